@@ -5,33 +5,21 @@
 #include <linchpin/bullet.h>
 
 #include <cmath>
-#include <memory>
-#include <string>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-/// How a body takes part.
-enum class BodyPart {
-  fixed,
-  driven,  ///< kinematic: moves as the program says
-  rigid,
-  point,       ///< infinite inertia or no rotation allowed: 3 columns
-  unsupported  ///< dynamic in a way the core has no mass matrix for; why() says what
-};
+/// A kinematic body is BodyKind::driven. A body that nothing can turn is a particle. A disabled body and one that is
+/// not supported are fixed.
+BodyKind kind_of(const btRigidBody& body);
+/// Why a body that moves has no mass matrix, in words; null: it has one, or does not move.
+const char* why_unsupported(const btRigidBody& body);
 bool is_disabled(const btRigidBody& body);  ///< DISABLE_SIMULATION: it stands where it is
-BodyPart part_of(const btRigidBody& body);
 /// Whether nothing can turn it, and it turns: the program has set it turning.
 bool is_turning_point(const btRigidBody& body);
-/// Why a body is unsupported.
-const char* why_unsupported(const btRigidBody& body);
-
 /// World axes in which a dynamic body's factors forbid it to change its motion: bit i for linear x y z, bit 3 + i for
 /// angular, where it has columns for them.
 unsigned locked_axes(const btRigidBody& body);
-/// v̇ = 0 along those axes, as rows on that one body. Bullet scales impulses by the factors row by row, which is no
-/// mass matrix; rows are.
-std::shared_ptr<ConstraintFunction> hold_axes(unsigned locked);
 
 /// Flags of a body by which the program lets Bullet give it a gyroscopic torque, one for each of three rules.
 inline constexpr int gyroscopic_flags = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT |
@@ -47,6 +35,7 @@ BodyState read_state(const btRigidBody& body);
 /// The same; accelerations stay what they are.
 void read_state(const btRigidBody& body, BodyState& to);
 Pose read_pose(const btTransform& transform);
+inline double read_mass(const btRigidBody& body) { return 1 / double(body.getInvMass()); }
 /// Principal moments of inertia, body axes, from Bullet's inverse diagonal [kg·m²].
 Vector3d read_inertia(const btRigidBody& body);
 void write_pose(btTransform& transform, const Vector3d& p, const Quaterniond& q);

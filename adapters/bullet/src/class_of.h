@@ -9,6 +9,8 @@
 #include <BulletDynamics/ConstraintSolver/btFixedConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btGeneric6DofSpring2Constraint.h>
 
+#include <type_traits>
+
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
@@ -16,50 +18,34 @@ using linchpin::detail::class_of;
 using linchpin::detail::is_exactly;
 using linchpin::detail::type_of;
 
-/// Bullet's own drawing and serialisation cast a joint with such a tag to a `Joint`. The kinds without a tag of their
-/// own (fixed, universal, hinge2) have that of their base.
+/// The tag of a joint's class, by which Bullet's own drawing and serialisation cast it. The kinds without a tag of
+/// their own (fixed, universal, hinge2) have that of their base.
 template <class Joint>
-constexpr bool is_tag_of(int) {
-  return false;
-}
+constexpr int tag_of = MAX_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btPoint2PointConstraint>(int tag) {
-  return tag == POINT2POINT_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btPoint2PointConstraint> = POINT2POINT_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btHingeConstraint>(int tag) {
-  return tag == HINGE_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btHingeConstraint> = HINGE_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btSliderConstraint>(int tag) {
-  return tag == SLIDER_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btSliderConstraint> = SLIDER_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btGeneric6DofConstraint>(int tag) {
-  return tag == D6_CONSTRAINT_TYPE || tag == D6_SPRING_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btGeneric6DofConstraint> = D6_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btGeneric6DofSpringConstraint>(int tag) {
-  return tag == D6_SPRING_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btGeneric6DofSpringConstraint> = D6_SPRING_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btGeneric6DofSpring2Constraint>(int tag) {
-  return tag == D6_SPRING_2_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btGeneric6DofSpring2Constraint> = D6_SPRING_2_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btConeTwistConstraint>(int tag) {
-  return tag == CONETWIST_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btConeTwistConstraint> = CONETWIST_CONSTRAINT_TYPE;
 template <>
-constexpr bool is_tag_of<btGearConstraint>(int tag) {
-  return tag == GEAR_CONSTRAINT_TYPE;
-}
+inline constexpr int tag_of<btGearConstraint> = GEAR_CONSTRAINT_TYPE;
 
 /// The joint as a `Joint`, or null: by its type where it has one, else by Bullet's tag.
 template <class Joint>
 const Joint* as(const btTypedConstraint& joint) {
   if (type_of(joint)) return dynamic_cast<const Joint*>(&joint);
-  return is_tag_of<Joint>(joint.getConstraintType()) ? static_cast<const Joint*>(&joint) : nullptr;
+  const int tag = joint.getConstraintType();
+  const bool derived = std::is_same_v<Joint, btGeneric6DofConstraint> && tag == D6_SPRING_CONSTRAINT_TYPE;
+  return tag == tag_of<Joint> || derived ? static_cast<const Joint*>(&joint) : nullptr;
 }
 template <class Joint>
 Joint* as(btTypedConstraint& joint) {

@@ -10,13 +10,8 @@
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
-#include <cstdlib>
 #include <memory>
 #include <utility>
-
-#if __has_include(<cxxabi.h>)
-#include <cxxabi.h>
-#endif
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
@@ -28,29 +23,13 @@ const char* const known_solvers =
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
 
-/// The name of a class as its programmer wrote it, where the compiler's library can say so.
-std::string readable(const btConstraintSolver& solver) {
-  const std::type_info* found = type_of(solver);
-  if (!found) return "a class that was compiled without type information (-fno-rtti)";
-  const std::type_info& type = *found;
-#if __has_include(<cxxabi.h>)
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
-                                                    std::free);
-  if (status == 0) return name.get();
-#endif
-  return type.name();
-}
-
 }  // namespace
 
 void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this); }
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (std::string why = find_kind(world); !why.empty()) return why;
-  btDiscreteDynamicsWorldMt* const threads = threads_;
-  btMultiBodyDynamicsWorld* const links = links_world_;
-  if (threads && options_.mode == Mode::observe)
+  if (threads_ && options_.mode == Mode::observe)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
            "Mode::observe is not supported there";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
@@ -59,45 +38,44 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
     return "linchpin: the world is of a kind that is not supported";
   btConstraintSolver* const found = world.getConstraintSolver();
   if (!found) return "linchpin: the world has no constraint solver";
-  if (links && (options_.shadow || options_.mode == Mode::observe))
+  if (links_world_ && (options_.shadow || options_.mode == Mode::observe))
     return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::observe and Options::shadow are not "
            "supported yet";
   if (std::string why = choose_hooks(*found); !why.empty()) return why;
-  native_ = found;
   enter(&world);
-  // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall().
-  world_owned_native_ = WorldPeek::owns_solver(world);
-  WorldPeek::owns_solver(world) = false;
+  // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall(). A world of
+  // threads would go past us to its other one.
+  found_ = {found, nullptr, std::exchange(WorldPeek::owns_solver(world), false)};
+  if (threads_) found_.large = std::exchange(ThreadsPeek::large(*threads_), nullptr);
   set_solver(hooks_.get());
-  // A world of threads would go past us to it.
-  if (threads) native_large_ = std::exchange(ThreadsPeek::large(*threads), nullptr);
-  if (links) multibodies_ = std::make_unique<Multibodies>(*this, *links);
-  if (links || compares()) solver_.make_reactions();
+  if (links_world_) multibodies_ = std::make_unique<Multibodies>(*this, *links_world_);
+  if (links_world_ || native_run_.compares()) solver().make_reactions();
   add_actions();
-  joints_.scan();
+  joints().scan();
   if (multibodies_) multibodies_->look();
   return {};
 }
 
 /// Chooses the hooks over the world's own kind of solver. @return why there are none, or empty
 std::string WorldBinding::choose_hooks(btConstraintSolver& found) {
-  const std::string name = readable(found), unknown = "linchpin: the world's constraint solver is of type " + name +
-                                                      "; known are " + known_solvers;
+  const std::string name = linchpin::detail::class_name(found),
+                    unknown =
+                        "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
   if (name.find("SolverHooks") != std::string::npos) return "linchpin: this world already has a linchpin solver";
   if (links_world_) {
     if (!is_exactly<btMultiBodyConstraintSolver>(found)) return unknown;
     hooks_ = std::make_unique<MultiBodySolverHooks>(*this);
-    base_name_ = "multibody";
+    world_.native_solver = "multibody";
   } else if (is_exactly<btSequentialImpulseConstraintSolver>(found) ||
              (threads_ && is_exactly<btConstraintSolverPoolMt>(found) &&
               found.getSolverType() == BT_SEQUENTIAL_IMPULSE_SOLVER)) {
     hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this);
   } else if (is_exactly<btNNCGConstraintSolver>(found)) {
     hooks_ = std::make_unique<SolverHooks<btNNCGConstraintSolver>>(*this);
-    base_name_ = "NNCG";
+    world_.native_solver = "NNCG";
   } else if (is_exactly<btMLCPSolver>(found) && options_.mode == Mode::observe) {
     hooks_ = std::make_unique<SolverHooks<btMLCPSolver>>(*this, MlcpPeek::inner(static_cast<btMLCPSolver&>(found)));
-    base_name_ = "MLCP";
+    world_.native_solver = "MLCP";
   } else {
     return unknown;
   }
@@ -126,17 +104,12 @@ std::string WorldBinding::find_kind(btDiscreteDynamicsWorld& world) {
 }
 
 void WorldBinding::enter(btDiscreteDynamicsWorld* world) {
-  world_ = world;
-  bodies_.set_world(world);
-  joints_.set_world(world);
-  rows_.set_world(world);
-  groups_.set_world(world);
+  world_.enter(world);
   if (!world) return;
-  world_ended_ = false;
   const auto coupling = couples_rows() || links_world_ ? host::Capabilities::Coupling::rows
                                                        : host::Capabilities::Coupling::between_iterations;
   // Beyond π/4 per step Bullet does not turn as it is asked to; a margin is for rounding.
-  solver_.set_capabilities({.coupling = coupling, .rounding = double(SIMD_EPSILON), .largest_turn = 0.78});
+  solver().set_capabilities({.coupling = coupling, .rounding = double(SIMD_EPSILON), .largest_turn = 0.78});
   if (WorldPeek::owns_islands(*world) && world->getSimulationIslandManager())
     islands_ = std::make_unique<WorldIslands>(WorldPeek::islands(*world), [this] { world_ends(); });
   if (islands_ && !islands_->watches()) islands_.reset();
@@ -146,25 +119,21 @@ void WorldBinding::enter(btDiscreteDynamicsWorld* world) {
 void WorldBinding::world_ends() {
   threads_ = nullptr;
   links_world_ = nullptr;
-  world_ended_ = true;
+  world_.end();
   uninstall();
-}
-
-const char* WorldBinding::why_no_world() const {
-  return world_ended_ ? "the world of this solver has been destroyed" : "attach the solver to a world first";
 }
 
 // One of ours before all others, in whose order nothing changes, and one after those that are there.
 void WorldBinding::add_actions() {
-  world_->addAction(this);
-  if (options_.stepping == Stepping::semi_implicit || options_.mode == Mode::observe) return;
-  world_->addAction(&first_action_);
-  auto& actions = WorldPeek::actions(*world_);
+  world_.world()->addAction(this);
+  if (!steps_by_stages()) return;
+  world_.world()->addAction(&first_action_);
+  auto& actions = WorldPeek::actions(*world_.world());
   for (int i = actions.size() - 1; i > 0; --i) actions.swap(i, i - 1);
 }
 
 void WorldBinding::remove_actions() {
-  auto& actions = WorldPeek::actions(*world_);
+  auto& actions = WorldPeek::actions(*world_.world());
   for (btActionInterface* ours :
        {static_cast<btActionInterface*>(&first_action_), static_cast<btActionInterface*>(this)}) {
     const int at = actions.findLinearSearch(ours);
@@ -180,11 +149,11 @@ void WorldBinding::set_solver(btConstraintSolver* solver) {
   if (links_world_)
     links_world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(solver));
   else
-    world_->setConstraintSolver(solver);
+    world_.world()->setConstraintSolver(solver);
 }
 
 std::string WorldBinding::attach(btDiscreteDynamicsWorld& world) {
-  if (world_) return world_ == &world ? "" : "linchpin: this solver is attached to another world";
+  if (world_.world()) return world_.world() == &world ? "" : "linchpin: this solver is attached to another world";
   if (world.getConstraintSolver() != hooks_.get())
     return "linchpin: attach: the world was not built with this solver's constraint_solver()";
   if (std::string why = find_kind(world); !why.empty()) return why;
@@ -192,34 +161,35 @@ std::string WorldBinding::attach(btDiscreteDynamicsWorld& world) {
       world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
     return "linchpin: attach: worlds of multibodies (btMultiBodyDynamicsWorld), whose solver is given to the "
            "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
-  for (int i = 0; i < solver_.entry_count(); ++i)  // of a world before this one
-    if (solver_.entry(i).alive && !joints_[i].joint) joints_.remove(i);
+  for (int i = 0; i < solver().entry_count(); ++i)  // of a world before this one
+    if (!solver().entry(i).is_joint()) joints().remove(i);
   enter(&world);
-  native_ = nullptr;  // the world never had another: it gets a fresh sequential impulse solver when we leave
+  found_ = {};  // the world never had another: it gets a fresh sequential impulse solver when we leave
   add_actions();
-  joints_.scan();
+  joints().scan();
   return {};
 }
 
 void WorldBinding::uninstall() {
-  if (!world_) return;
-  joints_.leave_world();
+  btDiscreteDynamicsWorld* const world = world_.world();
+  if (!world) return;
+  joints().leave_world();
   remove_actions();
-  if (threads_) ThreadsPeek::large(*threads_) = std::exchange(native_large_, nullptr);
-  if (world_->getConstraintSolver() == hooks_.get()) {
-    if (native_) {
-      set_solver(native_);
-      WorldPeek::owns_solver(*world_) = world_owned_native_;
-    } else if (!world_ended_) {
+  if (threads_) ThreadsPeek::large(*threads_) = found_.large;
+  if (world->getConstraintSolver() == hooks_.get()) {
+    if (found_.solver) {
+      set_solver(found_.solver);
+      WorldPeek::owns_solver(*world) = found_.owned;
+    } else if (!world_.has_ended()) {
       void* memory = btAlignedAlloc(sizeof(btSequentialImpulseConstraintSolver), 16);
-      world_->setConstraintSolver(new (memory) btSequentialImpulseConstraintSolver);
-      WorldPeek::owns_solver(*world_) = true;
+      world->setConstraintSolver(new (memory) btSequentialImpulseConstraintSolver);
+      WorldPeek::owns_solver(*world) = true;
     }
   }
   multibodies_.reset();
   islands_.reset();
   enter(nullptr);
-  native_ = nullptr;
+  found_ = {};
   threads_ = nullptr;
   links_world_ = nullptr;
 }

@@ -1,9 +1,6 @@
 #include "joint_table.h"
 
-#include "prefetch.h"
 #include "world_peek.h"
-
-#include <linchpin/detail/alignment.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,80 +19,31 @@ unsigned char ways_to_read_forces(const btTypedConstraint& joint) {
   return (joint.getJointFeedback() ? 1 : 0) | (joint.getBreakingImpulseThreshold() < SIMD_INFINITY ? 2 : 0);
 }
 
-bool contains(const std::vector<btRigidBody*>& bodies, const btRigidBody& body) {
-  return std::find(bodies.begin(), bodies.end(), &body) != bodies.end();
+}  // namespace
+
+bool JointBinding::names(const btCollisionObject* body) const {
+  return std::find(bodies.begin(), bodies.end(), body) != bodies.end();
 }
 
-}  // namespace
+JointBinding& JointTable::operator[](int entry) {
+  if (z(entry) >= bindings_.size()) bindings_.resize(z(entry) + 1);
+  return bindings_[z(entry)];
+}
 
 int JointTable::find(const btTypedConstraint* constraint) const {
   const auto known = entry_of_.find(constraint);
   return known == entry_of_.end() ? -1 : known->second;
 }
 
-int JointTable::Numbers::take(int size) {
-  if (std::vector<int>& free = free_[size]; !free.empty()) {
-    const int first = free.back();
-    free.pop_back();
-    return first;
-  }
-  const int first = static_cast<int>(numbers_.size());
-  numbers_.resize(numbers_.size() + z(size));
-  return first;
-}
-
-// ---- entries ----
-
-int JointTable::add(Owner owner, std::string name) {
-  const int entry = solver_.add_entry(owner, std::move(name));
-  if (z(entry) == bindings_.size())
-    bindings_.emplace_back();
-  else
-    (*this)[entry] = JointBinding{};
-  return entry;
-}
-
-int JointTable::add_joint(btTypedConstraint& joint, std::string name) {
-  const int entry = add(Owner::joint, std::move(name));
-  JointBinding& made = (*this)[entry];
-  made.joint = &joint;
-  made.type = class_of(joint);
-  entry_of_[&joint] = entry;
-  made.kind = joint_kind(joint);
-  made.numbers_size = count_numbers(joint, made.kind);
-  made.numbers = numbers_.take(made.numbers_size);
-  classify(entry);
-  return entry;
-}
-
-void JointTable::forget_numbers(int entry) {
-  JointBinding& j = (*this)[entry];
-  numbers_.give(j.numbers, j.numbers_size);
-  j.numbers_size = 0;
-}
+// ---- the user's constraints ----
 
 std::string JointTable::add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& entry) {
-  const std::string name = constraint.name(), of = "linchpin: constraint '" + name + "'";
-  if (solver_.find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
   for (std::size_t k = 0; k < bodies.size(); ++k)
-    if (!bodies[k] || !bodies_.in_world(*bodies[k])) return of + ": body " + std::to_string(k) + " is not in the world";
-  for (const btRigidBody* body : bodies)
-    if (part_of(*body) == BodyPart::unsupported)
-      return of + " is on " + why_unsupported(*body) + ", which has no mass matrix";
-  State now = solver_.system().initial_state();
-  for (std::size_t k = 0; k < bodies.size(); ++k) now[constraint.bodies()[k]] = read_state(*bodies[k]);
-  now.t = solver_.t();
-  if (const ConstraintCheck found = check_constraint(solver_.system(), constraint, now); !found.ok())
-    return "linchpin: " + found.message;
-  entry = add(Owner::user, name);
-  if (std::string why = solver_.attach(entry, std::move(constraint)); !why.empty()) {
-    solver_.remove(entry);
-    return "linchpin: " + why;
-  }
+    if (!bodies[k] || !bodies_.in_world(*bodies[k]))
+      return "linchpin: constraint '" + constraint.name() + "': body " + std::to_string(k) + " is not in the world";
+  if (std::string why = solver_.add_user(std::move(constraint), entry); !why.empty()) return why;
   (*this)[entry].bodies = std::move(bodies);
   add_proxies(entry);
-  for (btRigidBody* body : (*this)[entry].bodies) body->activate();
-  solver_.append_reaction(entry);  // the user's own come in the order of their entries
   return {};
 }
 
@@ -104,7 +52,6 @@ std::string JointTable::add_user(Constraint constraint, std::vector<btRigidBody*
 // pair says everything; a second pair, with less of the row in it, would hold the first one back.
 void JointTable::add_proxies(int entry) {
   JointBinding& j = (*this)[entry];
-  const ProxyRows& rows = *this;
   const int count = static_cast<int>(j.bodies.size());
   const auto stands = [&](int k) { return j.bodies[z(k)]->isStaticOrKinematicObject(); };
   int first = 0;
@@ -115,71 +62,12 @@ void JointTable::add_proxies(int entry) {
     if (k == first && count > 1) continue;
     if (count > 1 && stands(k) && (partners > 0 || !j.proxies.empty())) continue;
     btRigidBody& second = count > 1 ? *j.bodies[z(k)] : btTypedConstraint::getFixedBody();
-    j.proxies.push_back(std::make_unique<Proxy>(rows, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
-    entry_of_[j.proxies.back().get()] = entry;
-    world_->addConstraint(j.proxies.back().get(), false);
-    world_order_.emplace_back(j.proxies.back().get());
+    Proxy& made = *j.proxies.emplace_back(
+        std::make_unique<Proxy>(solver_, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
+    entry_of_[&made] = entry;
+    world_->addConstraint(&made, false);
+    world_order_.emplace_back(&made);
   }
-}
-
-int JointTable::rows(int entry) const { return solver_.constraint(entry).function().rows(); }
-
-void JointTable::linearize(int entry, LinearRows& out) const {
-  solver_.linearize(entry, out.A, out.b, out.position, out.velocity);
-  out.level = solver_.constraint(entry).function().level();
-  out.bodies = (*this)[entry].bodies;
-}
-
-std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& entry) {
-  if (name.empty()) return "linchpin: adopt: a joint needs a name";
-  scan();
-  const int known = find(&joint);
-  if (known < 0 || !is_alive(known)) return "linchpin: adopt '" + name + "': the joint is not in the world";
-  if (const int other = solver_.find(name); other >= 0 && other != known)
-    return "linchpin: the name '" + name + "' is in use";
-  solver_.update_reports();
-  solver_.rename(known, std::move(name));
-  JointBinding& j = (*this)[known];
-  const bool back = std::exchange(j.given_back, false);
-  j.is_classified = false;  // the system's constraint is made again under the new name
-  classify(known);
-  entry = known;
-  if (solver_.entry(known).reaction < 0 || back)
-    order_reactions();
-  else
-    solver_.refresh_reaction(known);
-  return {};
-}
-
-void JointTable::remove(int entry) {
-  if (!is_alive(entry)) return;
-  JointBinding& j = (*this)[entry];
-  if (solver_.entry(entry).owner == Owner::locked_axes) {
-    const BodyId of = solver_.constraint(entry).bodies()[0];
-    solver_.set_locked_axes(of, -1);
-    if (z(of.index) < locked_.size()) locked_[z(of.index)] = 0;
-  }
-  solver_.remove(entry);
-  // Where a deleted joint lay something else may lie by now, as a proxy made since the world was last looked at.
-  if (find(j.joint) == entry) entry_of_.erase(j.joint);
-  if (j.native_part) entry_of_.erase(j.native_part.get());
-  for (auto& p : j.proxies) {
-    entry_of_.erase(p.get());
-    take_out(*p);
-    std::erase_if(world_order_, [&](const Seen& here) { return here.joint == p.get(); });
-    p->setEnabled(false);  // Bullet may hold it in its list for this step
-    past_proxies_.push_back(std::move(p));
-  }
-  j.proxies.clear();
-  j.native_part.reset();
-  order_reactions();
-}
-
-void JointTable::give_back(int entry) {
-  (*this)[entry].given_back = true;
-  (*this)[entry].is_classified = false;
-  classify(entry);
-  order_reactions();
 }
 
 void JointTable::set_collisions(int entry, bool on) {
@@ -196,6 +84,20 @@ void JointTable::enable(int entry, bool on) {
   JointBinding& j = (*this)[entry];
   if (j.joint && world_) j.joint->setEnabled(on);
   for (auto& p : j.proxies) p->setEnabled(on);
+}
+
+void JointTable::forget(int entry) {
+  JointBinding j = std::exchange((*this)[entry], {});
+  // Where a deleted joint lay something else may lie by now, as a proxy made since the world was last looked at.
+  if (find(j.joint) == entry) entry_of_.erase(j.joint);
+  if (j.native_part) entry_of_.erase(j.native_part.get());
+  for (auto& p : j.proxies) {
+    entry_of_.erase(p.get());
+    take_out(*p);
+    std::erase_if(world_order_, [&](const Seen& here) { return here.joint == p.get(); });
+    p->setEnabled(false);  // Bullet may hold it in its list for this step
+    past_proxies_.push_back(std::move(p));
+  }
 }
 
 // A proxy that the program has taken out already may name bodies that are no more.
@@ -227,18 +129,42 @@ void JointTable::leave_world() {
   }
 }
 
-void JointTable::order_reactions() {
-  std::vector<int> joints;
-  std::vector<char> taken(z(solver_.entry_count()), 0);
-  for (const Seen& here : world_order_) {
-    const int entry = find(here.joint);
-    if (entry < 0 || std::exchange(taken[z(entry)], 1)) continue;
-    if (is_alive(entry) && (*this)[entry].joint == here.joint) joints.push_back(entry);
-  }
-  solver_.set_order(joints);
+// ---- the world's joints ----
+
+std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& entry) {
+  if (name.empty()) return "linchpin: adopt: a joint needs a name";
+  scan();
+  entry = find(&joint);
+  if (entry < 0 || !solver_.entry(entry).alive) return "linchpin: adopt '" + name + "': the joint is not in the world";
+  return solver_.adopt(entry, std::move(name));
 }
 
-// ---- the world's joints ----
+void JointTable::add_joint(btTypedConstraint& joint, int place) {
+  const JointClass& of = joint_class(joint);
+  const int entry = add(Owner::joint, solver_.free_name(std::string(name_of(of)) + "#" + std::to_string(place)));
+  JointBinding& made = (*this)[entry];
+  made.joint = &joint;
+  made.type = class_of(joint);
+  made.of = &of;
+  entry_of_[&joint] = entry;
+  map(entry);
+}
+
+void JointTable::map(int entry) {
+  JointBinding& j = (*this)[entry];
+  const std::uint64_t settings = settings_of(*j.joint, *j.of);
+  j.bodies = {&j.joint->getRigidBodyA(), &j.joint->getRigidBodyB()};
+  const std::array<BodyId, 2> ids{bodies_.id(*j.bodies[0]), bodies_.id(*j.bodies[1])};
+  if (!solver_.is_to_be_mapped(entry, ids, std::exchange(j.settings, settings) != settings)) return;
+  if (j.native_part) entry_of_.erase(j.native_part.get());
+  j.native_part.reset();
+  host::JointShape shape = map_joint(*j.joint, *j.of);
+  j.exact_axis = shape.exact_axis;
+  solver_.set_joint(entry, ids, std::move(shape));
+  if (!solver_.entry(entry).may_have_host_rows) return;
+  j.native_part = std::make_unique<NativePart>(*j.joint, j.exact_axis);
+  entry_of_[j.native_part.get()] = entry;
+}
 
 bool JointTable::is_marked(btTypedConstraint& joint) {
   const btScalar impulse = joint.internalGetAppliedImpulse();
@@ -252,26 +178,23 @@ void JointTable::mark_all() {
     if (find(world_->getConstraint(i)) >= 0) mark(*world_->getConstraint(i));
 }
 
-// Whether the constraints of the world are those that were there; in the same walk, whether each is as it was
-// classified.
+bool JointTable::Seen::is_still(btTypedConstraint& c) const {
+  return joint == &c && type == class_of(c) && a == &c.getRigidBodyA() && b == &c.getRigidBodyB() && is_marked(c);
+}
+bool JointTable::Seen::is_edited() const {
+  return enabled != joint->isEnabled() || read_forces != ways_to_read_forces(*joint) ||
+         settings != settings_of(*joint, *of);
+}
+
+// Whether the constraints of the world are those that were there; in the same walk, whether each is as it was mapped.
 bool JointTable::is_same_world() {
   const btAlignedObjectArray<btTypedConstraint*>& joints = WorldPeek::joints(*world_);
-  const int n = joints.size();
   is_edited_ = false;
-  if (n != static_cast<int>(world_order_.size())) return false;
-  constexpr int ahead = 6;
-  for (int i = 0; i < n; ++i) {
-    if (i + ahead < n) {
-      const Seen& next = world_order_[z(i + ahead)];
-      prefetch(next.joint, sizeof(btTypedConstraint));
-      if (next.reach.size > 0) prefetch(reinterpret_cast<const char*>(next.joint) + next.reach.at, next.reach.size);
-    }
+  if (z(joints.size()) != world_order_.size()) return false;
+  for (int i = 0; i < joints.size(); ++i) {
     const Seen& seen = world_order_[z(i)];
-    btTypedConstraint& joint = *joints[i];
-    if (seen.joint != &joint || !seen.is_still(joint)) return false;
-    if (seen.entry >= 0 && !is_edited_)
-      is_edited_ = seen.enabled != joint.isEnabled() || seen.asks != ways_to_read_forces(joint) ||
-                   !unchanged(joint, seen.kind, numbers_.at(seen.numbers));
+    if (!seen.is_still(*joints[i])) return false;
+    if (seen.entry >= 0 && !is_edited_) is_edited_ = seen.is_edited();
   }
   return true;
 }
@@ -284,8 +207,7 @@ void JointTable::scan() {
   // Joints that are new, and their places, which do not stay: removing a constraint takes its proxies out of the order.
   std::vector<std::pair<int, btTypedConstraint*>> fresh;
   for (int i = 0; i < n; ++i) {
-    world_order_.emplace_back(world_->getConstraint(i));
-    const Seen& here = world_order_.back();
+    const Seen& here = world_order_.emplace_back(world_->getConstraint(i));
     const int entry = find(here.joint);
     const JointBinding* const j = entry < 0 ? nullptr : &(*this)[entry];
     if (!j || (j->joint &&
@@ -294,222 +216,58 @@ void JointTable::scan() {
     else
       ++seen[z(entry)];
   }
-  for (std::size_t i = 0; i < seen.size(); ++i) {  // removed without notice; of the user's own, one of its proxies
-    const JointBinding& j = bindings_[i];
-    if (is_alive(static_cast<int>(i)) && seen[i] < (j.joint ? 1 : j.proxies.size())) remove(static_cast<int>(i));
+  for (int i = 0; z(i) < seen.size(); ++i) {  // removed without notice; of the user's own, one of its proxies
+    const JointBinding& j = bindings_[z(i)];
+    if (solver_.entry(i).alive && seen[z(i)] < (j.joint ? 1 : j.proxies.size())) remove(i);
   }
   if (fresh.size() > bindings_.size())  // most of the world is new
     solver_.system().reserve(static_cast<int>(bodies_.count()) + world_->getNumCollisionObjects(),
                              solver_.system().constraint_count() + n);
   for (const auto& [i, joint] : fresh)
-    if (find(joint) < 0)  // somebody may have added it twice
-      add_joint(*joint, solver_.free_name(std::string(kind_of(*joint)) + "#" + std::to_string(i)));
+    if (find(joint) < 0) add_joint(*joint, i);  // else it was added twice
   for (const Seen& here : world_order_) mark(*here.joint);
-  order_reactions();
+  solver_.set_order(joints_in_order());
+}
+
+std::vector<int> JointTable::joints_in_order() const {
+  std::vector<int> joints;
+  std::vector<char> taken(z(solver_.entry_count()), 0);
+  for (const Seen& here : world_order_)
+    if (const int entry = find(here.joint); entry >= 0 && (*this)[entry].joint == here.joint && !taken[z(entry)]++)
+      joints.push_back(entry);
+  return joints;
 }
 
 void JointTable::watch() {
-  if (!lists_are_current()) {
-    classify_all();
-    list_world();
-    solver_.update_lists();
-    watched_structure_ = solver_.structure();
-  } else if (is_edited_) {
-    solver_.structure_changed();
-    watch();
-  }
+  if (is_edited_) solver_.structure_changed();
+  if (watched_structure_ == solver_.structure()) return;
+  for (int i = 0; z(i) < bindings_.size(); ++i)
+    if (bindings_[z(i)].joint) map(i);
+  list_world();
+  watched_structure_ = solver_.structure();
 }
 
-void JointTable::classify_all() {
-  for (int i = 0; i < static_cast<int>(bindings_.size()); ++i)
-    if (is_alive(i) && bindings_[z(i)].joint) classify(i);
+void JointTable::map_anew() {
+  for (int i = 0; z(i) < bindings_.size(); ++i) {
+    const JointBinding& j = bindings_[z(i)];
+    if (!j.joint) continue;
+    if (j.settings != settings_of(*j.joint, *j.of)) solver_.forget_mapping(i);
+    map(i);
+  }
 }
 
 // Notes of each constraint of the world what is_same_world() compares.
 void JointTable::list_world() {
   for (Seen& seen : world_order_) {
     const int entry = find(seen.joint);
-    seen.entry = entry >= 0 && is_alive(entry) && (*this)[entry].joint == seen.joint ? entry : -1;
+    seen.entry = entry >= 0 && (*this)[entry].joint == seen.joint ? entry : -1;
     if (seen.entry < 0) continue;
-    const JointBinding& j = (*this)[entry];
-    seen.kind = j.kind;
-    seen.numbers = j.numbers;
-    seen.reach = reach_of_numbers(*seen.joint, j.kind);
+    seen.of = (*this)[entry].of;
+    seen.settings = (*this)[entry].settings;
     seen.enabled = seen.joint->isEnabled();
-    seen.asks = ways_to_read_forces(*seen.joint);
+    seen.read_forces = ways_to_read_forces(*seen.joint);
   }
   is_edited_ = false;
-}
-
-bool JointTable::is_unchanged(int entry) const {
-  const JointBinding& j = (*this)[entry];
-  return unchanged(*j.joint, j.kind, numbers_.at(j.numbers));
-}
-
-void JointTable::classify_anew() {
-  scan();
-  for (int i = 0; i < static_cast<int>(bindings_.size()); ++i) {
-    JointBinding& j = bindings_[z(i)];
-    if (!is_alive(i) || !j.joint) continue;
-    if (j.shape.function || !is_unchanged(i)) j.is_classified = false;  // gears mesh anew where they are
-    classify(i);
-  }
-  solver_.order_by_age();
-}
-
-void JointTable::classify(int entry) {
-  JointBinding& j = (*this)[entry];
-  host::ConstraintEntry& r = solver_.entry(entry);
-  const BodyId a = bodies_.id(j.joint->getRigidBodyA()), b = bodies_.id(j.joint->getRigidBodyB());
-  const bool was_exact = r.id.index >= 0;
-  const auto same_bodies = [&] {
-    const auto ids = solver_.constraint(entry).bodies();
-    return ids[0] == a && ids[1] == b;
-  };
-  if (j.is_classified && is_unchanged(entry) && (!was_exact || same_bodies())) return;
-  if (was_exact && j.is_classified) solver_.note_frames_moved(entry);  // else a body has changed, not the joint
-  read_numbers(*j.joint, j.kind, numbers_.at(j.numbers));
-  j.is_classified = true;
-  solver_.structure_changed();
-  solver_.set_left_to_host(entry, true);  // until it is solved exactly
-  solver_.detach(entry);
-  if (j.native_part) entry_of_.erase(j.native_part.get());
-  j.native_part.reset();
-  j.bodies = {&j.joint->getRigidBodyA(), &j.joint->getRigidBodyB()};
-  JointShape shape = shape_of(j);
-  if (shape.any_exact())
-    if (std::string why = attach(entry, shape, a, b); !why.empty()) {
-      shape.native = "all (" + why + ")";
-      shape.rows = {};
-      shape.function.reset();
-    }
-  solver_.set_geometry(entry, shape.rows);
-  solver_.set_turned_far(entry, r.geometry.has_orientation &&
-                                    linchpin::detail::turned_away(shape.rows.alignment, read_state(*j.bodies[0]).R(),
-                                                                  read_state(*j.bodies[1]).R()) > 0);
-  r.geometry.is_gear = shape.function != nullptr;
-  r.geometry.breaking_axes = shape.row_axes_world ? nullptr : std::make_unique<Matrix3d>(shape.row_axes_A);
-  r.host_part = shape.native;
-  j.shape = std::move(static_cast<JointSummary&>(shape));
-  r.may_have_host_rows = r.id.index >= 0 && j.shape.may_emit_native;
-  if (r.id.index < 0) {
-    if (was_exact) solver_.clear_reaction(entry);
-    return;
-  }
-  if (!r.may_have_host_rows) return;
-  j.native_part = std::make_unique<NativePart>(*j.joint, j.shape);
-  entry_of_[j.native_part.get()] = entry;
-}
-
-JointShape JointTable::shape_of(const JointBinding& j) const {
-  JointShape native;
-  for (const btRigidBody* body : j.bodies)
-    if (part_of(*body) == BodyPart::unsupported) native.native = std::string("all (") + why_unsupported(*body) + ")";
-  if (j.given_back) native.native = "all (given back)";
-  if (j.bodies[0] == j.bodies[1]) native.native = "all (it joins a body to itself)";
-  return native.native.empty() ? bullet::classify(*j.joint) : native;
-}
-
-// @return why the solver does not take the exact part of a joint, or empty
-std::string JointTable::attach(int entry, JointShape& shape, BodyId a, BodyId b) {
-  if (solver_.system().dof(a) + solver_.system().dof(b) == 0 || a == b) return "neither body can move";
-  std::string name = solver_.entry(entry).name;
-  if (solver_.system().find_constraint(name).index >= 0) name += "~" + std::to_string(entry);
-  try {
-    return solver_.attach(entry, shape.function
-                                     ? Constraint(name, {a, b}, shape.function)
-                                     : linchpin::joint(name, a, b, shape.rows, shape.acting_A, shape.acting_B));
-  } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
-    return e.what();
-  }
-}
-
-// ---- bodies that change ----
-
-bool JointTable::names(const btRigidBody& body) const {
-  for (int i = 0; i < static_cast<int>(bindings_.size()); ++i)
-    if (is_alive(i) && solver_.entry(i).owner != Owner::locked_axes && contains(bindings_[z(i)].bodies, body))
-      return true;
-  return false;
-}
-
-void JointTable::forget_classification(const btRigidBody& body) {
-  for (int i = 0; i < static_cast<int>(bindings_.size()); ++i)
-    if (is_alive(i) && bindings_[z(i)].joint && contains(bindings_[z(i)].bodies, body))
-      bindings_[z(i)].is_classified = false;
-}
-
-void JointTable::note_changed_bodies(const std::vector<const btRigidBody*>& changed) {
-  if (changed.empty()) return;
-  for (int i = 0; i < static_cast<int>(bindings_.size()); ++i) {
-    JointBinding& j = bindings_[z(i)];
-    const host::ConstraintEntry& r = solver_.entry(i);
-    if (!r.alive || r.owner == Owner::locked_axes || r.is_on_links() ||
-        std::none_of(j.bodies.begin(), j.bodies.end(), [&](const btRigidBody* body) {
-          return std::binary_search(changed.begin(), changed.end(), body, std::less<>());
-        }))
-      continue;
-    if (j.joint) {
-      j.is_classified = false;
-      continue;
-    }
-    const auto ids = solver_.constraint(i).bodies();
-    bool other = r.id.index < 0;                  // it waits for one of them to move again
-    for (std::size_t k = 0; k < ids.size(); ++k)  // or one moves by itself that stood, as the system has it do still
-      other = other || ids[k] != bodies_.id(*j.bodies[k]) || part_of(*j.bodies[k]) == BodyPart::unsupported;
-    if (other) rejoin(i);
-  }
-}
-
-// A body that became kinematic, or dynamic again, has another id.
-void JointTable::rejoin(int entry) {
-  JointBinding& j = (*this)[entry];
-  host::ConstraintEntry& r = solver_.entry(entry);
-  std::vector<BodyId> ids;
-  std::string why;
-  for (btRigidBody* body : j.bodies) {
-    ids.push_back(bodies_.id(*body));
-    if (part_of(*body) == BodyPart::unsupported) why = why_unsupported(*body);
-  }
-  Constraint same = solver_.constraint(entry).between(std::move(ids));
-  solver_.detach(entry);
-  if (why.empty()) why = solver_.attach(entry, same);
-  if (why.empty()) {
-    r.deferred.reset();
-    r.host_part.clear();
-  } else {  // until a body of it can move again
-    r.deferred = std::make_unique<Constraint>(std::move(same));
-    r.host_part = "all (" + why + ")";
-  }
-}
-
-// A body whose factors forbid it some axes has an entry of its own, which takes part wherever the body does.
-void JointTable::lock_axes() {
-  bool changed = false;
-  locked_.resize(bodies_.count());
-  locked_entry_.resize(bodies_.count(), -1);
-  for (std::size_t i = 1; i < bodies_.count(); ++i) {
-    const BodyId id = solver_.system().body_at(static_cast<int>(i));
-    btRigidBody* const body = bodies_.body(id);
-    const unsigned locked = body ? locked_axes(*body) : 0;
-    const bool there = locked_entry_[i] >= 0 && is_alive(locked_entry_[i]);
-    if (locked == locked_[i] && there == (locked != 0)) continue;
-    if (there) remove(locked_entry_[i]);
-    locked_[i] = locked;
-    locked_entry_[i] = -1;
-    changed = true;
-    if (locked == 0) continue;
-    const std::string name = solver_.free_name(solver_.system().name(id) + " held axes");
-    const int entry = add(Owner::locked_axes, name);
-    if (!solver_.attach(entry, Constraint(name, {id}, hold_axes(locked))).empty()) {
-      solver_.remove(entry);
-      continue;
-    }
-    (*this)[entry].bodies = {body};
-    locked_entry_[i] = entry;
-    solver_.set_locked_axes(id, entry);
-  }
-  if (changed) order_reactions();
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

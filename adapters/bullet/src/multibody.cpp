@@ -76,9 +76,8 @@ std::string Multibodies::add(Constraint constraint, int& index) {
     }
     btRigidBody* body = id == linchpin::world ? nullptr : binding_.bodies().body(id);
     if (!body) continue;
-    if (part_of(*body) == BodyPart::unsupported)
-      return "linchpin: constraint '" + constraint.name() + "' is on " + why_unsupported(*body) +
-             ", which has no mass matrix";
+    if (const char* why = why_unsupported(*body))
+      return "linchpin: constraint '" + constraint.name() + "' is on " + why + ", which has no mass matrix";
     now[id] = bullet::read_state(*body);
     moves = moves || c_.system.dof(id) > 0;
     rigid.push_back(body);

@@ -72,17 +72,18 @@ class Multibodies final : public host::Companion {
   std::string name(btMultiBodyConstraint& constraint, std::string name, int& record);
   std::string name_joint(const Link& link, std::string name, int& record);  ///< a joint of a multibody itself
   /// @return why a constraint on links, or a joint that shares a body with some, takes no law; empty when it does.
-  std::string why_no_law(int entry);
-  std::string add_law(int entry, const Law& law);
+  std::string why_no_law(int entry) override;
+  std::string add_law(int entry, const Law& law) override;
   void reset() override;                 ///< gears mesh again where they are
   void forget(const btMultiBody& body);  ///< removes the constraints on it
   bool is_stock(int entry) const;        ///< whether it is a constraint of the world, not of the user's own
-  bool give_back(int entry);             ///< gives one of those back to Bullet's solver; false for others
+  bool give_back(int entry) override;    ///< gives one of those back to Bullet's solver; false for others
   /// Whether it is held exactly in this step, and so must not be given to Bullet's solver.
   bool adopted(const btMultiBodyConstraint* constraint) const;
 
   // ---- a step ----
-  void begin_step();
+  void begin_step() override;
+  bool keeps_place(int entry) const override { return is_stock(entry); }
   /// Puts the velocities of everything in the problem back on the constraints, in the arrays of Bullet's solver.
   /// @param first  before its iterations
   void couple(SolverArrays arrays, btMultiBodyJacobianData& data, bool first);
@@ -112,7 +113,7 @@ class Multibodies final : public host::Companion {
   int rows() const override { return is_solved() ? constraints_.solver().rows() : 0; }
   int rank() const override { return is_solved() ? constraints_.solver().rank() : 0; }
   RankReport rank_report() const override;
-  double energy() const;
+  double energy() const override;
   std::string joint_wrench(const Link& link, Wrench& out);
   std::string joint_forces(const Link& link, JointForces& out);
   std::vector<host::HostPart> host_parts() const override;

@@ -185,7 +185,7 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
     const host::ConstraintEntry& r = c_.constraints[s.entry];
     c_.constraints.rename(s.entry, std::move(name));
     c_.reactions[r.reaction].name = r.name;
-    binding_of(s.entry).given_back = false;
+    c_.constraints[s.entry].joint.given_back = false;
     classify_stock(s);  // makes its core constraint under the new name
     index = s.entry;
     return {};
@@ -250,7 +250,7 @@ void Multibodies::classify_stock(Stock& s) {
     none.work = c_.reactions[r.reaction].work;
     c_.reactions[r.reaction] = std::move(none);
   }
-  r.host_part = binding_of(s.entry).given_back ? "all (given back)" : s.shape.native;
+  r.host_part = r.joint.given_back ? "all (given back)" : s.shape.native;
   if (!r.host_part.empty()) return;
   BodyId id_a, id_b = linchpin::world;
   if (const std::string why = find_stock_bodies(s, id_a, id_b); !why.empty()) {
@@ -277,8 +277,8 @@ std::string Multibodies::find_stock_bodies(const Stock& s, BodyId& id_a, BodyId&
   if (why.empty() && !b.body && s.shape.rigid) {
     if (!binding_.bodies().in_world(*s.shape.rigid)) {
       why = "its rigid body is not in the world";
-    } else if (part_of(*s.shape.rigid) == BodyPart::unsupported) {
-      why = why_unsupported(*s.shape.rigid);
+    } else if (const char* unsupported = why_unsupported(*s.shape.rigid)) {
+      why = unsupported;
     } else {
       id_b = binding_.bodies().id(*s.shape.rigid);
       binding_of(s.entry).bodies.push_back(s.shape.rigid);
@@ -304,7 +304,7 @@ bool Multibodies::is_stock(int entry) const {
 bool Multibodies::give_back(int entry) {
   for (Stock& s : stock_) {
     if (s.entry != entry) continue;
-    binding_of(entry).given_back = true;
+    c_.constraints[entry].joint.given_back = true;
     classify_stock(s);
     return true;
   }

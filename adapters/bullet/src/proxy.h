@@ -4,31 +4,15 @@
 #pragma once
 
 #include <linchpin/bullet.h>
-
-#include <span>
-#include <vector>
+#include <linchpin/host.h>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-/// Rows of a constraint at the present states of its bodies: A [rows × 6 bodies], the others [rows].
-struct LinearRows {
-  std::vector<double> A, b, position, velocity;
-  Level level = Level::position;
-  std::span<btRigidBody* const> bodies;
-};
-/// Has the rows that proxies show.
-class ProxyRows {
- public:
-  virtual ~ProxyRows() = default;
-  virtual int rows(int entry) const = 0;
-  virtual void linearize(int entry, LinearRows& out) const = 0;
-};
-
 class Proxy final : public btTypedConstraint {
  public:
   /// @param first, second  which of the constraint's bodies this one joins; second −1: to the world.
-  Proxy(const ProxyRows& rows, int entry, btRigidBody& a, btRigidBody& b, int first, int second);
+  Proxy(const host::ConstraintSolver& solver, int entry, btRigidBody& a, btRigidBody& b, int first, int second);
 
   void getInfo1(btConstraintInfo1* info) override;
   void getInfo2(btConstraintInfo2* info) override;
@@ -36,7 +20,7 @@ class Proxy final : public btTypedConstraint {
   btScalar getParam(int, int) const override { return 0; }
 
  private:
-  const ProxyRows& rows_;
+  const host::ConstraintSolver& solver_;
   int entry_;
   int first_, second_;
 };

@@ -15,23 +15,13 @@ thread_local RowReader* iterating = nullptr;  // Bullet's row solvers are plain 
 
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-const btVector3& normal(const btSolverConstraint& row, int k) {
-  return k == 0 ? row.m_contactNormal1 : row.m_contactNormal2;
-}
-btVector3& moment(btSolverConstraint& row, int k) {
-  return k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
-}
-const btVector3& moment(const btSolverConstraint& row, int k) {
-  return k == 0 ? row.m_relpos1CrossNormal : row.m_relpos2CrossNormal;
-}
-btVector3& angular(btSolverConstraint& row, int k) {
-  return k == 0 ? row.m_angularComponentA : row.m_angularComponentB;
-}
-const btVector3& angular(const btSolverConstraint& row, int k) {
-  return k == 0 ? row.m_angularComponentA : row.m_angularComponentB;
-}
-int& body(btSolverConstraint& row, int k) { return k == 0 ? row.m_solverBodyIdA : row.m_solverBodyIdB; }
-int body(const btSolverConstraint& row, int k) { return k == 0 ? row.m_solverBodyIdA : row.m_solverBodyIdB; }
+// The two sides of a row.
+using Vector = btVector3 btSolverConstraint::*;
+constexpr Vector normals[] = {&btSolverConstraint::m_contactNormal1, &btSolverConstraint::m_contactNormal2};
+constexpr Vector moments[] = {&btSolverConstraint::m_relpos1CrossNormal, &btSolverConstraint::m_relpos2CrossNormal};
+constexpr Vector angulars[] = {&btSolverConstraint::m_angularComponentA, &btSolverConstraint::m_angularComponentB};
+constexpr int btSolverConstraint::*bodies_of[] = {&btSolverConstraint::m_solverBodyIdA,
+                                                  &btSolverConstraint::m_solverBodyIdB};
 
 /// Sums from the left, in double.
 double dot(const btVector3& a, const btVector3& b) {
@@ -55,7 +45,8 @@ bool is_limit(const btSolverConstraint& row) {
 /// Other rows without bounds are motors.
 bool is_lock(const btSolverConstraint& row, const JointBinding& j) {
   if (row.m_lowerLimit > -unbounded_joint || row.m_upperLimit < unbounded_joint) return false;
-  return j.kind == JointKind::cone_twist && j.joint && !static_cast<btConeTwistConstraint*>(j.joint)->isMotorEnabled();
+  const auto* joint = j.joint ? as<btConeTwistConstraint>(*j.joint) : nullptr;
+  return joint && !joint->isMotorEnabled();
 }
 
 void make_inactive(btSolverConstraint& row) { row.m_jacDiagABInv = row.m_rhs = row.m_cfm = 0; }
@@ -119,8 +110,8 @@ bool RowReader::concerns_us(const btSolverConstraint& row) const {
   return solver_.acts_on_island(row.m_solverBodyIdA) || solver_.acts_on_island(row.m_solverBodyIdB);
 }
 
-void RowReader::read_row(const btSolverConstraint& row, int index, Row& out) const {
-  out = Row{};
+Row& RowReader::read_row(const btSolverConstraint& row, int index, std::vector<Row>& to) const {
+  Row& out = to.emplace_back();
   out.index = index;
   out.bounded = row.m_upperLimit < unbounded && row.m_lowerLimit > -unbounded;
   out.limit_sign = row.m_lowerLimit == 0 ? 1 : -1;
@@ -132,12 +123,13 @@ void RowReader::read_row(const btSolverConstraint& row, int index, Row& out) con
   out.impulse = double(row.m_appliedImpulse);
   for (const int k : {0, 1}) {
     Row::Side& side = out.side[z(k)];
-    const btVector3 &n = normal(row, k), &rn = moment(row, k);
-    side.body = body(row, k);
+    const btVector3 &n = row.*normals[k], &rn = row.*moments[k];
+    side.body = row.*bodies_of[k];
     side.J << from_bullet(n), from_bullet(rn);
     const btSolverBody& sb = (*solver_bodies_)[side.body];
-    side.mobility = dot(n, n * sb.m_invMass * sb.m_linearFactor) + dot(rn, angular(row, k) * sb.m_angularFactor);
+    side.mobility = dot(n, n * sb.m_invMass * sb.m_linearFactor) + dot(rn, row.*angulars[k] * sb.m_angularFactor);
   }
+  return out;
 }
 
 void RowReader::read_contact(const btSolverConstraint& row, Row& out) const {
@@ -148,56 +140,47 @@ void RowReader::read_contact(const btSolverConstraint& row, Row& out) const {
 
 void RowReader::read_rows(SolverArrays arrays) {
   read_bodies(arrays);
-  const auto rows = all_rows();
-  const auto from = all(arrays);
-  for (const Array of : {contact_rows, friction_rows, rolling_rows}) {
-    rows[of]->clear();
-    for (int i = 0; i < from[of]->size(); ++i) {
-      const btSolverConstraint& row = (*from[of])[i];
-      if (!concerns_us(row)) continue;
-      Row& to = rows[of]->emplace_back();
-      read_row(row, i, to);
-      if (of == contact_rows) {
-        read_contact(row, to);
-        continue;
-      }
-      const auto& point =
-          *static_cast<const btManifoldPoint*>(arrays.contacts[row.m_frictionIndex].m_originalContactPoint);
-      to.kind = point.m_contactMotion1 == 0 && point.m_contactMotion2 == 0 ? Row::Kind::friction : Row::Kind::belt;
-    }
-  }
+  for (std::vector<Row>* rows : rows_.all()) rows->clear();
+  for (int i = 0; i < arrays.contacts.size(); ++i)
+    if (concerns_us(arrays.contacts[i]))
+      read_contact(arrays.contacts[i], read_row(arrays.contacts[i], i, rows_.contacts));
+  read_friction(arrays.friction, arrays.contacts, rows_.friction);
+  read_friction(arrays.rolling, arrays.contacts, rows_.rolling);
   read_joints(arrays);
   read_link_rows(arrays);
 }
 
+void RowReader::read_friction(const btConstraintArray& from, const btConstraintArray& contacts, std::vector<Row>& to) {
+  for (int i = 0; i < from.size(); ++i) {
+    if (!concerns_us(from[i])) continue;
+    const auto& point = *static_cast<const btManifoldPoint*>(contacts[from[i].m_frictionIndex].m_originalContactPoint);
+    const bool moves = point.m_contactMotion1 != 0 || point.m_contactMotion2 != 0;
+    read_row(from[i], i, to).kind = moves ? Row::Kind::belt : Row::Kind::friction;
+  }
+}
+
+// In Mode::observe the rows of an exact joint are equalities, but for those that stay with Bullet.
 void RowReader::read_joints(SolverArrays arrays) {
-  rows_.joints.clear();
+  const btConstraintArray& rows = arrays.joints;
   const bool observes = solver_.options().mode == host::Mode::observe;
-  const btTypedConstraint* last = nullptr;
-  int in_joint = 0, kept = 0;
-  std::array<int, 24> own{};
-  for (int i = 0; i < arrays.joints.size(); ++i) {
-    const btSolverConstraint& row = arrays.joints[i];
-    btTypedConstraint* const joint = joint_of(row);
+  for (int i = 0, end = 0; i < rows.size(); i = end) {
+    btTypedConstraint* const joint = joint_of(rows[i]);
+    while (end < rows.size() && joint_of(rows[end]) == joint) ++end;
     const int entry = joints_.find(joint);
-    const bool exact = entry >= 0 && solver_.entry(entry).id.index >= 0;
-    if (std::exchange(last, joint) != joint) {
-      in_joint = kept = 0;
-      if (observes && exact && joints_[entry].joint) {
-        int emitted = 0;
-        for (int k = i; k < arrays.joints.size() && joint_of(arrays.joints[k]) == joint; ++k) ++emitted;
-        kept = NativePart::native_rows(*joints_[entry].joint, joints_[entry].shape, emitted, own);
-      }
+    const JointBinding* const binding = entry < 0 ? nullptr : &joints_[entry];
+    const bool equalities = observes && entry >= 0 && solver_.entry(entry).id.index >= 0;
+    own_rows_.clear();
+    if (equalities && binding->joint) find_native_rows(*binding->joint, binding->exact_axis, end - i, own_rows_);
+    for (int k = i; k < end; ++k) {
+      if (entry < 0 && !concerns_us(rows[k])) continue;
+      Row& to = read_row(rows[k], k, rows_.joints);
+      to.constraint = entry;
+      to.kind = is_limit(rows[k])                       ? Row::Kind::limit
+                : binding && is_lock(rows[k], *binding) ? Row::Kind::lock
+                                                        : Row::Kind::motor;
+      if (equalities && std::find(own_rows_.begin(), own_rows_.end(), k - i) == own_rows_.end())
+        to.kind = Row::Kind::equality;
     }
-    const bool is_own = std::find(own.begin(), own.begin() + kept, in_joint++) != own.begin() + kept;
-    if (entry < 0 && !concerns_us(row)) continue;
-    Row& to = rows_.joints.emplace_back();
-    read_row(row, i, to);
-    to.constraint = entry;
-    to.kind = is_limit(row)                                ? Row::Kind::limit
-              : entry >= 0 && is_lock(row, joints_[entry]) ? Row::Kind::lock
-                                                           : Row::Kind::motor;
-    if (observes && exact && !is_own) to.kind = Row::Kind::equality;
   }
 }
 
@@ -235,11 +218,12 @@ bool RowReader::start(SolverArrays arrays) {
 
 // Contacts between bodies of one rigid part, before any impulse counts.
 void RowReader::leave_out_rigid_parts(SolverArrays arrays) {
-  const auto rows = all_rows();
-  for (const Array of : {contact_rows, friction_rows, rolling_rows})
-    std::erase_if(*rows[of], [&](const Row& row) {
+  for (const auto& [rows, from] : {std::pair(&rows_.contacts, &arrays.contacts),
+                                   {&rows_.friction, &arrays.friction},
+                                   {&rows_.rolling, &arrays.rolling}})
+    std::erase_if(*rows, [&](const Row& row) {
       if (!solver_.is_within_rigid_part(rows_, row)) return false;
-      btSolverConstraint& at = (*all(arrays)[of])[row.index];
+      btSolverConstraint& at = (*from)[row.index];
       for (btVector3* x : {&at.m_contactNormal1, &at.m_contactNormal2, &at.m_relpos1CrossNormal,
                            &at.m_relpos2CrossNormal, &at.m_angularComponentA, &at.m_angularComponentB})
         x->setZero();
@@ -303,9 +287,8 @@ bool RowReader::make_composites(SolverArrays arrays) {
     arrays.bodies.push_back(one);
   }
   if (found.empty()) return false;
-  const auto rows = all_rows();
-  for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows})
-    for (const Row& row : *rows[of])
+  for (std::size_t of = 0; of < all(arrays).size(); ++of)
+    for (const Row& row : *rows_.all()[of])
       put_on_composites((*all(arrays)[of])[row.index], solver_.on_composites(rows_, row));
   return true;
 }
@@ -315,10 +298,10 @@ void RowReader::put_on_composites(btSolverConstraint& row, const host::Composite
   if (by.composite[0] < 0 && by.composite[1] < 0) return;
   for (const int k : {0, 1}) {
     if (by.composite[z(k)] < 0) continue;
-    sides_.push_back({&row, k, body(row, k), moment(row, k), angular(row, k)});
-    moment(row, k) = to_bullet(by.moment[z(k)]);
-    angular(row, k) = to_bullet(by.turn[z(k)]);
-    body(row, k) = composite_body_[z(by.composite[z(k)])];
+    sides_.push_back({&row, k, row.*bodies_of[k], row.*moments[k], row.*angulars[k]});
+    row.*moments[k] = to_bullet(by.moment[z(k)]);
+    row.*angulars[k] = to_bullet(by.turn[z(k)]);
+    row.*bodies_of[k] = composite_body_[z(by.composite[z(k)])];
   }
   row.m_rhs -= btScalar(by.had) * row.m_jacDiagABInv;
   scale(row, by.change.scale);
@@ -326,9 +309,9 @@ void RowReader::put_on_composites(btSolverConstraint& row, const host::Composite
 
 void RowReader::put_rows_back(SolverArrays arrays) {
   for (const Side& side : sides_) {
-    moment(*side.row, side.k) = side.moment;
-    angular(*side.row, side.k) = side.angular;
-    body(*side.row, side.k) = side.body;
+    side.row->*moments[side.k] = side.moment;
+    side.row->*angulars[side.k] = side.angular;
+    side.row->*bodies_of[side.k] = side.body;
   }
   sides_.clear();
   const auto composites = solver_.composites();
@@ -345,34 +328,18 @@ void RowReader::put_rows_back(SolverArrays arrays) {
 }
 
 void RowReader::apply_changes(SolverArrays arrays) {
-  const auto rows = all_rows();
-  const btContactSolverInfo& info = world_->getSolverInfo();
-  for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows}) {
+  for (std::size_t of = 0; of < ranges_.size(); ++of) {
+    const std::vector<Row>& rows = *rows_.all()[of];
     btConstraintArray& to = *all(arrays)[of];
     Range& range = ranges_[of];
     range.first = to.size() > 0 ? &to[0] : nullptr;
     range.response.assign(z(to.size()), -1);
-    for (std::size_t i = 0; i < rows[of]->size(); ++i) {
-      const int index = (*rows[of])[i].index;
-      btSolverConstraint& row = to[index];
-      const host::Response& response = solver_.response(*rows[of], i);
-      if (response.island[0] >= 0 || response.island[1] >= 0) {
-        range.response[z(index)] = static_cast<int>(responses_.size());
-        responses_.push_back(response);
-      }
-      const host::RowChange& change = solver_.row_change(*rows[of], i);
-      if (change.overlap_less != 0) {
-        const auto& point = *static_cast<const btManifoldPoint*>(row.m_originalContactPoint);
-        const btScalar depth = -(point.getDistance() + info.m_linearSlop);
-        const btScalar erp =
-            point.m_contactPointFlags & BT_CONTACT_FLAG_HAS_CONTACT_ERP ? point.m_contactERP : info.m_erp2;
-        row.m_rhs -= btScalar(change.overlap_less) * depth * erp / btScalar(solver_.dt()) * row.m_jacDiagABInv;
-      }
-      if (change.target_less != 0) row.m_rhs -= btScalar(change.target_less) * row.m_jacDiagABInv;
-      if (change.inactive)
-        make_inactive(row);
-      else if (change.scale != 1)
-        scale(row, change.scale);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      apply(solver_.row_change(rows, i), to[rows[i].index]);
+      const host::Response& response = solver_.response(rows, i);
+      if (response.island[0] < 0 && response.island[1] < 0) continue;
+      range.response[z(rows[i].index)] = static_cast<int>(responses_.size());
+      responses_.push_back(response);
     }
   }
   const std::span<const double> motion = solver_.response_motion();
@@ -386,6 +353,21 @@ void RowReader::apply_changes(SolverArrays arrays) {
       const auto bodies = solver_.response_bodies(island);
       response_bodies_[z(island)].assign(bodies.begin(), bodies.end());
     }
+}
+
+void RowReader::apply(const host::RowChange& change, btSolverConstraint& row) const {
+  if (change.overlap_less != 0) {
+    const btContactSolverInfo& info = world_->getSolverInfo();
+    const auto& point = *static_cast<const btManifoldPoint*>(row.m_originalContactPoint);
+    const btScalar depth = -(point.getDistance() + info.m_linearSlop);
+    const btScalar erp = point.m_contactPointFlags & BT_CONTACT_FLAG_HAS_CONTACT_ERP ? point.m_contactERP : info.m_erp2;
+    row.m_rhs -= btScalar(change.overlap_less) * depth * erp / btScalar(solver_.dt()) * row.m_jacDiagABInv;
+  }
+  if (change.target_less != 0) row.m_rhs -= btScalar(change.target_less) * row.m_jacDiagABInv;
+  if (change.inactive)
+    make_inactive(row);
+  else if (change.scale != 1)
+    scale(row, change.scale);
 }
 
 // ---- during the iterations ----
@@ -445,7 +427,7 @@ btScalar RowReader::resolve(btSolverBody& a, btSolverBody& b, const btSolverCons
       }
     } else if (response->moves_body(k)) {
       btSolverBody& sb = k == 0 ? a : b;
-      sb.internalApplyImpulse(normal(row, k) * sb.internalGetInvMass(), angular(row, k), change);
+      sb.internalApplyImpulse(row.*normals[k] * sb.internalGetInvMass(), row.*angulars[k], change);
     }
   }
   return change * (btScalar(1) / row.m_jacDiagABInv);
@@ -473,21 +455,12 @@ bool RowReader::finish(SolverArrays arrays) {
   solver_bodies_ = &arrays.bodies;
   put_rows_back(arrays);
   hold_kinematic(arrays);  // the iterations bring in bodies that no row knows
-  if (!solver_.has_group()) {
-    if (world_ && arrays.joints.size() > 0) {
-      read_rows(arrays);
-      solver_.note_rows(rows_);
-    }
-    return true;
-  }
+  if (!solver_.has_group() && (!world_ || arrays.joints.size() == 0)) return true;
   read_rows(arrays);
   if (!solver_.finish_rows(rows_)) return false;
-  const auto rows = all_rows();
-  for (const Array of : {contact_rows, joint_rows, friction_rows, rolling_rows})
-    for (const Row& row : *rows[of])
+  for (std::size_t of = 0; of < all(arrays).size(); ++of)
+    for (const Row& row : *rows_.all()[of])
       if (row.was_cut) (*all(arrays)[of])[row.index].m_appliedImpulse = btScalar(row.impulse);
-  for (const Row& row : rows_.contacts)
-    if (solver_.is_left_approaching(rows_, row)) arrays.contacts[row.index].m_appliedImpulse = 0;
   return true;
 }
 

@@ -54,18 +54,16 @@ class RowReader {
   bool finish(SolverArrays arrays);
 
  private:
-  enum Array : std::size_t { contact_rows, joint_rows, friction_rows, rolling_rows };
+  /// In the order of host::Rows::all().
   static std::array<btConstraintArray*, 4> all(SolverArrays arrays) {
     return {&arrays.contacts, &arrays.joints, &arrays.friction, &arrays.rolling};
-  }
-  std::array<std::vector<host::Row>*, 4> all_rows() {
-    return {&rows_.contacts, &rows_.joints, &rows_.friction, &rows_.rolling};
   }
   void read_bodies(SolverArrays arrays);
   void read_rows(SolverArrays arrays);
   void read_joints(SolverArrays arrays);
   void read_link_rows(SolverArrays arrays);
-  void read_row(const btSolverConstraint& row, int index, host::Row& out) const;
+  host::Row& read_row(const btSolverConstraint& row, int index, std::vector<host::Row>& to) const;
+  void read_friction(const btConstraintArray& from, const btConstraintArray& contacts, std::vector<host::Row>& to);
   void read_contact(const btSolverConstraint& row, host::Row& out) const;
   bool concerns_us(const btSolverConstraint& row) const;
   void leave_out_rigid_parts(SolverArrays arrays);
@@ -74,6 +72,7 @@ class RowReader {
   void put_on_composites(btSolverConstraint& row, const host::CompositeRow& by);
   void put_rows_back(SolverArrays arrays);
   void apply_changes(SolverArrays arrays);
+  void apply(const host::RowChange& change, btSolverConstraint& row) const;
   btScalar resolve(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) const;
   const host::Response* response_of(const btSolverConstraint& row) const;
 
@@ -95,6 +94,7 @@ class RowReader {
   btDiscreteDynamicsWorld* world_ = nullptr;
   btAlignedObjectArray<btSolverBody>* solver_bodies_ = nullptr;  // during a group
   host::Rows rows_;
+  std::vector<int> own_rows_;
   std::vector<Side> sides_;
   std::vector<int> composite_body_;  // by composite: its solver body
   std::array<Range, 4> ranges_;

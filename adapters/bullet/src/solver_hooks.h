@@ -28,14 +28,14 @@ class SolverHooks : public Base {
   btScalar solveGroup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                       btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw,
                       btDispatcher* dispatcher) override {
-    if (!binding_.takes_islands())
+    if (!groups().takes_islands())
       return Base::solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, dispatcher);
     if (nb == 0) return 0;
-    WorldGroup& g = binding_.gather_awake(bodies, nb, manifolds, nm, constraints, nc, dispatcher);
+    WorldGroup& g = groups().gather(bodies, nb, manifolds, nm, constraints, nc, dispatcher);
     shadow(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), g.constraints.data(),
            size(g.constraints), info, draw);
     binding_.begin_group(g.constraints.data(), size(g.constraints), info);
-    binding_.solve_separate(g);
+    groups().solve_separate();
     if (!g.bodies.empty() || !native().empty())
       Base::solveGroup(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), native_data(),
                        size(native()), info, draw, dispatcher);
@@ -47,13 +47,13 @@ class SolverHooks : public Base {
   btScalar solveGroupCacheFriendlySetup(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                                         btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
                                         btIDebugDraw* draw) override {
-    if (!binding_.takes_islands()) {
+    if (!groups().takes_islands()) {
       shadow(bodies, nb, manifolds, nm, constraints, nc, info, draw);
       binding_.begin_group(constraints, nc, info);
     }
     btScalar r =
         Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
-    while (!binding_.rows().start(arrays())) r = set_up_again(bodies, nb, manifolds, nm, info, draw);
+    while (!rows().start(arrays())) r = set_up_again(bodies, nb, manifolds, nm, info, draw);
     return r;
   }
 
@@ -62,11 +62,11 @@ class SolverHooks : public Base {
                                                      btTypedConstraint** constraints, int nc,
                                                      const btContactSolverInfo& info, btIDebugDraw* draw) override {
     Base::solveGroupCacheFriendlySplitImpulseIterations(bodies, nb, manifolds, nm, constraints, nc, info, draw);
-    binding_.rows().push(arrays());
+    rows().push(arrays());
     // After the pushes, whose own iterations use the rows as they were.
-    if (!binding_.couples_rows() || !binding_.rows().couple(arrays(), !binding_.has_multibodies())) return;
-    binding_.rows().begin_iterations(arrays(), this->getActiveConstraintRowSolverGeneric(),
-                                     this->getActiveConstraintRowSolverLowerLimit());
+    if (!binding_.couples_rows() || !rows().couple(arrays(), !binding_.multibodies())) return;
+    rows().begin_iterations(arrays(), this->getActiveConstraintRowSolverGeneric(),
+                            this->getActiveConstraintRowSolverLowerLimit());
     this->setConstraintRowSolverGeneric(&RowReader::row_generic);
     this->setConstraintRowSolverLowerLimit(&RowReader::row_lower);
   }
@@ -76,7 +76,7 @@ class SolverHooks : public Base {
                                 btIDebugDraw* draw) override {
     const btScalar residual =
         Base::solveSingleIteration(iteration, bodies, nb, manifolds, nm, constraints, nc, info, draw);
-    binding_.rows().project(arrays());
+    rows().project(arrays());
     return residual;
   }
 
@@ -92,9 +92,9 @@ class SolverHooks : public Base {
     };
     btScalar r = iterate();
     // An island is left to Bullet, or was too long for what its rows were solved for: all starts once more.
-    while (!binding_.rows().finish(arrays())) {
+    while (!rows().finish(arrays())) {
       do set_up_again(bodies, nb, manifolds, nm, info, draw);
-      while (!binding_.rows().start(arrays()));
+      while (!rows().start(arrays()));
       after_second_setup();
       r = iterate();
     }
@@ -138,14 +138,17 @@ class SolverHooks : public Base {
   static int size(const std::vector<T>& x) {
     return static_cast<int>(x.size());
   }
-  std::vector<btTypedConstraint*>& native() { return binding_.native_constraints(); }
+  RowReader& rows() { return binding_.world().rows; }
+  GroupTaker& groups() { return binding_.groups(); }
+  std::vector<btTypedConstraint*>& native() { return binding_.world().native_constraints; }
   btTypedConstraint** native_data() { return native().empty() ? nullptr : native().data(); }
   void shadow(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
               btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw) {
-    if (!binding_.runs_comparison()) return;
-    binding_.comparison().save(bodies, nb, manifolds, nm, constraints, nc);
+    NativeRun& run = binding_.native_run();
+    if (!run.runs()) return;
+    run.save(bodies, nb, manifolds, nm, constraints, nc);
     shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
-    binding_.comparison().take(manifolds, nm, constraints, nc);
+    run.take(manifolds, nm, constraints, nc);
   }
   btScalar set_up_again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                         const btContactSolverInfo& info, btIDebugDraw* draw) {

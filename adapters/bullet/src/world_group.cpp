@@ -1,7 +1,5 @@
 #include "world_group.h"
 
-#include "prefetch.h"
-
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
 
 #include <algorithm>
@@ -16,68 +14,41 @@ bool awake(const btRigidBody& body) { return !body.isStaticOrKinematicObject() &
 }  // namespace
 
 void GroupTaker::take_islands(bool take) {
-  btSimulationIslandManager& islands = *world_->getSimulationIslandManager();
+  btSimulationIslandManager& islands = *world_.world()->getSimulationIslandManager();
   takes_ = take;
   were_split_ = islands.getSplitIslands();
   if (takes_) islands.setSplitIslands(false);
 }
 
 void GroupTaker::give_islands_back() {
-  if (takes_) world_->getSimulationIslandManager()->setSplitIslands(were_split_);
+  if (takes_) world_.world()->getSimulationIslandManager()->setSplitIslands(were_split_);
   takes_ = false;
 }
 
-// Finds the ids of what the world hands over, which is mostly what it handed over in the last step.
-void GroupTaker::identify(btCollisionObject** bodies, int nb, btTypedConstraint** constraints, int nc,
-                          unsigned structure) {
-  if (last_structure_ == structure && last_objects_.size() == z(nb) && last_constraints_.size() == z(nc) &&
-      std::equal(bodies, bodies + nb, last_objects_.begin()) &&
-      std::equal(constraints, constraints + nc, last_constraints_.begin()))
-    return;
-  last_structure_ = structure;
-  last_objects_.assign(bodies, bodies + nb);
-  last_constraints_.assign(constraints, constraints + nc);
-  object_ids_.clear();
-  constraint_ids_.clear();
-  const auto find = [&](const btRigidBody* body) { return body ? bodies_.find_in_world(*body) : -1; };
-  for (int i = 0; i < nb; ++i) object_ids_.push_back(find(btRigidBody::upcast(bodies[i])));
-  for (int i = 0; i < nc; ++i)
-    constraint_ids_.push_back({find(&constraints[i]->getRigidBodyA()), find(&constraints[i]->getRigidBodyB())});
-}
-
 WorldGroup& GroupTaker::gather(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
-                               btTypedConstraint** constraints, int nc, btDispatcher* dispatcher, unsigned structure) {
+                               btTypedConstraint** constraints, int nc, btDispatcher* dispatcher) {
   group_.bodies.clear();
   group_.constraints.clear();
-  identify(bodies, nb, constraints, nc, structure);
   group_ids_.clear();
-  awake_.assign(bodies_.count(), 0);
   timers_run_ = false;
-  constexpr int ahead = 8;
   for (int i = 0; i < nb; ++i) {
-    if (i + ahead < nb) prefetch(&bodies[i + ahead]->getAnisotropicFriction(), 7 * sizeof(btVector3));
     const btRigidBody* body = btRigidBody::upcast(bodies[i]);
     timers_run_ = timers_run_ || bodies[i]->getDeactivationTime() > 0;
     if (!body || !awake(*body)) continue;
-    const int id = object_ids_[z(i)];
     group_.bodies.push_back(bodies[i]);
-    group_ids_.push_back(id);
-    if (id >= 0) awake_[z(id)] = 1;
+    group_ids_.push_back(world_.bodies.find(*body));
   }
   gather_manifolds(manifolds, nm, dispatcher);
-  for (int i = 0; i < nc; ++i) {
-    const auto [a, b] = constraint_ids_[z(i)];
-    if ((a >= 0 ? awake_[z(a)] != 0 : awake(constraints[i]->getRigidBodyA())) ||
-        (b >= 0 ? awake_[z(b)] != 0 : awake(constraints[i]->getRigidBodyB())))
+  for (int i = 0; i < nc; ++i)
+    if (awake(constraints[i]->getRigidBodyA()) || awake(constraints[i]->getRigidBodyB()))
       group_.constraints.push_back(constraints[i]);
-  }
   return group_;
 }
 
 // Chooses contacts as btSimulationIslandManager::buildIslands does.
 void GroupTaker::gather_manifolds(btPersistentManifold** manifolds, int nm, btDispatcher* dispatcher) {
   group_.manifolds.clear();
-  const bool sorted = world_->getDispatchInfo().m_deterministicOverlappingPairs;
+  const bool sorted = world_.world()->getDispatchInfo().m_deterministicOverlappingPairs;
   for (int i = 0; i < nm; ++i) {
     const btCollisionObject &a = *manifolds[i]->getBody0(), &b = *manifolds[i]->getBody1();
     if ((sorted && manifolds[i]->getNumContacts() == 0) || (sleeps(a) && sleeps(b))) continue;
@@ -94,37 +65,70 @@ void GroupTaker::gather_manifolds(btPersistentManifold** manifolds, int nm, btDi
             [&](const auto* x, const auto* y) { return key(x) < key(y); });
 }
 
-std::span<const char> GroupTaker::find_touched(const std::vector<btTypedConstraint*>& native) {
-  touched_.assign(bodies_.count(), 0);
+void GroupTaker::divide(btTypedConstraint** constraints, int count) {
+  if (!takes_ || grouped_structure_ != world_.solver.structure() || last_constraints_.size() != z(count) ||
+      !std::equal(last_constraints_.begin(), last_constraints_.end(), constraints))
+    list(constraints, count);
+  world_.native_constraints.clear();
+  for (const auto& [constraint, entry] : stays_native_) {
+    if (entry >= 0) {
+      const btTypedConstraint& joint = *world_.joints[entry].joint;
+      constraint->setBreakingImpulseThreshold(joint.getBreakingImpulseThreshold());
+      constraint->setOverrideNumSolverIterations(joint.getOverrideNumSolverIterations());
+      constraint->setEnabled(true);
+    }
+    world_.native_constraints.push_back(constraint);
+  }
+}
+
+// The user's own constraints are named by whichever of their proxies is awake.
+void GroupTaker::list(btTypedConstraint** constraints, int count) {
+  std::vector<int> exact_entries;
+  stays_native_.clear();
+  for (int i = 0; i < count; ++i) {
+    btTypedConstraint* const c = constraints[i];
+    const int entry = world_.world() ? world_.joints.find(c) : -1;
+    const host::ConstraintEntry* const r = entry < 0 ? nullptr : &world_.solver.entry(entry);
+    const bool exact = r && r->alive && r->id.index >= 0 && c->isEnabled();
+    if (exact && !world_.joints[entry].with_links) exact_entries.push_back(entry);
+    if (!exact || world_.solver.options().mode == Mode::observe)
+      stays_native_.push_back({c, -1});
+    else if (NativePart* const part = world_.joints[entry].native_part.get())
+      stays_native_.push_back({part, entry});
+  }
+  world_.solver.build_islands(exact_entries);
+  last_constraints_.assign(constraints, constraints + count);
+  grouped_structure_ = world_.solver.structure();
+}
+
+void GroupTaker::solve_separate() {
+  const std::span<const char> taken = world_.solver.separate_islands(find_touched(), group_ids_);
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < group_.bodies.size() && !taken.empty(); ++i)
+    if (const int id = group_ids_[i]; id < 0 || !taken[z(id)]) group_.bodies[left++] = group_.bodies[i];
+  if (!taken.empty()) group_.bodies.resize(left);
+  for (const BodyId id : world_.solver.solve_separate(group_.manifolds.empty() && world_.native_constraints.empty()))
+    group_.bodies.push_back(world_.bodies.body(id));
+}
+
+/// @return by id of body: contacts of the group, or constraints that Bullet solves, may act on it
+std::span<const char> GroupTaker::find_touched() {
+  touched_.assign(world_.bodies.count(), 0);
   const auto touch = [&](const btCollisionObject* object) {
     const btRigidBody* body = btRigidBody::upcast(object);
     if (!body || body->isStaticOrKinematicObject()) return;
-    if (const int id = bodies_.find(*body); id >= 0) touched_[z(id)] = 1;
+    if (const int id = world_.bodies.find(*body); id >= 0) touched_[z(id)] = 1;
   };
   for (const btPersistentManifold* m : group_.manifolds) {
     if (m->getNumContacts() == 0) continue;
     touch(m->getBody0());
     touch(m->getBody1());
   }
-  for (const btTypedConstraint* c : native) {
+  for (const btTypedConstraint* c : world_.native_constraints) {
     touch(&c->getRigidBodyA());
     touch(&c->getRigidBodyB());
   }
   return touched_;
-}
-
-std::span<const char> GroupTaker::take_out(std::span<const BodyId> bodies) {
-  taken_.assign(bodies_.count(), 0);
-  for (const BodyId id : bodies) taken_[z(id.index)] = 1;
-  std::size_t left = 0;
-  for (std::size_t i = 0; i < group_.bodies.size(); ++i) {
-    if (const int id = group_ids_[i]; id >= 0 && taken_[z(id)] != 0)
-      taken_[z(id)] = 0;
-    else
-      group_.bodies[left++] = group_.bodies[i];
-  }
-  group_.bodies.resize(left);
-  return taken_;
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -8,7 +8,7 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
-#include <linchpin/joints.h>
+#include <linchpin/joint_mapping.h>
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace linchpin::host {
@@ -60,6 +61,20 @@ struct Options {
   bool geometric_stiffness = false;  ///< T15: implicit geometric stiffness in place of substeps
   bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
 };
+
+/// Replaces zeros of tolerances by what suits the precision of the host. @tparam O  Options, or an adapter's own
+/// @param single  The host computes in single precision, in which frames are off by 1e-7.
+template <class O>
+O with_default_tolerances(O options, bool single) {
+  const auto set = [&](double& x, double in_double, double in_single) {
+    if (!(x > 0)) x = single ? in_single : in_double;
+  };
+  set(options.rank_tolerance, 1e-6, 1e-5);
+  set(options.newton_tolerance, 1e-15, 1e-10);
+  set(options.gap_tolerance, 1e-9, 1e-5);
+  set(options.tolerance, 1e-9, 1e-6);
+  return options;
+}
 
 /// Counts since the start or the last reset().
 struct Counts {
@@ -148,7 +163,7 @@ struct Row {
   Kind kind = Kind::motor;
   bool penetrates = false;    ///< a contact whose target velocity removes an overlap
   bool bounded = false;       ///< It has a bound on both sides: it gives way where it cannot hold.
-  bool was_cut = false;       ///< out: substeps have left a part of the impulse out, and `impulse` is the rest
+  bool was_cut = false;       ///< out: a part of the impulse was left out, and `impulse` is the rest
   int index = -1;             ///< in the host's array; for the adapter alone
   int constraint = -1;        ///< entry of the joint that it belongs to; −1: none
   double limit_sign = 1;      ///< of a limit: the direction in which it pushes
@@ -169,6 +184,9 @@ struct Row {
 struct Rows {
   std::vector<RowBody> bodies;
   std::vector<Row> contacts, joints, friction, rolling, multibody;
+  /// All but `multibody`, in the order in which their responses are found.
+  std::array<std::vector<Row>*, 4> all() { return {&contacts, &joints, &friction, &rolling}; }
+  std::array<const std::vector<Row>*, 4> all() const { return {&contacts, &joints, &friction, &rolling}; }
 };
 
 /// Settings of the host's row solver.
@@ -258,6 +276,12 @@ struct ConstraintEntry {
     bool has_host_rows = false;  ///< `host` is of the last step
     bool broken = false;
   };
+  /// What is known of a joint of the host.
+  struct Joint {
+    std::array<BodyId, 2> bodies;
+    bool is_mapped = false;   ///< as it is configured, and its bodies have stayed what they were
+    bool given_back = false;  ///< It has a name, but the host solves it until it is adopted again.
+  };
   bool is_joint() const { return owner == Owner::joint; }
   bool is_on_links() const { return owner >= Owner::user_on_links; }
   Owner owner = Owner::user;
@@ -282,6 +306,7 @@ struct ConstraintEntry {
   ConstraintId link_id;                  ///< in the system, of one on links of multibodies that have laws
   std::string host_part;                 ///< what the host keeps and why; empty: nothing
   std::string fallback;                  ///< why the host had all of it in the last step; empty: it had not
+  Joint joint;
   JointGeometry geometry;
   std::unique_ptr<Wrenches> host;  ///< mean wrenches of the host's own rows of it, about the centres of mass
 };
@@ -325,6 +350,10 @@ class World {
   /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
   /// mean velocity. Accelerations are left as they are.
   virtual void read(BodyId body, BodyState& out) const = 0;
+  /// Why a body that is to move has no mass matrix, in words; null: it has one.
+  virtual const char* why_unsupported(BodyId) const { return nullptr; }
+  /// Axes of the world along which a body must not change its motion: bit i for linear x y z, bit 3 + i for angular.
+  virtual unsigned locked_axes(BodyId) const { return 0; }
   /// Forces on a body that can move, and the rule for its gyroscopic torque.
   virtual void read_forces(BodyId body, Load& load, GyroscopicRule& rule) const = 0;
   /// Index of a body in the host's row solver during a step; −1: it is not there.
@@ -356,6 +385,25 @@ class World {
   virtual double rest_time(BodyId) const { return 0; }          ///< since when the sleep timer runs [s]
   virtual void restart_rest_timer(BodyId) {}
 
+  // The world itself. What follows is only called while why_absent() is null.
+  virtual std::string name() const { return "a host"; }  ///< for summaries
+  /// Why there is no world, as before the solver is attached to one; null: there is one.
+  virtual const char* why_absent() const { return nullptr; }
+  virtual bool has_ended() const { return false; }  ///< The world has been destroyed before its solver.
+  virtual double energy() const { return 0; }       ///< of its bodies that move, gravity included [J]
+
+  // What the program may have changed.
+  /// Adds joints that are new in the world, and removes those that the program has deleted. Then set_order().
+  virtual void find_joints() {}
+  /// Looks at all bodies: whether they are still there, what has changed of them (ConstraintSolver::change_body,
+  /// set_in_world, remove_body), and, in a step that begins, calls ConstraintSolver::read_body().
+  virtual void look_at_bodies(bool /*step_begins*/) {}
+  /// Calls ConstraintSolver::set_joint() for joints that are to be mapped.
+  /// @param is_anew  as if they had always been as they are @return whether the solver has got bodies by it
+  virtual bool map_joints(bool /*is_anew*/) { return false; }
+  virtual void map_joint(int) {}     ///< the same for one entry
+  virtual void forget_entry(int) {}  ///< An entry is gone.
+
   // Joints and the user's constraints, by entry.
   virtual bool is_enabled(int) const { return true; }
   virtual void enable(int, bool) {}
@@ -364,8 +412,7 @@ class World {
   /// Impulse of one row above which a joint breaks [N·s or N·m·s].
   virtual double breaking_impulse(int) const { return std::numeric_limits<double>::infinity(); }
   virtual void break_joint(int) {}
-  /// @param alone  no row of the host acts on these joints
-  virtual void report_impulses(std::span<const JointImpulse>, bool /*alone*/) {}
+  virtual void report_impulses(std::span<const JointImpulse>) {}
   /// Mean forces of a joint in the step, about the centres of mass, without the host's own rows of it.
   virtual void report_forces(int, const Wrench&, const Wrench&) {}
   /// The host is to solve a constraint itself in this step.
@@ -392,16 +439,26 @@ class Companion {
   virtual void update_redundancy() = 0;
   virtual int rows() const = 0;
   virtual int rank() const = 0;
-  virtual RankReport rank_report() const = 0;  ///< indices as reactions()
-  virtual bool has(int entry) const = 0;       ///< It solves the constraint.
+  virtual RankReport rank_report() const = 0;                  ///< indices as reactions()
+  virtual bool has(int entry) const = 0;                       ///< It solves the constraint.
+  virtual std::string why_no_law(int entry) = 0;               ///< why the constraint takes no law, or empty
+  virtual std::string add_law(int entry, const Law& law) = 0;  ///< @return why not, or empty
   virtual Instant problem() const = 0;
   virtual std::vector<HostPart> host_parts() const = 0;
   virtual std::vector<Finding> check() = 0;
   virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
   virtual void restore(std::shared_ptr<const Dynamics::LawHistory> laws) = 0;
-  virtual void end_step() = 0;  ///< after the host has integrated
+  virtual bool give_back(int entry) = 0;  ///< The host solves a constraint again. @return whether it is one of its own
+  virtual double energy() const = 0;      ///< of what it solves [J]
+  virtual void begin_step() = 0;
+  virtual void end_step() = 0;                    ///< after the host has integrated
+  virtual bool keeps_place(int entry) const = 0;  ///< It names an entry that is gone.
   virtual void reset() = 0;
 };
+
+/// Adds the energy of a body that moves, that of its weight included [J].
+/// @param inverse_inertia  [1/(kg·m²)], body axes; zeros: it does not turn about that axis
+void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity, double& to);
 
 // ---- what an adapter calls ----
 
@@ -428,12 +485,18 @@ class ConstraintSolver {
   bool is_of_kind(BodyId body, BodyKind kind) const;  ///< also where its numbers are no mass
   /// The body is gone. Its id is used again when no constraint names it any more.
   void remove_body(BodyId body);
-  void set_mass(BodyId body, double mass, const Vector3d& inertia);
+  /// The program is about to delete a body: the user's constraints on it are removed.
+  void remove_constraints_on(BodyId body);
+  /// A body has become one of another kind: `now` takes the place of `old`, which is removed.
+  void replace_body(BodyId old, BodyId now);
+  /// Settings of a body have changed: its mass, or what World says about it.
+  void change_body(BodyId body, double mass, const Vector3d& inertia);
+  /// A velocity of a body was no number once the host squares it, and was taken for 0. @param unit  "m/s" or "rad/s"
+  void note_refused_velocity(BodyId body, double size, const char* unit);
+  bool is_named(BodyId body) const;  ///< Some constraint names it.
   void set_in_world(BodyId body, bool is);
-  /// Reads state and forces of a body that can move, in the step that begins. Call it before begin_step().
+  /// Reads state and forces of a body that can move, in the step that begins. Call it in World::look_at_bodies().
   void read_body(BodyId body);
-  /// Axes that the host locks, by an entry of Owner::locked_axes; −1: none.
-  void set_locked_axes(BodyId body, int entry);
 
   // ---- constraints ----
 
@@ -445,22 +508,19 @@ class ConstraintSolver {
   int find(std::string_view name) const;  ///< −1: none
   std::string free_name(std::string base) const;
   int add_entry(ConstraintEntry::Owner owner, std::string name);
-  /// An entry of the user's own that has its constraint is complete: it gets a reaction behind all others.
-  void append_reaction(int entry);
-  void rename(int entry, std::string name);
-  /// Its name, or what the host keeps of it, has changed: its reaction says so, in its place.
-  void refresh_reaction(int entry);
-  /// Gives the constraint of an entry to the system. @return why not, or empty
-  std::string attach(int entry, Constraint constraint);
-  /// Takes it out again. Reports of the last step are brought up to date first.
-  void detach(int entry);
-  /// Keeps the primitives of a joint's exact part for its gap. @param rows  empty: it has none
-  void set_geometry(int entry, const JointRows& rows);
-  void set_turned_far(int entry, bool is);
-  /// The program has moved the frames or limits of a joint.
-  void note_frames_moved(int entry);
-  void set_left_to_host(int entry, bool is);
-  void clear_reaction(int entry);
+  /// Adds a constraint of the user's own on bodies that the solver knows. @return why not, or empty
+  std::string add_user(Constraint constraint, int& entry);
+  /// Whether set_joint() is to be called for a joint. @param changed  its settings are not those of the last call
+  bool is_to_be_mapped(int entry, const std::array<BodyId, 2>& bodies, bool changed) const;
+  /// Holds a joint of the host exactly as far as `shape` says.
+  void set_joint(int entry, const std::array<BodyId, 2>& bodies, JointShape shape);
+  /// The next set_joint() of an entry is not for a change of its settings.
+  void forget_mapping(int entry) { this->entry(entry).joint.is_mapped = false; }
+  /// Names a joint, and takes it back if it was given back. @return why not, or empty
+  std::string adopt(int entry, std::string name);
+  /// The host solves a joint, or a constraint of its own on links, until it is adopted again. Other entries are
+  /// removed.
+  void give_back(int entry);
   void remove(int entry);
   std::string add_law(int entry, Law law);  ///< @return why not, or empty
   void clear_laws(int entry);
@@ -470,13 +530,11 @@ class ConstraintSolver {
   void wake(int entry);
   /// All joints of the host's world, in its order. Reactions are ordered so, then those of all other entries.
   void set_order(std::span<const int> joints);
-  /// Constraints take the order in which they were made.
-  void order_by_age();
+  void refresh_order();  ///< Entries have come or gone that are no joints.
   /// Bodies, constraints or their settings have changed.
   void structure_changed();
   unsigned structure() const;
-  bool has_exact_constraints() const;  ///< as of the last update_lists()
-  void update_lists();
+  bool has_exact_constraints() const;  ///< in the step that has begun
   std::span<const int> entries_with_host_rows() const;
   /// Rows of a constraint at the states that its bodies have in the host now. [rows × 6 bodies], [rows]
   void linearize(int entry, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
@@ -485,27 +543,19 @@ class ConstraintSolver {
   // ---- a step, in this order ----
 
   void set_capabilities(const Capabilities& capabilities);
-  /// Reports of islands that may fall asleep are brought up to date. Call it before bodies are read.
-  void prepare_step();
-  /// Unilateral constraints are switched. Call it when bodies have been read.
-  void switch_unilateral();
+  /// The world is looked at, and unilateral constraints are switched.
   void begin_step();
-  /// Gives indices of removed entries and bodies free. @param is_free  whether an entry may go
-  void release_places(const std::function<bool(int entry)>& is_free);
   /// Makes the islands of a group. @param entries  constraints that are to be exact in it
   void build_islands(std::span<const int> entries);
   /// Begins the step of the islands that build_islands() has made last. @param dt  [s]
-  void begin_islands(double dt);
-  /// In place of begin_islands(), for a step whose length is no positive number: joints cannot be kept together over
-  /// it.
-  /// @return bodies of the islands, which the host is to leave where they are
-  std::span<const BodyId> leave_out_islands(double dt, std::string why);
+  /// @return bodies that the host is to leave where they are: those of all islands where dt is no positive number, as
+  /// joints cannot be kept together over such a step
+  std::span<const BodyId> begin_islands(double dt);
   /// Separates islands that no row of the host will act on from the group.
   /// @param touched  by id of body: a row or contact of the host may act on it
-  /// @return bodies of the separated islands
-  std::span<const BodyId> separate_islands(std::span<const char> touched);
-  /// @param missing  by id of body: a body of a separated island is not in the group
-  void note_detached(std::span<const char> missing);
+  /// @param group    ids of the bodies that the host has in the group; −1: not known
+  /// @return by id of body: it is no longer in the group. Empty where no island is separated
+  std::span<const char> separate_islands(std::span<const char> touched, std::span<const int> group);
   /// Solves the separated islands. @param host_is_idle  the host solves nothing after them: velocities are written at
   /// once
   /// @return bodies of islands that the host must solve
@@ -537,13 +587,12 @@ class ConstraintSolver {
   /// replaces these by changes.
   std::span<RowVelocity> projected_bodies();
   void project();
-  /// The iterations are over: ends the steps of the group. @return false as begin_among_rows()
+  /// The iterations are over: ends the steps of the group, and takes the mean wrenches of the host's rows of joints,
+  /// also where there are no islands. Row::was_cut says which impulses are other ones. @return false as
+  /// begin_among_rows()
   bool finish_rows(Rows& rows);
   /// Entries that the host solves in this step although they are exact.
   std::span<const int> entries_left_to_host() const;
-  bool is_left_approaching(const Rows& rows, const Row& contact) const;
-  /// Mean wrenches of the host's rows of joints, in a step without islands.
-  void note_rows(Rows& rows);
   void write_group();
   void end_group();
 
@@ -568,18 +617,24 @@ class ConstraintSolver {
   void update_reports();     ///< reactions and balances of the last step
   void update_redundancy();  ///< and which of them are redundant or undetermined
   std::span<Reaction> reactions();
+  const Reaction& reaction(std::string_view name);  ///< an empty one named "" where there is none
   std::span<LawWork> laws();
   std::span<LawWork> laws_of(int entry);
   std::span<const BodyBooks> balances() const;
   Counts& counts();
   const std::vector<LawWarning>& law_warnings() const;
   std::string& trouble();  ///< reason of the last fallback
-  /// Text about the last step, in lines that each begin with a line break. @param remark  behind the first line
-  std::string summary(const std::string& remark, double energy);
+  std::string summary();   ///< text about the last step
+  double energy() const;   ///< of the world [J]; NaN where there is none
   std::vector<HostPart> host_parts() const;
   RankReport rank_report();
   Instant problem(std::string_view constraint);
   std::vector<Finding> check();
+  enum class Line { gap, on_first, on_second };
+  /// Draws reactions on the first two bodies as arrows of `scale` [m/N], and open gaps as crosses whose arms are as
+  /// long.
+  using DrawLine = std::function<void(const Vector3d& from, const Vector3d& to, Line what)>;
+  void draw_reactions(double scale, const DrawLine& draw);
   const BodyState& start_state(BodyId body) const;
   std::span<const BodyId> solved_bodies();  ///< bodies of the islands that were solved in the last step
   double t() const;
@@ -588,20 +643,108 @@ class ConstraintSolver {
 
   /// Islands are made and analysed anew.
   void forget_islands();
-  void forget_unreported_gaps();
   /// Forgets what was remembered from step to step, counts and work.
   void reset();
   std::shared_ptr<SolverHistory> history();
-  std::string why_not_restored(const SolverHistory& past) const;
-  void restore(const SolverHistory& past);
+  std::string restore(const SolverHistory& past);  ///< @return why not, or empty
 
   void set_companion(Companion* companion);
   /// For solvers inside the core.
   Context& context();
+  World& world();
 
  private:
+  void update_bodies();
+  void lock_axes();
+  void refresh_reaction(int entry);
+  void order_by_age();
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// ---- for the facade of an adapter ----
+
+inline constexpr const char* world_has_ended = "the world of this solver has been destroyed";
+
+/// @throws std::invalid_argument with the reason, where there is one
+void demand(const std::string& why);
+
+/// One constraint of a solver. Cheap to copy; valid while the solver is, its world has not been destroyed and the
+/// constraint has not been removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided()
+/// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
+/// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
+/// stale when another constraint comes to have the place.
+class ConstraintHandle {
+ public:
+  ConstraintHandle() = default;
+  ConstraintHandle(ConstraintSolver& solver, int entry);
+  bool valid() const;
+  const std::string& name() const;
+  [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
+  /// What its laws do, term by term: effort, work, power, stick or slide, the thrust they were given, the branch taken.
+  /// Of the last step; valid until laws or constraints change.
+  std::span<const LawWork> laws() const;
+  [[nodiscard]] std::string try_one_sided(OneSided how = {}) noexcept;  ///< empty when it went well
+  bool released() const;                                                ///< one-sided, and not holding now
+  /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
+  /// again, and its handle stays valid.
+  void remove();
+  /// Of the last step.
+  const Reaction& reaction() const;
+  RowUnit unit() const;  ///< of its first row; a constraint on velocities or accelerations has its own
+
+ protected:
+  int entry() const { return entry_; }
+  /// Whether the constraint exists still: the program deletes joints, and their bodies, without notice.
+  bool is_there() const;
+  void remove_laws();
+  void set_application_points(std::vector<Vector3d> p_BQ);
+  void set_enabled(bool on);
+
+ private:
+  std::string why_not_valid() const;
+  const ConstraintEntry& get() const { return solver_->entry(entry_); }
+  ConstraintSolver* solver_ = nullptr;
+  int entry_ = -1;
+  unsigned version_ = 0;  ///< of what was there when it was made
+};
+
+/// A handle whose calls can be chained. @tparam Derived  the handle of an adapter
+template <class Derived>
+class ChainedHandle : public ConstraintHandle {
+ public:
+  using ConstraintHandle::ConstraintHandle;
+  /// Adds a law for the nonideal force; see linchpin::Law. Laws add up. @throws std::invalid_argument as add_law does.
+  Derived& law(Law law) {
+    demand(try_law(std::move(law)));
+    return self();
+  }
+  Derived& clear_laws() {
+    remove_laws();
+    return self();
+  }
+  /// Makes the user's constraint of one position row push only: a step that ends with its multiplier of the other sign
+  /// is the last that holds it, and with `reengage` it holds again in the step in which its gap would close. Switches
+  /// are in Counts::released and engaged. Contacts of the host are not concerned.
+  /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
+  Derived& one_sided(OneSided how = {}) {
+    demand(try_one_sided(how));
+    return self();
+  }
+  /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
+  /// particles.
+  Derived& acting_at(std::vector<Vector3d> p_BQ) {
+    set_application_points(std::move(p_BQ));
+    return self();
+  }
+  Derived& enable(bool on) {
+    set_enabled(on);
+    return self();
+  }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
 };
 
 }  // namespace linchpin::host

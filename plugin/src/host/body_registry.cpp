@@ -27,11 +27,26 @@ void Bodies::add(BodyId id, bool in_host) {
   read_at_[i] = 0;
   presence_[i] = in_host ? Presence::in_world : Presence::none;
   motions_.erase(id.index);
+  changes.any = true;
 }
 
 void Bodies::remove(BodyId id) {
+  changes.any = changes.any || in_host(id);
   presence_[static_cast<std::size_t>(id.index)] = Presence::none;
   removed_.push_back(id.index);
+}
+
+void Bodies::replace(BodyId old, BodyId now) {
+  remove(old);
+  changes.note(now);
+  changes.old.push_back(old);
+  changes.now.push_back(now);
+}
+
+BodyId Bodies::present(BodyId id) const {
+  for (std::size_t i = 0; i < changes.old.size(); ++i)
+    if (changes.old[i] == id) id = changes.now[i];
+  return id;
 }
 
 void Bodies::set_mass(BodyId id, double mass, const Vector3d& inertia) {

@@ -25,6 +25,10 @@ class Bodies {
   void add(BodyId id, bool in_host);
   /// The body is gone. Its id is free when no constraint names it any more.
   void remove(BodyId id);
+  /// A body is another one from now on.
+  void replace(BodyId old, BodyId now);
+  /// The id that a body has now that had this one when changes were last taken over.
+  BodyId present(BodyId id) const;
   /// A name that no body has had: "body#3".
   std::string new_name(const char* kind) { return std::string(kind) + "#" + std::to_string(made_++); }
   void set_mass(BodyId id, double mass, const Vector3d& inertia);
@@ -55,6 +59,17 @@ class Bodies {
 
   /// Makes `base` and `end`, which whole fast steps do without. Not while islands are solved on several threads.
   void make_ends();
+
+  /// What has changed since constraints last took it over.
+  struct Changes {
+    bool any = false;              ///< Bodies have come, gone or changed.
+    std::vector<BodyId> bodies;    ///< that have changed
+    std::vector<BodyId> old, now;  ///< bodies that were replaced, in this order, and by which
+    void note(BodyId id) {
+      any = true;
+      bodies.push_back(id);
+    }
+  } changes;
 
   State start;  ///< at the start of the step
   State base;   ///< poses from which the host integrates; see make_ends()

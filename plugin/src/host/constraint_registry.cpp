@@ -77,6 +77,21 @@ bool Constraints::names(BodyId id) const {
   });
 }
 
+std::span<const BodyId> Constraints::bodies(const ConstraintEntry& r) const {
+  if (r.is_joint()) return r.joint.bodies;
+  if (!r.deferred && r.id.index < 0) return {};
+  return of(r).bodies();
+}
+
+void Constraints::replace_body(BodyId old, BodyId now) {
+  for (ConstraintEntry& r : entries_)
+    if (r.alive && r.is_joint() &&
+        std::find(r.joint.bodies.begin(), r.joint.bodies.end(), old) != r.joint.bodies.end()) {
+      std::replace(r.joint.bodies.begin(), r.joint.bodies.end(), old, now);
+      r.joint.is_mapped = false;
+    }
+}
+
 std::vector<ConstraintEntry*> Constraints::by_reaction(bool forget_laws) {
   std::vector<ConstraintEntry*> order(z(reactions), nullptr);
   for (ConstraintEntry& r : entries_) {

@@ -9,6 +9,7 @@
 #include <linchpin/host.h>
 
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,7 +49,11 @@ class Constraints {
       return true;
     });
   }
-  bool names(BodyId id) const;  ///< Some entry names the body.
+  bool names(BodyId id) const;  ///< Some entry has the body in the system.
+  /// The bodies of an entry: of a joint also where the host solves it.
+  std::span<const BodyId> bodies(const ConstraintEntry& r) const;
+  /// Joints of a body are to be mapped again, on another one.
+  void replace_body(BodyId old, BodyId now);
   /// The constraint of an entry, deferred or in the system.
   const Constraint& of(const ConstraintEntry& r) const { return r.deferred ? *r.deferred : system_.constraint(r.id); }
   /// Entries by their place among the reactions; null: none is there.

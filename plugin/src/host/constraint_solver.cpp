@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <limits>
 #include <utility>
 
 namespace linchpin::host {
@@ -36,6 +38,7 @@ ConstraintSolver::~ConstraintSolver() = default;
 
 const Options& ConstraintSolver::options() const { return impl_->c.options; }
 Context& ConstraintSolver::context() { return impl_->c; }
+World& ConstraintSolver::world() { return impl_->c.world; }
 void ConstraintSolver::set_companion(Companion* companion) { impl_->c.companion = companion; }
 void ConstraintSolver::set_capabilities(const Capabilities& capabilities) { impl_->c.capabilities = capabilities; }
 
@@ -65,7 +68,7 @@ BodyId ConstraintSolver::add_body(BodyKind kind, double mass, const Vector3d& in
   if (kind == BodyKind::fixed || !why.empty()) id = c.system.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
   c.bodies.add(id, true);
   impl_->sleep.forget(id);
-  impl_->builder.set_locked_axes(id, -1);
+  c.locked.set(id, 0, -1);
   return id;
 }
 
@@ -75,182 +78,30 @@ bool ConstraintSolver::is_of_kind(BodyId body, BodyKind kind) const {
 }
 
 void ConstraintSolver::remove_body(BodyId body) { impl_->c.bodies.remove(body); }
-void ConstraintSolver::set_mass(BodyId body, double mass, const Vector3d& inertia) {
+void ConstraintSolver::replace_body(BodyId old, BodyId now) {
+  impl_->c.bodies.replace(old, now);
+  impl_->c.constraints.replace_body(old, now);
+}
+void ConstraintSolver::change_body(BodyId body, double mass, const Vector3d& inertia) {
   impl_->c.bodies.set_mass(body, mass, inertia);
+  impl_->c.bodies.changes.note(body);
+}
+void ConstraintSolver::note_refused_velocity(BodyId body, double size, const char* unit) {
+  Context& c = impl_->c;
+  char number[32];
+  std::snprintf(number, sizeof number, "%g ", size);
+  c.trouble = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
+              ", whose square is no number: it was taken for 0";
+  ++c.counts.non_finite;
 }
 void ConstraintSolver::set_in_world(BodyId body, bool is) { impl_->c.bodies.set_in_world(body, is); }
 void ConstraintSolver::read_body(BodyId body) { impl_->c.bodies.read(impl_->c.world, body, impl_->c.step); }
-void ConstraintSolver::set_locked_axes(BodyId body, int entry) { impl_->builder.set_locked_axes(body, entry); }
-
-// ---- constraints ----
-
-ConstraintEntry& ConstraintSolver::entry(int index) { return impl_->c.constraints[index]; }
-int ConstraintSolver::entry_count() const { return static_cast<int>(impl_->c.constraints.size()); }
-const Constraint& ConstraintSolver::constraint(int entry) const {
-  return impl_->c.constraints.of(impl_->c.constraints[entry]);
-}
-int ConstraintSolver::find(std::string_view name) const { return impl_->c.constraints.find(name); }
-std::string ConstraintSolver::free_name(std::string base) const {
-  return impl_->c.constraints.free_name(std::move(base));
-}
-
-int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) {
-  structure_changed();
-  return impl_->c.constraints.add(owner, std::move(name));
-}
-
-void ConstraintSolver::append_reaction(int entry) { impl_->c.reactions.append(impl_->c, impl_->c.constraints[entry]); }
-
-void ConstraintSolver::rename(int entry, std::string name) { impl_->c.constraints.rename(entry, std::move(name)); }
-
-// A program that names ten thousand joints does not wait for as many orderings of all of them.
-void ConstraintSolver::refresh_reaction(int entry) {
-  Context& c = impl_->c;
-  for (const auto& b : c.islands.all()) flush_work(c, *b);
-  structure_changed();
-  c.reactions.describe(c.constraints[entry]);
-  c.laws.constraints_changed();
-}
-
-std::string ConstraintSolver::attach(int entry, Constraint constraint) {
-  impl_->c.laws.constraints_changed();
-  return impl_->c.constraints.attach(entry, std::move(constraint));
-}
-
-void ConstraintSolver::detach(int entry) {
-  if (impl_->c.constraints[entry].id.index < 0) return;
-  update_reports();
-  impl_->c.constraints.detach(entry);
-}
-
-void ConstraintSolver::set_geometry(int entry, const JointRows& rows) {
-  impl_->c.gaps.set_geometry(impl_->c.constraints[entry], rows);
-}
-void ConstraintSolver::set_turned_far(int entry, bool is) {
-  impl_->c.gaps.set_turned_far(impl_->c.constraints[entry], is);
-}
-void ConstraintSolver::note_frames_moved(int entry) { impl_->c.constraints[entry].frames_moved_at = impl_->c.step; }
-void ConstraintSolver::set_left_to_host(int entry, bool is) {
-  impl_->c.reactions.set_left_to_host(impl_->c.constraints[entry], is);
-}
-void ConstraintSolver::clear_reaction(int entry) {
-  ConstraintEntry& r = impl_->c.constraints[entry];
-  if (impl_->c.reactions.exist() && r.reaction >= 0) impl_->c.reactions.clear(impl_->c, r);
-}
-
-void ConstraintSolver::remove(int entry) {
-  Context& c = impl_->c;
-  update_reports();
-  for (const auto& b : c.islands.all()) flush_work(c, *b);
-  c.constraints.remove(entry);
-}
-
-std::string ConstraintSolver::add_law(int entry, Law law) {
-  Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
-  try {
-    update_reports();
-    if (r.id.index >= 0) linchpin::add_law(c.system, r.id, law);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  r.laws.push_back(std::move(law));
-  structure_changed();
-  c.laws.laws_changed();
-  host::wake(c, r);
-  return {};
-}
-
-void ConstraintSolver::clear_laws(int entry) {
-  Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
-  update_reports();
-  structure_changed();
-  r.laws.clear();
-  for (const ConstraintId id : {r.id, r.link_id})
-    if (id.index >= 0) linchpin::clear_laws(c.system, id);
-  r.law_count = 0;
-  c.laws.laws_changed();
-  host::wake(c, r);
-}
-
-std::string ConstraintSolver::set_unilateral(int entry, OneSided how) {
-  Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
-  if (r.is_joint())
-    return "linchpin: '" + r.name +
-           "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
-  const ConstraintFunction& function = c.constraints.of(r).function();
-  if (function.level() != Level::position || function.rows() != 1)
-    return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be one-sided";
-  r.unilateral = how;
-  for (const ConstraintId id : {r.id, r.link_id})
-    if (id.index >= 0) linchpin::set_one_sided(c.system, id, how);
-  if (r.released && !how.on) {
-    r.released = false;
-    c.world.enable(entry, r.enabled);
-    structure_changed();
-  }
-  host::wake(c, r);
-  return {};
-}
-
-void ConstraintSolver::set_application_points(int entry, std::vector<Vector3d> points) {
-  Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
-  if (r.id.index >= 0) return void(c.system.constraint(r.id).acting_at(std::move(points)));
-  if (!r.is_on_links() || !r.deferred) return;
-  if (r.link_id.index >= 0) c.system.constraint(r.link_id).acting_at(points);
-  r.deferred->acting_at(std::move(points));
-}
-
-void ConstraintSolver::enable(int entry, bool on) {
-  ConstraintEntry& r = impl_->c.constraints[entry];
-  r.enabled = on;
-  r.released = false;
-  structure_changed();
-  impl_->c.world.enable(entry, on);
-  host::wake(impl_->c, r);
-}
-
-void ConstraintSolver::wake(int entry) { host::wake(impl_->c, impl_->c.constraints[entry]); }
-
-void ConstraintSolver::set_order(std::span<const int> joints) { impl_->c.reactions.set_order(impl_->c, joints); }
-
-void ConstraintSolver::order_by_age() {
-  Context& c = impl_->c;
-  std::vector<ConstraintEntry*> all;
-  for (ConstraintEntry& r : c.constraints.all())
-    if (r.alive && r.id.index >= 0) all.push_back(&r);
-  std::sort(all.begin(), all.end(), [](const auto* a, const auto* b) { return a->version < b->version; });
-  if (std::is_sorted(all.begin(), all.end(), [](const auto* a, const auto* b) { return a->order < b->order; })) return;
-  for (ConstraintEntry* r : all) c.constraints.put_last(*r);
-  structure_changed();
-}
-
-void ConstraintSolver::structure_changed() { ++impl_->c.structure; }
-unsigned ConstraintSolver::structure() const { return impl_->c.structure; }
-bool ConstraintSolver::has_exact_constraints() const { return impl_->c.lists.any_exact; }
-std::span<const int> ConstraintSolver::entries_with_host_rows() const { return impl_->c.lists.with_host_rows; }
-
-void ConstraintSolver::linearize(int entry, std::vector<double>& A, std::vector<double>& b,
-                                 std::vector<double>& position, std::vector<double>& velocity) const {
-  LinearizedEntry rows = host::linearize(impl_->c, impl_->c.constraints[entry]);
-  A.swap(rows.A);
-  b.swap(rows.b);
-  position.swap(rows.position);
-  velocity.swap(rows.velocity);
-}
 
 // ---- reports ----
 
 void ConstraintSolver::make_reactions() { impl_->c.reactions.make(impl_->c); }
 
-void ConstraintSolver::update_reports() {
-  host::update_reports(impl_->c);
-  if (impl_->c.companion) impl_->c.companion->update_reports();
-  impl_->c.gaps.report(impl_->c);
-}
+void ConstraintSolver::update_reports() { host::update_reports(impl_->c); }
 
 void ConstraintSolver::update_redundancy() {
   make_reactions();
@@ -270,10 +121,20 @@ Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
 std::string& ConstraintSolver::trouble() { return impl_->c.trouble; }
 
-std::string ConstraintSolver::summary(const std::string& remark, double energy) {
+std::string ConstraintSolver::summary() {
+  World& world = impl_->c.world;
+  if (world.why_absent())
+    return world.has_ended() ? "linchpin: the world has been destroyed\n" : "linchpin: not attached to a world\n";
+  world.find_joints();
   make_reactions();
   update_reports();
-  return host::summary(impl_->c, remark, energy);
+  return host::summary(impl_->c, energy());
+}
+
+double ConstraintSolver::energy() const {
+  const Context& c = impl_->c;
+  if (c.world.why_absent()) return std::numeric_limits<double>::quiet_NaN();
+  return c.world.energy() + (c.companion ? c.companion->energy() : 0);
 }
 
 std::vector<HostPart> ConstraintSolver::host_parts() const { return host::host_parts(impl_->c); }
@@ -287,11 +148,22 @@ Instant ConstraintSolver::problem(std::string_view constraint) { return problem_
 
 std::vector<Finding> ConstraintSolver::check() {
   Context& c = impl_->c;
+  if (c.world.why_absent())
+    return {{"", c.world.has_ended() ? "the world has been destroyed" : "the solver is not attached to a world"}};
+  c.world.find_joints();
+  c.world.look_at_bodies(false);
+  c.world.map_joints(false);
   State now = c.bodies.start;
   now.t = c.t;
   for (int i = 1; i < static_cast<int>(c.bodies.count()); ++i)
     if (const BodyId id = c.system.body_at(i); c.bodies.in_host(id)) c.world.read(id, now[id]);
   return host::check(c, now);
+}
+
+void ConstraintSolver::draw_reactions(double scale, const DrawLine& draw) {
+  make_reactions();
+  update_reports();
+  host::draw_reactions(impl_->c, scale, draw);
 }
 
 const BodyState& ConstraintSolver::start_state(BodyId body) const { return impl_->c.bodies.start[body]; }
@@ -315,8 +187,6 @@ void ConstraintSolver::forget_islands() {
   structure_changed();
 }
 
-void ConstraintSolver::forget_unreported_gaps() { impl_->c.gaps.forget_unreported(); }
-
 void ConstraintSolver::reset() {
   Context& c = impl_->c;
   update_reports();
@@ -324,6 +194,7 @@ void ConstraintSolver::reset() {
   c.laws.warnings.clear();
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;
+  c.skipped = false;
   c.dt = Context::first_dt;
   c.bodies.forget_motions();
   impl_->sleep.forget();
@@ -345,22 +216,41 @@ void ConstraintSolver::reset() {
     structure_changed();
   }
   c.laws.laws_changed();
+  if (!c.world.why_absent()) {
+    c.world.find_joints();
+    for (ConstraintEntry& r : c.constraints.all())
+      if (r.geometry.is_gear) r.joint.is_mapped = false;  // its teeth mesh anew where they are
+    c.world.map_joints(true);
+    order_by_age();
+  }
+  if (c.companion) c.companion->reset();
 }
 
 std::shared_ptr<SolverHistory> ConstraintSolver::history() {
+  if (!impl_->c.world.why_absent()) impl_->c.world.find_joints();
   if (impl_->c.reactions.exist()) update_reports();  // adds the work of the last step
   auto out = keep_history(impl_->c, impl_->sleep);
   if (impl_->c.companion) out->tree_laws = impl_->c.companion->law_history();
   return out;
 }
 
-std::string ConstraintSolver::why_not_restored(const SolverHistory& past) const {
-  return host::why_not_restored(impl_->c, past);
-}
-
-void ConstraintSolver::restore(const SolverHistory& past) {
-  restore_history(impl_->c, impl_->sleep, past);
-  if (impl_->c.companion) impl_->c.companion->restore(past.tree_laws);
+std::string ConstraintSolver::restore(const SolverHistory& past) {
+  Context& c = impl_->c;
+  if (!c.world.why_absent()) c.world.find_joints();
+  if (std::string why = why_not_restored(c, past); !why.empty()) return why;
+  if (const char* why = c.world.why_absent()) return std::string("linchpin: restore: ") + why;
+  c.gaps.forget_unreported();
+  for (const EntryPast& was : past.entries) {
+    ConstraintEntry& r = entry(was.entry);
+    if (!r.is_joint() || r.joint.given_back == was.given_back) continue;
+    r.joint.given_back = was.given_back;
+    r.joint.is_mapped = false;
+  }
+  c.world.map_joints(true);  // joints that the program has set back are as they were then
+  refresh_order();
+  restore_history(c, impl_->sleep, past);
+  if (c.companion) c.companion->restore(past.tree_laws);
+  return {};
 }
 
 }  // namespace linchpin::host

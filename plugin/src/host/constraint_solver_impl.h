@@ -32,6 +32,8 @@ struct ConstraintSolver::Impl {
   void solve_on_threads();
   bool calls_the_program(const Island& b) const;
   void list_bodies();
+  void leave_out_islands();
+  void forget_approaching(Rows& rows);
 
   Context c;
   IslandBuilder builder;
@@ -44,6 +46,7 @@ struct ConstraintSolver::Impl {
   std::vector<Island*> separate;                     // islands on which no host row acts
   std::vector<std::span<Island* const>> same_shape;  // runs of them that are stepped side by side
   std::vector<BodyId> bodies;                        // memory of what is returned
+  std::vector<char> separated;                       // likewise, by id of body
   std::vector<RowVelocity> coupled, projected;
   std::vector<int> response_bodies;
   std::vector<BodyState> read_memory;

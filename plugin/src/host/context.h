@@ -8,6 +8,7 @@
 #include "host/gap_monitor.h"
 #include "host/island_cache.h"
 #include "host/law_records.h"
+#include "host/locked_axes.h"
 #include "host/momentum_balance.h"
 #include "host/reactions.h"
 
@@ -33,6 +34,7 @@ struct Context {
   unsigned step = 0;
   unsigned structure = 1;   ///< counts changes of what there is
   bool teleported = false;  ///< reset() was called since the last step: kinematic bodies have not moved to their poses
+  bool skipped = false;     ///< another solver has solved the last step
 
   const unsigned long serial = next_serial();  ///< no other solver has it
   Companion* companion = nullptr;
@@ -41,6 +43,7 @@ struct Context {
   Bodies bodies;
   Constraints constraints;
   EntryLists lists;
+  LockedAxes locked;
   IslandCache islands;
   LawRecords laws;
   ReactionTable reactions;

@@ -165,6 +165,29 @@ std::vector<Finding> check(const Context& c, const State& now) {
   return out;
 }
 
+void draw_reactions(Context& c, double scale, const ConstraintSolver::DrawLine& draw) {
+  using Line = ConstraintSolver::Line;
+  for (const ConstraintEntry& r : c.constraints.all()) {
+    if (!r.alive || r.reaction < 0 || r.id.index < 0) continue;
+    const auto bodies = c.system.constraint(r.id).bodies();
+    const Reaction& reaction = c.reactions[r.reaction];
+    if (std::isfinite(reaction.gap) && reaction.gap > 0)  // a cross whose arms are as long as it
+      for (int axis = 0; axis < 3; ++axis) {
+        const Vector3d arm = reaction.gap * Vector3d::Unit(axis), at = reaction.on(0).point;
+        draw(at - arm, at + arm, Line::gap);
+      }
+    for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
+      const Wrench& w = reaction.on(k);
+      const Vector3d along = scale * w.force, tip = w.point + along;
+      if (c.system.dof(bodies[z(k)]) == 0 || !along.allFinite() || along.isZero()) continue;
+      const Line line = k == 0 ? Line::on_first : Line::on_second;
+      const Vector3d across = along.unitOrthogonal() * along.norm();
+      draw(w.point, tip, line);
+      for (const double side : {-0.1, 0.1}) draw(tip, w.point + 0.8 * along + side * across, line);
+    }
+  }
+}
+
 namespace {
 
 /// @return the number of exact constraints
@@ -267,11 +290,13 @@ void write_corrections(const Context& c, std::ostream& s) {
 
 }  // namespace
 
-std::string summary(Context& c, const std::string& remark, double energy) {
+std::string summary(Context& c, double energy) {
   std::ostringstream s;
-  s << std::setprecision(3);
+  s << std::setprecision(3) << "linchpin in " << c.world.name()
+    << (c.options.mode == Mode::observe ? ", observing" : "");
   const int exact = write_constraints(c, s);
-  s << remark;
+  if (c.skipped)
+    s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";
   s << "\n  largest gap " << c.gaps.largest_gap << " m, " << c.gaps.largest_angle << " rad";
   for (const ConstraintEntry& r : c.constraints.all())
     if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0)

@@ -17,6 +17,7 @@ Instant problem_of(Context& c, std::string_view constraint);
 std::vector<HostPart> host_parts(const Context& c);
 /// Derivatives, start residuals and rank of everything at the present state. @param now  that state
 std::vector<Finding> check(const Context& c, const State& now);
-std::string summary(Context& c, const std::string& remark, double energy);
+void draw_reactions(Context& c, double scale, const ConstraintSolver::DrawLine& draw);
+std::string summary(Context& c, double energy);
 
 }  // namespace linchpin::host

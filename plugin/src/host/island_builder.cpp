@@ -19,11 +19,6 @@ int find_root(std::vector<int>& parent, int i) {
 }
 }  // namespace
 
-void IslandBuilder::set_locked_axes(BodyId body, int entry) {
-  if (z(body.index) >= locked_axes_.size()) locked_axes_.resize(z(body.index) + 1, -1);
-  locked_axes_[z(body.index)] = entry;
-}
-
 void IslandBuilder::build(std::span<const int> entries) {
   c_.islands.last_group.clear();
   entries_.assign(entries.begin(), entries.end());
@@ -47,7 +42,7 @@ void IslandBuilder::add_locked_axes() {
   std::vector<int>& all = entries_;
   for (std::size_t i = 0, count = all.size(); i < count; ++i)
     for (const BodyId id : c_.system.constraint(c_.constraints[all[i]].id).bodies())
-      if (const int entry = locked_axes(id); entry >= 0) all.push_back(entry);
+      if (const int entry = c_.locked.entry(id); entry >= 0) all.push_back(entry);
 }
 
 int IslandBuilder::root(int i) { return find_root(parent_, i); }

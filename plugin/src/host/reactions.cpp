@@ -132,6 +132,22 @@ void write_start_reactions(Context& c, Island& b) {
   }
 }
 
+void write_host_reactions(Context& c, double dt) {
+  if (c.options.mode != Mode::exact) return;
+  for (const int i : c.lists.with_host_rows) {
+    const ConstraintEntry& r = c.constraints[i];
+    if (!r.alive || !r.is_joint() || r.id.index >= 0 || r.reaction < 0 || !r.outcome.has_host_rows) continue;
+    c.reactions.make(c);
+    Reaction& reaction = c.reactions[r.reaction];
+    reaction.t = c.t - dt;
+    for (const int k : {0, 1}) {
+      BodyState now;
+      c.world.read(r.joint.bodies[z(k)], now);
+      reaction.on(k) = {r.host->on(k).force, r.host->on(k).moment, now.p - dt * now.v};
+    }
+  }
+}
+
 void write_stabilisation(Context& c, Island& b) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < b.topology.ids.size(); ++i) {
@@ -226,6 +242,8 @@ void update_reports(Context& c) {
       update_report(c, *b);
     else
       flush_work(c, *b);  // of a set that a switched or broken joint has left behind
+  if (c.companion) c.companion->update_reports();
+  c.gaps.report(c);
 }
 
 void update_redundancy(Context& c) {

@@ -43,6 +43,8 @@ class ReactionTable {
   std::atomic<bool> made_ = false;
 };
 
+/// After the host has integrated: the reactions of joints that it solves as a whole are what its rows did in dt.
+void write_host_reactions(Context& c, double dt);
 /// Whether the host solves all rows of an entry while it is switched on.
 bool is_left_to_host(const ConstraintEntry& entry);
 

@@ -41,6 +41,7 @@ EntryPast past_of(Context& c, int entry) {
                 .frames_moved_at = r.frames_moved_at,
                 .enabled = r.enabled,
                 .released = r.released,
+                .given_back = r.joint.given_back,
                 .outcome = r.outcome,
                 .time = r.time,
                 .parting_speed = r.parting_speed,
@@ -107,6 +108,7 @@ std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep
                                                            .dt = c.dt,
                                                            .step = c.step,
                                                            .teleported = c.teleported,
+                                                           .skipped = c.skipped,
                                                            .motions = c.bodies.motions(),
                                                            .rest_poses = sleep.rest_poses(),
                                                            .entries = {},
@@ -152,6 +154,7 @@ void restore_history(Context& c, SleepPolicy& sleep, const SolverHistory& past) 
   c.t = past.t;
   c.dt = past.dt;
   c.teleported = past.teleported;
+  c.skipped = past.skipped;
   c.bodies.set_motions(past.motions);
   sleep.set_rest_poses(past.rest_poses);
   c.counts = past.counts;

@@ -14,7 +14,7 @@ namespace linchpin::host {
 struct EntryPast {
   int entry;
   unsigned version, order, frames_moved_at;
-  bool enabled, released;
+  bool enabled, released, given_back;
   ConstraintEntry::Outcome outcome;
   ConstraintEntry::Time time;
   double parting_speed, work;
@@ -26,7 +26,7 @@ struct SolverHistory {
   unsigned long of;
   double t, dt;
   unsigned step;
-  bool teleported;
+  bool teleported, skipped;
   std::unordered_map<int, KinematicMotion> motions;
   std::vector<RestPose> rest_poses;
   std::vector<EntryPast> entries;

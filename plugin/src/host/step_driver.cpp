@@ -1,8 +1,6 @@
 // The step of a world, in the order in which an adapter calls it:
 //
-//   prepare_step        reports of islands that may fall asleep
-//   switch_unilateral   unilateral constraints are released and engaged
-//   begin_step          what belongs to the last step is forgotten
+//   begin_step          the world is looked at; unilateral constraints are released and engaged
 //   build_islands       constraints → islands
 //   begin_islands       the step of the islands begins
 //   separate_islands    islands without host rows leave the group
@@ -31,43 +29,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 namespace linchpin::host {
 
 // ---- the start of a step ----
 
-void ConstraintSolver::prepare_step() {
-  Context& c = impl_->c;
-  for (const auto& b : c.islands.all()) {
-    if (falls_asleep(c, *b)) update_report(c, *b);
-    b->report.is_current = true;  // what nobody has read is past
-  }
-  ++c.step;
-}
+namespace {
 
-void ConstraintSolver::switch_unilateral() { switch_all_unilateral(impl_->c); }
-
-void ConstraintSolver::update_lists() { make_lists(impl_->c); }
-
-void ConstraintSolver::begin_step() {
-  Context& c = impl_->c;
-  c.laws.begin_step(c.constraints);
-  wake_beside_kinematic(c);
-  for (const int i : c.left_to_host) {
-    c.constraints[i].fallback.clear();
-    c.constraints[i].outcome.has_host_rows = false;
-  }
-  c.left_to_host.clear();
-  for (const int i : c.lists.with_host_rows) c.constraints[i].outcome.has_host_rows = false;
-  c.islands.group.clear();
-  c.balance.begin_step();
-}
-
-void ConstraintSolver::release_places(const std::function<bool(int)>& is_free) {
-  Context& c = impl_->c;
+/// Gives indices of removed entries and bodies free.
+void release_places(Context& c) {
   c.constraints.release_places([&](int entry) {
-    if (!is_free(entry)) return false;
+    if (c.companion && c.companion->keeps_place(entry)) return false;
     c.gaps.forget_geometry(c.constraints[entry]);
     return true;
   });
@@ -79,13 +53,53 @@ void ConstraintSolver::release_places(const std::function<bool(int)>& is_free) {
   });
 }
 
+void update_lists(Context& c) {
+  if (c.lists.made_for != c.structure) make_lists(c);
+}
+
+}  // namespace
+
+void ConstraintSolver::begin_step() {
+  Context& c = impl_->c;
+  for (const auto& b : c.islands.all()) {
+    if (falls_asleep(c, *b)) update_report(c, *b);
+    b->report.is_current = true;  // what nobody has read is past
+  }
+  ++c.step;
+  if (c.world.why_absent()) return;
+  c.world.find_joints();
+  do {
+    c.world.look_at_bodies(true);
+    update_bodies();
+  } while (c.world.map_joints(false));  // a joint that is mapped again may name a new body
+  switch_all_unilateral(c);
+  update_lists(c);
+  c.laws.begin_step(c.constraints);
+  wake_beside_kinematic(c);
+  for (const int i : c.left_to_host) {
+    c.constraints[i].fallback.clear();
+    c.constraints[i].outcome.has_host_rows = false;
+  }
+  c.left_to_host.clear();
+  for (const int i : c.lists.with_host_rows) c.constraints[i].outcome.has_host_rows = false;
+  c.islands.group.clear();
+  c.balance.begin_step();
+  if (c.companion) c.companion->begin_step();
+  release_places(c);
+}
+
 // ---- islands ----
 
 void ConstraintSolver::build_islands(std::span<const int> entries) { impl_->builder.build(entries); }
 
-void ConstraintSolver::begin_islands(double dt) {
+std::span<const BodyId> ConstraintSolver::begin_islands(double dt) {
   Context& c = impl_->c;
   c.dt = dt;
+  impl_->bodies.clear();
+  if (!(dt > 0 && std::isfinite(dt))) {
+    impl_->leave_out_islands();
+    return impl_->bodies;
+  }
   c.islands.group = c.islands.last_group;
   for (const int index : c.islands.group) {
     Island& b = c.islands[index];
@@ -93,47 +107,49 @@ void ConstraintSolver::begin_islands(double dt) {
     b.phase = Phase::waiting;
     b.detached = false;
   }
+  return {};
 }
 
-std::span<const BodyId> ConstraintSolver::leave_out_islands(double dt, std::string why) {
-  Context& c = impl_->c;
-  c.dt = dt;
+/// Lists the bodies of all islands of the group, which are not solved in this step.
+void ConstraintSolver::Impl::leave_out_islands() {
   c.islands.group.clear();
-  impl_->bodies.clear();
-  if (c.options.mode == Mode::observe) return {};
+  if (c.options.mode == Mode::observe) return;
   for (const int index : c.islands.last_group) {
     Island& b = c.islands[index];
-    b.history.last_step = c.step - 1;  // it is not solved in this step
+    b.history.last_step = c.step - 1;
     for (const BodyId id : b.block().bodies)
-      if (c.bodies.in_host(id)) impl_->bodies.push_back(id);
+      if (c.bodies.in_host(id)) bodies.push_back(id);
   }
-  if (!impl_->bodies.empty()) c.trouble = std::move(why);
-  return impl_->bodies;
+  if (bodies.empty()) return;
+  char length[32];
+  std::snprintf(length, sizeof length, "%g", c.dt);
+  c.trouble = "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
 }
 
-std::span<const BodyId> ConstraintSolver::separate_islands(std::span<const char> touched) {
+std::span<const char> ConstraintSolver::separate_islands(std::span<const char> touched, std::span<const int> group) {
+  enum : char { other, missing, taken };
   Context& c = impl_->c;
-  std::vector<int>& group = c.islands.group;
+  std::vector<int>& islands = c.islands.group;
+  std::vector<char>& found = impl_->separated;
   c.islands.separate.clear();
-  impl_->bodies.clear();
-  const auto kept = std::remove_if(group.begin(), group.end(), [&](int index) {
+  found.assign(c.bodies.count(), other);
+  const auto kept = std::remove_if(islands.begin(), islands.end(), [&](int index) {
     const std::vector<BodyId>& ids = c.islands[index].block().bodies;
     if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return touched[z(id.index)] != 0; })) return false;
     c.islands.separate.push_back(index);
-    impl_->bodies.insert(impl_->bodies.end(), ids.begin(), ids.end());
+    for (const BodyId id : ids) found[z(id.index)] = missing;
     return true;
   });
-  group.erase(kept, group.end());
-  return impl_->bodies;
-}
-
-void ConstraintSolver::note_detached(std::span<const char> missing) {
-  Context& c = impl_->c;
+  islands.erase(kept, islands.end());
+  if (c.islands.separate.empty()) return {};
+  for (const int id : group)
+    if (id >= 0 && found[z(id)] == missing) found[z(id)] = taken;
   for (const int index : c.islands.separate) {
-    Island& b = c.islands[index];
-    b.detached = std::any_of(b.block().bodies.begin(), b.block().bodies.end(),
-                             [&](BodyId id) { return missing[z(id.index)] != 0; });
+    const std::vector<BodyId>& ids = c.islands[index].block().bodies;
+    c.islands[index].detached =
+        std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return found[z(id.index)] == missing; });
   }
+  return found;
 }
 
 bool ConstraintSolver::has_group() const { return !impl_->c.islands.group.empty(); }
@@ -426,8 +442,6 @@ void ConstraintSolver::project() {
 
 // ---- the end of islands ----
 
-void ConstraintSolver::note_rows(Rows& rows) { gather_row_impulses(impl_->c, impl_->coupling.slots, rows, true); }
-
 bool ConstraintSolver::finish_rows(Rows& rows) {
   Context& c = impl_->c;
   gather_row_impulses(c, impl_->coupling.slots, rows, true);
@@ -443,7 +457,10 @@ bool ConstraintSolver::finish_rows(Rows& rows) {
     if (!std::exchange(b.step.verdict.again, false)) leave_to_host(c, b, b.history.failure);
     good = false;
   }
-  if (good) return true;
+  if (good) {
+    impl_->forget_approaching(rows);
+    return true;
+  }
   for (const int index : c.islands.group) {  // all of this group is solved again, as impulses of the host change
     Island& b = c.islands[index];
     if (b.phase != Phase::solved) continue;
@@ -479,8 +496,13 @@ bool ConstraintSolver::Impl::finish(Island& b) {
   return general.finish(b, states[0]);
 }
 
-bool ConstraintSolver::is_left_approaching(const Rows& rows, const Row& contact) const {
-  return host::is_left_approaching(impl_->coupling.slots, rows, contact);
+/// Leaves out the impulses of contacts that iterations have left approaching: the next step does not start from them.
+void ConstraintSolver::Impl::forget_approaching(Rows& rows) {
+  for (Row& contact : rows.contacts)
+    if (is_left_approaching(coupling.slots, rows, contact)) {
+      contact.was_cut = true;
+      contact.impulse = 0;
+    }
 }
 
 std::span<const int> ConstraintSolver::entries_left_to_host() const { return impl_->c.left_to_host; }
@@ -519,13 +541,15 @@ void ConstraintSolver::skip_step(double dt) {
   Context& c = impl_->c;
   if (dt > 0 && std::isfinite(dt)) c.t += dt;
   c.teleported = false;
+  c.skipped = true;
   c.bodies.forget_motions();
 }
 
 void ConstraintSolver::end_step(const StepEnd& end) {
   Context& c = impl_->c;
+  update_lists(c);
   if (end.dt > 0 && std::isfinite(end.dt)) c.t += end.dt;
-  c.teleported = false;
+  c.teleported = c.skipped = false;
   ++c.counts.steps;
   for (const int i : c.lists.off) {
     ConstraintEntry& r = c.constraints[i];
@@ -539,6 +563,7 @@ void ConstraintSolver::end_step(const StepEnd& end) {
   c.gaps.measure(c);
   if (c.companion) c.companion->end_step();
   advance_states(c, impl_->read_memory);
+  write_host_reactions(c, end.dt);
   for (const BodyId id : end.kinematic) c.bodies.note_kinematic(c.world, id, c.dt);
   impl_->sleep.end_step(c, end.timers_run);
 }

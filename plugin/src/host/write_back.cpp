@@ -164,7 +164,7 @@ void report_joints(Context& c, const Island& b, std::vector<JointImpulse>& impul
       square += b.x.multipliers[z(row)] * b.x.multipliers[z(row)];
     impulses.push_back({j.entry, std::sqrt(square)});
   }
-  c.world.report_impulses(impulses, b.step.path == Path::fast);
+  c.world.report_impulses(impulses);
 }
 
 /// Mean forces over the step of all that joints did in it, about the centres of mass.

@@ -10,6 +10,7 @@
 // a residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
 #pragma once
 
+#include <linchpin/comparison.h>
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
 #include <linchpin/host.h>
@@ -41,11 +42,11 @@ inline namespace LINCHPIN_BULLET_PRECISION {
 
 class Solver;
 class WorldBinding;  // src/world_binding.h
-struct BindingPast;  // src/world_binding.h
 
 using host::Counts;  ///< since the start or the last reset()
 using host::LawWarning;
 using host::Mode;
+using host::Shadow;
 using host::told;
 
 /// How a block, the bodies that exact constraints join, goes through a step of Bullet's (see linchpin/host.h).
@@ -136,62 +137,20 @@ struct Options {
   double draw_ghost = 0;
 };
 
-/// One constraint of a Solver, by name. Cheap to copy; valid while the solver is, its world has not been destroyed and
-/// the constraint has not been removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided()
-/// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
-/// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
-/// stale when another constraint comes to have the place.
-class Handle {
+/// One constraint of a Solver, by name. Its other calls, such as law(), one_sided() and reaction(), are those of any
+/// host: see linchpin/host.h.
+class Handle : public host::ChainedHandle<Handle> {
  public:
   Handle() = default;
-  bool valid() const;
-  const std::string& name() const;
-  /// Adds a law for the nonideal force; see linchpin::Law. Laws add up. @throws std::invalid_argument as add_law does.
-  Handle& law(Law law);
-  [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
-  Handle& clear_laws();
-  /// What its laws do, term by term: effort, work, power, stick or slide, the thrust they were given, the branch taken.
-  /// Of the last step; valid until laws or constraints change.
-  std::span<const LawWork> laws() const;
-  /// Makes the user's constraint of one position row push only: a step that ends with its multiplier of the other sign
-  /// is the last that holds it, and with `reengage` it holds again in the step in which its gap would close. Switches
-  /// are in Counts::released and engaged. Native contacts are not concerned.
-  /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
-  Handle& one_sided(OneSided how = {});
-  [[nodiscard]] std::string try_one_sided(OneSided how = {}) noexcept;  ///< empty when it went well
-  bool released() const;                                                ///< one-sided, and not holding now
-  /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
-  /// particles.
-  Handle& acting_at(std::vector<Vector3d> p_BQ);
-  Handle& enable(bool on);
   /// Whether Bullet lets the linked bodies collide (it does to begin with). The user's own constraints only.
   Handle& collisions_between_bodies(bool on);
-  /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
-  /// again, and its handle stays valid.
-  void remove();
-  /// Of the last step.
-  const Reaction& reaction() const;
   /// In the order of reaction().on(k); Bullet's fixed body stands for the world. Valid until constraints change.
   std::span<btRigidBody* const> bodies() const;
-  RowUnit unit() const;  ///< of its first row; a constraint on velocities or accelerations has its own
 
  private:
   friend class Solver;
-  Handle(WorldBinding* binding, int entry);
-  std::string why_not_valid() const;
+  Handle(WorldBinding& binding, int entry);
   WorldBinding* binding_ = nullptr;
-  int entry_ = -1;
-  unsigned version_ = 0;  ///< of what was there when it was made
-};
-
-/// What the native solver would have done from the same state (shadow mode), one per constraint, as reactions() orders
-/// them.
-struct Shadow {
-  std::string name;
-  Vector3d force = Vector3d::Zero();   ///< native force on the first body, mean over the step [N]
-  Vector3d moment = Vector3d::Zero();  ///< about the reaction's point on the first body [N·m]
-  double force_difference = 0;         ///< |native − exact force on the first body| [N]
-  double velocity_difference = 0;      ///< largest |Δv| of its bodies, native against exact end-of-step velocity [m/s]
 };
 
 /// What a step callback sees, after Bullet has integrated.
@@ -210,7 +169,8 @@ class History {
 
  private:
   friend class Solver;
-  std::shared_ptr<const BindingPast> past_;
+  explicit History(std::shared_ptr<const host::SolverHistory> past) : past_(std::move(past)) {}
+  std::shared_ptr<const host::SolverHistory> past_;
 };
 
 /// Replaces the equality part of a world's constraint solver for as long as it lives.
@@ -371,37 +331,48 @@ class Solver {
 
   /// Derivative self-test, start residuals, rank of everything at the present state; empty findings when all is well.
   using Finding = host::Finding;
-  std::vector<Finding> check();
+  std::vector<Finding> check() { return core().check(); }
 
   /// Of the last step, in world order, then the user's. Names, wrenches on every body, parts, power, work, gap.
-  std::span<const Reaction> reactions() const;
+  std::span<const Reaction> reactions() const {
+    core().update_redundancy();
+    return core().reactions();
+  }
   /// What every term of every law does and has done, in the order of reactions().
-  std::span<const LawWork> laws() const;
+  std::span<const LawWork> laws() const { return core().laws(); }
   /// Books of the last step, one per movable body of the exact blocks (T11).
-  std::span<const BodyBooks> books() const;
+  std::span<const BodyBooks> books() const {
+    core().update_reports();
+    return core().balances();
+  }
   /// In shadow mode and in Mode::observe, one per reaction; empty otherwise.
   std::span<const Shadow> shadow() const;
-  const Counts& counts() const;
+  const Counts& counts() const {
+    core().update_reports();
+    return core().counts();
+  }
   /// Of all steps since the start or the last reset(), each once, whatever its numbers; the first 16. Valid until the
   /// next step.
-  std::span<const LawWarning> law_warnings() const;
+  std::span<const LawWarning> law_warnings() const { return core().law_warnings(); }
   /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
-  std::string summary() const;
+  std::string summary() const { return core().summary(); }
   /// What stayed with the native solver and why, by constraint name; empty when nothing did.
   using Native = host::HostPart;
-  std::vector<Native> native() const;
-  RankReport rank_report() const;  ///< of all exact constraints at the last step; indices as reactions()
+  std::vector<Native> native() const { return core().host_parts(); }
+  RankReport rank_report() const {
+    return core().rank_report();
+  }  ///< of all exact constraints at the last step; indices as reactions()
   /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
   /// for a name that is not there and before the first step.
-  Instant instant(std::string_view constraint) const;
+  Instant instant(std::string_view constraint) const { return core().problem(constraint); }
   /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J]. NaN
   /// where there is no world: it has been destroyed, or none is attached.
-  double energy() const;
+  double energy() const { return core().energy(); }
 
   void on_step(std::function<void(const Step&)> callback);
 
-  double t() const;  ///< [s]; advances with the host's steps
-  void set_t(double t);
+  double t() const { return core().t(); }  ///< [s]; advances with the host's steps
+  void set_t(double t) { core().set_t(t); }
   /// Call before deleting a multibody: takes the constraints on it out of the world's exact ones.
   void forget(btMultiBody& body);
   /// Call before deleting a body: takes the user's constraints on it out of the world.
@@ -409,7 +380,7 @@ class Solver {
   /// After teleports: forgets what was remembered from step to step, clears counts, work and warnings. The next step
   /// takes kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
   /// One-sided constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
-  void reset();
+  void reset() { core().reset(); }
   /// For programs that go back and step again (rollback). The program puts the world back as it was, and then calls
   /// restore(). The steps that follow have the same bits as the steps after history().
   /// A history holds:
@@ -424,7 +395,7 @@ class Solver {
   /// solver's random seed; settings of joints, and whether they are enabled.
   /// reset() in place of restore() has the same bits every time, too, but without any memory.
   /// Reactions and books stay those of the last step until the next one. Cost: a copy of what is listed.
-  History history() const;
+  History history() const { return History(core().history()); }
   /// @throws std::invalid_argument for another solver's history, and where constraints have come or gone since.
   void restore(const History& history);
   [[nodiscard]] std::string try_restore(const History& history) noexcept;  ///< empty when it went well
@@ -432,6 +403,8 @@ class Solver {
 
  private:
   friend class Handle;
+  friend struct Step;
+  host::ConstraintSolver& core() const;
   std::vector<BodyId> ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies);
   std::vector<BodyId> ids_of(const std::string& name, const std::vector<Part>& parts);
   Handle add(Constraint constraint, std::vector<btRigidBody*> bodies);

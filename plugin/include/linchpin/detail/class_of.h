@@ -2,8 +2,15 @@
 // C++ ABI, which GCC and Clang follow, keeps the type information before the first entry of the virtual table.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <typeinfo>
+
+#if __has_include(<cxxabi.h>)
+#include <cxxabi.h>
+#endif
 
 namespace linchpin::detail {
 
@@ -25,6 +32,20 @@ template <class Class, class Object>
 bool is_exactly(const Object& object) {
   const std::type_info* type = type_of(object);
   return type && *type == typeid(Class);
+}
+
+/// The name of the object's class as its programmer wrote it, where the compiler's library can say so.
+template <class Object>
+std::string class_name(const Object& object) {
+  const std::type_info* const type = type_of(object);
+  if (!type) return "a class that was compiled without type information (-fno-rtti)";
+#if __has_include(<cxxabi.h>)
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type->name(), nullptr, nullptr, &status),
+                                                    std::free);
+  if (status == 0) return name.get();
+#endif
+  return type->name();
 }
 
 }  // namespace linchpin::detail

@@ -1,0 +1,201 @@
+#include "bullet_world.h"
+
+#include <linchpin/detail/gyroscopic.h>
+
+#include <limits>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+void BulletWorld::enter(btDiscreteDynamicsWorld* world) {
+  world_ = world;
+  if (world) ended_ = false;
+  bodies.set_world(world);
+  joints.set_world(world);
+  rows.set_world(world);
+}
+
+std::string BulletWorld::name() const {
+  return std::string("Bullet (") + (sizeof(btScalar) == 4 ? "single" : "double") +
+         " precision, native part: " + native_solver + ")";
+}
+
+const char* BulletWorld::why_absent() const {
+  if (world_) return nullptr;
+  return ended_ ? host::world_has_ended : "attach the solver to a world first";
+}
+
+double BulletWorld::energy() const {
+  double sum = 0;
+  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  for (int i = 0; i < all.size(); ++i) {
+    const btRigidBody* body = btRigidBody::upcast(all[i]);
+    if (!body || body->isStaticOrKinematicObject() || body->getInvMass() == 0) continue;
+    host::add_energy(read_state(*body), read_mass(*body), from_bullet(body->getInvInertiaDiagLocal()),
+                     from_bullet(body->getGravity()), sum);
+  }
+  return sum;
+}
+
+void BulletWorld::look_at_bodies(bool step_begins) {
+  if (step_begins) return bodies.watch();
+  bodies.drop_gone();
+  bodies.find_kinematic();
+}
+
+bool BulletWorld::map_joints(bool is_anew) {
+  if (is_anew)
+    joints.map_anew();
+  else
+    joints.watch();
+  return bodies.has_new();
+}
+
+// ---- reading bodies ----
+
+void BulletWorld::read(BodyId id, BodyState& out) const {
+  if (const btRigidBody* body = bodies.body(id)) read_state(*body, out);
+}
+
+const char* BulletWorld::why_unsupported(BodyId id) const {
+  const btRigidBody* body = bodies.body(id);
+  return body ? bullet::why_unsupported(*body) : nullptr;
+}
+
+unsigned BulletWorld::locked_axes(BodyId id) const { return bullet::locked_axes(*bodies.body(id)); }
+
+void BulletWorld::read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const {
+  const btRigidBody& body = *bodies.body(id);
+  load = {from_bullet(body.getTotalForce()), from_bullet(body.getTotalTorque())};
+  const int kind = body.getFlags() & gyroscopic_flags;
+  rule = kind == 0                                          ? host::GyroscopicRule::none
+         : kind == BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY ? host::GyroscopicRule::implicit_body
+                                                            : host::GyroscopicRule::host;
+}
+
+void BulletWorld::read_frame(BodyId id, Vector3d& p, Matrix3d& R) const {
+  const btRigidBody* const body = bodies.body(id);
+  const btTransform& x = (body ? *body : btTypedConstraint::getFixedBody()).getWorldTransform();
+  p = from_bullet(x.getOrigin());
+  for (int i = 0; i < 3; ++i)
+    for (int k = 0; k < 3; ++k) R(i, k) = double(x.getBasis()[i][k]);
+}
+
+Vector3d BulletWorld::gyroscopic_change(BodyId id, const Matrix3d& R) const {
+  const btRigidBody& body = *bodies.body(id);
+  const int flags = body.getFlags();
+  const double dt = solver.dt();
+  const btScalar h = btScalar(dt);
+  Vector3d change = Vector3d::Zero();
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
+    change -= R.transpose() * from_bullet(body.computeGyroscopicForceExplicit(btScalar(max_gyroscopic_force)) *
+                                          body.getInvInertiaTensorWorld() * h);
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
+    change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
+  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) {
+    const Vector3d I = read_inertia(body), u = R.transpose() * solver.start_state(id).w, L = I.cwiseProduct(u);
+    change -= linchpin::detail::solve_gyroscopic(I, u, L, dt, dt * u.cross(L));
+  }
+  return change;
+}
+
+void BulletWorld::wake(BodyId id) {
+  if (!world_) return;  // bodies may be gone with it
+  btRigidBody* const body = bodies.body(id);
+  if (!body->isStaticOrKinematicObject()) body->activate();
+}
+
+bool BulletWorld::may_fall_asleep(BodyId id) const {
+  if (!world_ || !bodies.is_at_its_place(id)) return false;
+  const int state = bodies.body(id)->getActivationState();
+  return state == WANTS_DEACTIVATION || state == ISLAND_SLEEPING;
+}
+
+// ---- writing bodies ----
+
+void BulletWorld::write(std::span<host::Motion> motions) {
+  for (host::Motion& m : motions) {
+    btRigidBody& body = *bodies.body(m.body);
+    // In Bullet's own precision: what is finite in ours need not be.
+    m.written = can_be_squared(m.v) && can_be_squared(m.turns ? m.w : from_bullet(body.getAngularVelocity()));
+    if (!m.written) continue;
+    body.setLinearVelocity(to_bullet(m.v));
+    if (m.turns) body.setAngularVelocity(to_bullet(m.w));
+    if (m.write_pose) write_pose(body.getWorldTransform(), m.start.p, m.start.q);
+  }
+}
+
+// A body that was swept into something keeps the velocity it got there, as Bullet's own do.
+void BulletWorld::replace_velocity(const host::Motion& given, const Vector3d& v, const Vector3d& w) {
+  if (!rounded(v).allFinite() || !rounded(w).allFinite()) return;
+  const auto change = [](const btVector3& is, const Vector3d& was, const Vector3d& end) -> btVector3 {
+    return is == to_bullet(was) ? to_bullet(end) : is + to_bullet(end - was);
+  };
+  btRigidBody& body = *bodies.body(given.body);
+  body.setLinearVelocity(change(body.getLinearVelocity(), given.v, v));
+  if (given.turns) body.setAngularVelocity(change(body.getAngularVelocity(), given.w, w));
+}
+
+void BulletWorld::move(BodyId id, const Vector3d& p, const Quaterniond& q) {
+  btTransform x;
+  write_pose(x, p, q);
+  bodies.body(id)->proceedToTransform(x);
+}
+
+bool BulletWorld::restore_finite(BodyId id, const BodyState& was) {
+  btRigidBody& body = *bodies.body(id);
+  const BodyState now = read_state(body);
+  if (can_be_squared(now.v) && can_be_squared(now.w) && now.p.allFinite() && now.q.coeffs().allFinite()) return false;
+  body.setLinearVelocity(to_bullet(was.v));
+  body.setAngularVelocity(to_bullet(was.w));
+  write_pose(body.getWorldTransform(), was.p, was.q);
+  return true;
+}
+
+// ---- joints ----
+
+bool BulletWorld::is_enabled(int entry) const {
+  const JointBinding& j = joints[entry];
+  return j.joint ? j.joint->isEnabled() : solver.entry(entry).enabled;
+}
+
+double BulletWorld::breaking_impulse(int entry) const {
+  const btScalar threshold = joints[entry].joint->getBreakingImpulseThreshold();
+  return threshold < SIMD_INFINITY ? double(threshold) : std::numeric_limits<double>::infinity();
+}
+
+void BulletWorld::report_impulses(std::span<const host::JointImpulse> impulses) {
+  for (const auto& [entry, impulse] : impulses) report_impulse(entry, btScalar(impulse));
+}
+
+// Bullet's one number for a joint is the impulse of its last row: that of a motor or a limit where one is at work, as
+// programs read it. Of a joint without, where the last row says nothing, it is the norm of the force's impulse.
+void BulletWorld::report_impulse(int entry, btScalar of_force) {
+  const JointBinding& j = joints[entry];
+  const bool native = j.native_part && solver.entry(entry).outcome.has_host_rows;
+  j.joint->internalSetAppliedImpulse(native ? j.native_part->internalGetAppliedImpulse() : of_force);
+  JointTable::mark(*j.joint);
+}
+
+// Bullet's own report: forces and torques about the centres of mass as a mean over the step, of all that the joint did
+// in it, native rows included.
+void BulletWorld::report_forces(int entry, const Wrench& on_a, const Wrench& on_b) {
+  btJointFeedback* const feedback = joints[entry].joint->getJointFeedback();
+  if (!feedback) return;
+  const host::ConstraintEntry& r = solver.entry(entry);
+  const Wrenches native = r.outcome.has_host_rows ? *r.host : Wrenches{};
+  feedback->m_appliedForceBodyA = to_bullet(on_a.force + native.on_a.force);
+  feedback->m_appliedTorqueBodyA = to_bullet(on_a.moment + native.on_a.moment);
+  feedback->m_appliedForceBodyB = to_bullet(on_b.force + native.on_b.force);
+  feedback->m_appliedTorqueBodyB = to_bullet(on_b.moment + native.on_b.moment);
+}
+
+void BulletWorld::solve_in_host(int entry) {
+  const JointBinding& j = joints[entry];
+  if (j.native_part) std::erase(native_constraints, static_cast<btTypedConstraint*>(j.native_part.get()));
+  if (j.joint) native_constraints.push_back(j.joint);
+  for (const auto& p : j.proxies) native_constraints.push_back(p.get());
+}
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,80 @@
+// A Bullet world as the solver sees it: bodies, joints and rows are read and written here, and nothing is decided.
+#pragma once
+
+#include "body_table.h"
+#include "joint_table.h"
+#include "row_reader.h"
+
+#include <linchpin/host.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+class BulletWorld final : public host::World {
+ public:
+  explicit BulletWorld(const host::Options& options)
+      : solver(*this, options), bodies(solver), joints(solver, bodies), rows(solver, bodies, joints) {}
+  void enter(btDiscreteDynamicsWorld* world);  ///< null: leaves it
+  btDiscreteDynamicsWorld* world() const { return world_; }
+  void end() { ended_ = true; }  ///< The world has been destroyed before it was left.
+
+  /// Joints of the world in Bullet's own ways: the applied impulse, and the feedback.
+  void report_impulse(int entry, btScalar of_force);
+  void report_forces(int entry, const Wrench& on_a, const Wrench& on_b) override;
+
+  host::ConstraintSolver solver;
+  BodyTable bodies;
+  JointTable joints;
+  RowReader rows;
+  std::vector<btTypedConstraint*> native_constraints;  ///< that Bullet solves itself in the group at hand
+  double max_gyroscopic_force = 100;                   ///< of the group at hand
+  std::string native_solver = "sequential impulse";
+
+  // host::World
+  std::string name() const override;
+  const char* why_absent() const override;
+  bool has_ended() const override { return ended_; }
+  double energy() const override;
+  void find_joints() override { joints.scan(); }
+  void look_at_bodies(bool step_begins) override;
+  bool map_joints(bool is_anew) override;
+  void map_joint(int entry) override { joints.map(entry); }
+  void forget_entry(int entry) override { joints.forget(entry); }
+  void read(BodyId id, BodyState& out) const override;
+  const char* why_unsupported(BodyId id) const override;
+  unsigned locked_axes(BodyId id) const override;
+  void read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const override;
+  void read_frame(BodyId id, Vector3d& p, Matrix3d& R) const override;
+  int row_body(BodyId id) const override { return rows.row_body(*bodies.body(id)); }
+  void write(std::span<host::Motion> motions) override;
+  void replace_velocity(const host::Motion& given, const Vector3d& v, const Vector3d& w) override;
+  void move(BodyId id, const Vector3d& p, const Quaterniond& q) override;
+  bool restore_finite(BodyId id, const BodyState& was) override;
+  Quaterniond rotation(const Vector3d& w, double dt) const override { return host_rotation(w, dt); }
+  Vector3d gyroscopic_change(BodyId id, const Matrix3d& R) const override;
+  Vector3d rounded(const Vector3d& u) const override { return from_bullet(to_bullet(u)); }
+  double swept_motion(BodyId id) const override { return double(bodies.body(id)->getCcdSquareMotionThreshold()); }
+  bool is_awake(BodyId id) const override { return bodies.body(id)->isActive(); }
+  void wake(BodyId id) override;
+  bool may_fall_asleep(BodyId id) const override;
+  double rest_time(BodyId id) const override { return double(bodies.body(id)->getDeactivationTime()); }
+  void restart_rest_timer(BodyId id) override { bodies.body(id)->setDeactivationTime(0); }
+  bool is_enabled(int entry) const override;
+  void enable(int entry, bool on) override { joints.enable(entry, on); }
+  bool wants_forces(int entry) const override { return joints[entry].joint->getJointFeedback() != nullptr; }
+  double breaking_impulse(int entry) const override;
+  void break_joint(int entry) override { joints[entry].joint->setEnabled(false); }
+  void report_impulses(std::span<const host::JointImpulse> impulses) override;
+  void solve_in_host(int entry) override;
+
+ private:
+  btDiscreteDynamicsWorld* world_ = nullptr;
+  bool ended_ = false;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,56 @@
+// Runs Bullet's own solver on the state of the step beside linchpin's (shadow mode): keeps all that it writes, hands
+// its answer over for the comparison, and puts everything back.
+#pragma once
+
+#include "bullet_world.h"
+
+#include <linchpin/bullet.h>
+#include <linchpin/comparison.h>
+
+#include <vector>
+
+namespace linchpin::bullet {
+inline namespace LINCHPIN_BULLET_PRECISION {
+
+class NativeRun {
+ public:
+  NativeRun(BulletWorld& world, const Options& options)
+      : world_(world), observes_(options.mode == Mode::observe), shadow_(options.shadow), comparison_(world.solver) {}
+
+  /// Whether Bullet's solver runs beside linchpin's, and whether its answer is known at all.
+  bool runs() const { return shadow_ && !observes_ && world_.world(); }
+  bool compares() const { return shadow_ || observes_; }
+  host::Comparison& comparison() { return comparison_; }
+
+  /// Keeps all that the native solver writes. Its run follows.
+  void save(btCollisionObject** bodies, int body_count, btPersistentManifold** manifolds, int manifold_count,
+            btTypedConstraint** constraints, int constraint_count);
+  /// Takes its answer, and puts everything back.
+  void take(btPersistentManifold** manifolds, int manifold_count, btTypedConstraint** constraints,
+            int constraint_count);
+
+ private:
+  struct SavedBody {
+    btRigidBody* body;
+    btVector3 v, w;
+    btTransform x;
+    int companion;
+  };
+  struct SavedJoint {
+    bool enabled;
+    btScalar impulse;
+    btJointFeedback* feedback;
+  };
+  void save(const btCollisionObject* object);
+
+  BulletWorld& world_;
+  const bool observes_, shadow_;
+  host::Comparison comparison_;
+  std::vector<SavedBody> saved_bodies_;
+  std::vector<btManifoldPoint> saved_points_;
+  std::vector<SavedJoint> saved_joints_;
+  std::vector<btJointFeedback> feedback_;
+};
+
+}  // namespace LINCHPIN_BULLET_PRECISION
+}  // namespace linchpin::bullet

@@ -1,0 +1,48 @@
+// Compares the host's own solver with the exact one: beside it in every step (shadow mode), or in charge and only
+// measured (Mode::observe). An adapter runs the host's solver and hands over what it would have done.
+#pragma once
+
+#include <linchpin/host.h>
+
+#include <string>
+#include <vector>
+
+namespace linchpin::host {
+
+/// What the host's solver would have done from the same state, one per constraint, as reactions() orders them.
+struct Shadow {
+  std::string name;
+  Vector3d force = Vector3d::Zero();   ///< the host's force on the first body, mean over the step [N]
+  Vector3d moment = Vector3d::Zero();  ///< about the reaction's point on the first body [N·m]
+  double force_difference = 0;         ///< |the host's − exact force on the first body| [N]
+  double velocity_difference = 0;      ///< largest |Δv| of its bodies, the host's against exact end velocity [m/s]
+};
+
+class Comparison {
+ public:
+  explicit Comparison(ConstraintSolver& solver) : solver_(solver) {}
+
+  /// What the host did at a constraint, on its first body and about its centre of mass.
+  void set_wrench(int entry, const Vector3d& force, const Vector3d& moment);
+  /// The velocities with which the host would have ended the step.
+  void set_velocity(BodyId id, const Vector3d& v, const Vector3d& w);
+  /// After the step: compares the answers.
+  void compare();
+  const std::vector<Shadow>& all();
+  /// Where the host would have taken a body in this step, the difference `scale` times enlarged.
+  /// @param now  the state of the body after the step @return whether it is finite
+  bool ghost(BodyId id, const BodyState& now, double scale, Pose& out) const;
+
+ private:
+  struct Velocity {
+    Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
+  };
+  Velocity velocity(BodyId id) const;
+  void compare(const ConstraintEntry& r, const Constraint& constraint, Shadow& s);
+
+  ConstraintSolver& solver_;
+  std::vector<Shadow> all_;           // as reactions()
+  std::vector<Velocity> velocities_;  // by id of body
+};
+
+}  // namespace linchpin::host

@@ -1,0 +1,97 @@
+// Helpers for the mapping of a host's joints to rows that linchpin holds exactly. An adapter reads frames, limits and
+// motors of a joint and fills a `JointShape`. A row is exact where the joint holds it both ways and without bound;
+// limits, motors, springs and softened rows stay with the host, by name.
+#pragma once
+
+#include <linchpin/joints.h>
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace linchpin::host {
+
+/// What linchpin holds of a joint of a host as it is configured now, and what stays with the host.
+struct JointShape {
+  JointRows rows;                                ///< in the bodies' own axes; none where the host has all
+  std::shared_ptr<ConstraintFunction> function;  ///< in place of rows: a gear
+  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();  ///< where its wrench is reported [m]
+  std::array<bool, 6> exact_axis{};                                   ///< by axis of the joint: linear x y z, angular
+  /// Axes in the first body along which the host's own linear rows lie, for the breaking test; none: world axes.
+  std::optional<Matrix3d> breaking_axes;
+  std::string host_part;  ///< "limits, motor", or "all (why)"; empty where nothing stays with the host
+
+  JointShape() = default;
+  /// A joint that acts at the origins of two frames.
+  JointShape(const JointFrame& a, const JointFrame& b) : acting_A(a.origin), acting_B(b.origin) {}
+  bool any_exact() const { return function || !rows.points.empty() || !rows.axes.empty() || !rows.dots.empty(); }
+
+  void leave(std::string_view part);  ///< The host keeps a part of the joint.
+  void leave_all(std::string_view why) { host_part = "all (" + std::string(why) + ")"; }
+  void hold_point() { rows.points.push_back({acting_A, acting_B}); }
+  /// Holds a distance along an axis of A between the acting points.
+  void hold_distance(const Vector3d& u_A, double d) { rows.axes.push_back({u_A, acting_A, acting_B, d}); }
+  void hold_dot(const Vector3d& u_A, const Vector3d& w_B, double c = 0) { rows.dots.push_back({u_A, w_B, c}); }
+  /// Holds axis i of two frames together.
+  void hold_direction(const JointFrame& a, const JointFrame& b, int i);
+  /// Holds the last angle by a dot, after which (x_A, y_A) lie along (x_B, y_B) as far as they are square.
+  void hold_orientation(const JointRows::Dot& dot, const Vector3d& x_A, const Vector3d& y_A, const Vector3d& x_B,
+                        const Vector3d& y_B);
+};
+
+/// One of the six axes of a joint: how far its bodies may go along or about it, and what else acts there.
+struct JointAxis {
+  double lower = 1, upper = -1;  ///< free where lower > upper; locked where they are equal
+  bool motor = false, spring = false, soft = false;
+  bool stops_at_half_turn = true;  ///< Limits of a whole turn, too, have rows in the host.
+  bool is_locked() const { return lower == upper && !motor && !spring && !soft; }
+};
+/// Limits of an angle that is brought to −π … π before: those that span a whole turn stop nothing.
+bool stops(double lower, double upper);
+
+/// Turns about z of the frames. Only that axis of A's frame is trusted where the frame is skewed.
+/// @param about  a locked angle t holds x_A cos t − y_A sin t square to y_B
+JointShape hinge_joint(const JointFrame& a, const JointFrame& b, const JointAxis& about, bool holds_point);
+/// Slides along x of the frames and turns about it. @param about  y_B leads y_A by this angle
+JointShape slider_joint(const JointFrame& a, const JointFrame& b, const JointAxis& along, const JointAxis& about);
+/// A ball joint that may also hold x of the frames together, and then y.
+JointShape cone_twist_joint(const JointFrame& a, const JointFrame& b, bool holds_swing, bool holds_twist);
+
+/// The order of the Euler angles of a joint: the axes of A and of B that span them, the middle one, and the parity.
+struct EulerOrder {
+  int a = 2, b = 0, middle = 1;  ///< x, y, z
+  double sign = 1;
+};
+/// A joint with a linear and an angular position for each of three axes.
+/// @param axes  linear x y z [m], angular x y z [rad]
+JointShape six_axis_joint(const JointFrame& a, const JointFrame& b, const std::array<JointAxis, 6>& axes,
+                          const EulerOrder& order);
+
+/// Mixes the settings of a joint into one number, by which an adapter sees that the program has changed one. Zero is
+/// the same with either sign. Different settings have the same number with a probability of 2⁻⁶⁴.
+class SettingsMixer {
+ public:
+  template <class... Numbers>
+  void add(Numbers... numbers) {
+    (mix(static_cast<double>(numbers)), ...);
+  }
+  std::uint64_t sum() const { return sum_; }
+
+ private:
+  void mix(double x) {
+    sum_ = (sum_ ^ std::bit_cast<std::uint64_t>(x + 0.0)) * 0x9E3779B97F4A7C15u;
+    sum_ ^= sum_ >> 32;
+  }
+  std::uint64_t sum_ = 0;
+};
+
+/// u_A·ω_A + ratio u_B·ω_B = 0 with axes carried by the bodies, as a condition on positions: the angles turned since
+/// the gear was first evaluated. Poses tell less than half a turn, from where a (sub)step began to where it ends. A
+/// body may have turned beyond that under host rows: the teeth then mesh anew where they are.
+std::shared_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio);
+
+}  // namespace linchpin::host
