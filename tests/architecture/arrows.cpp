@@ -54,6 +54,8 @@ const std::vector<Area> areas = {
     {"plugin/src/problem/problem_json.cpp", {"std", "Eigen", "core", "nlohmann"}},
     // The tree solver lies in the core, but the adapter still drives it step by step, by its private headers.
     {"adapters/bullet/", {"std", "Eigen", "core", "private core", "Bullet"}},
+    {"adapters/minimal/", {"std", "Eigen", "core", "toy engine"}},
+    {"adapters/minimal/engine/", {"std", "Eigen"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
@@ -83,7 +85,7 @@ const Area* area_of(const std::string& file) {
 
 // The folder whose private files a file may include by name.
 std::string home_of(const std::string& file) {
-  for (const char* home : {"plugin/", "adapters/bullet/", "tools/scene/", "tools/recording/", "tools/linchpin/",
+  for (const char* home : {"plugin/", "adapters/bullet/", "adapters/minimal/", "tools/scene/", "tools/recording/", "tools/linchpin/",
                            "demos/", "benchmarks/", "tests/"})
     if (starts_with(file, home)) return home;
   return "";
@@ -110,6 +112,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
 
   if (starts_with(name, "linchpin/")) {
     if (name == "linchpin/bullet.h") return {"adapter/bullet", ""};
+    if (name == "linchpin/minimal.h") return {"adapter/minimal", ""};
     // The first is of any host, the second of Bullet's as well: whoever includes it sees Bullet.
     if (name == "linchpin/recording.h") return {"recording", ""};
     if (name == "linchpin/bullet_recorder.h") return {"recording", ""};
@@ -119,6 +122,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
   // What multibodies need of the core until their solver is a part of it.
   if (starts_with(name, "articulated/") || starts_with(name, "host/")) return {"private core", ""};
   if (starts_with(name, "recording/")) return {"recording", ""};
+  if (name == "toy.h") return {"toy engine", ""};
   // The programs of demos/ are a library: benchmarks and tests use what demos show.
   if (starts_with(name, "programs/")) return {"programs", ""};
   static const std::vector<std::pair<std::regex, std::string>> kinds = {

@@ -334,12 +334,13 @@ class World {
   virtual void read_frame(BodyId body, Vector3d& p, Matrix3d& R) const;
   virtual void write(std::span<Motion> motions) = 0;
   /// After the host has integrated: the velocities that were written as `given` become v and w; what the host has added
-  /// since stays added.
+  /// since stays added. Default: write().
   virtual void replace_velocity(const Motion& given, const Vector3d& v, const Vector3d& w);
-  /// After the host has integrated: moves a body to a pose, without a velocity.
-  virtual void move(BodyId body, const Vector3d& p, const Quaterniond& q) = 0;
-  /// Gives a body whose state is not finite in the host's precision the state `was`. @return whether it was not finite
-  virtual bool restore_finite(BodyId body, const BodyState& was) = 0;
+  /// After the host has integrated: moves a body to a pose, without a velocity. Default: write().
+  virtual void move(BodyId body, const Vector3d& p, const Quaterniond& q);
+  /// Gives a body whose state is not finite in the host's precision the state `was`. Default: in double, by write().
+  /// @return whether it was not finite
+  virtual bool restore_finite(BodyId body, const BodyState& was);
   /// Rotation by which the host's integrator turns a body of angular velocity w in dt. Default: the exponential map.
   virtual Quaterniond rotation(const Vector3d& w, double dt) const;
   /// Of GyroscopicRule::host: change of the angular velocity in a step [rad/s], in the body's axes.
@@ -445,6 +446,9 @@ class ConstraintSolver {
   int find(std::string_view name) const;  ///< −1: none
   std::string free_name(std::string base) const;
   int add_entry(ConstraintEntry::Owner owner, std::string name);
+  /// Adds a constraint of the user's own and its reaction, behind all others. Its derivatives are checked at the present
+  /// state of its bodies. @return why not, or empty; then `entry` is set
+  std::string add_constraint(Constraint constraint, int& entry);
   /// An entry of the user's own that has its constraint is complete: it gets a reaction behind all others.
   void append_reaction(int entry);
   void rename(int entry, std::string name);
@@ -461,6 +465,11 @@ class ConstraintSolver {
   void note_frames_moved(int entry);
   void set_left_to_host(int entry, bool is);
   void clear_reaction(int entry);
+  /// Whether a constraint is alive and names a body.
+  bool acts_on(int entry, BodyId body) const;
+  /// A body of a constraint of the user's own has become another one for the solver, such as a kinematic one. A
+  /// constraint of which no body can move is kept until one can.
+  void replace_body(int entry, BodyId was, BodyId is);
   void remove(int entry);
   std::string add_law(int entry, Law law);  ///< @return why not, or empty
   void clear_laws(int entry);

@@ -17,7 +17,32 @@ void World::read_frame(BodyId body, Vector3d& p, Matrix3d& R) const {
   p = s.p;
   R = s.R();
 }
-void World::replace_velocity(const Motion&, const Vector3d&, const Vector3d&) {}
+void World::replace_velocity(const Motion& given, const Vector3d& v, const Vector3d& w) {
+  Motion end{.body = given.body, .turns = given.turns};
+  end.v = v;
+  end.w = w;
+  write({&end, 1});
+}
+void World::move(BodyId body, const Vector3d& p, const Quaterniond& q) {
+  BodyState now;
+  read(body, now);
+  Motion there{.body = body, .write_pose = true};
+  there.v = now.v;
+  there.w = now.w;
+  there.start = {p, q};
+  write({&there, 1});
+}
+bool World::restore_finite(BodyId body, const BodyState& was) {
+  BodyState now;
+  read(body, now);
+  if (now.p.allFinite() && now.q.coeffs().allFinite() && now.v.allFinite() && now.w.allFinite()) return false;
+  Motion back{.body = body, .write_pose = true};
+  back.v = was.v;
+  back.w = was.w;
+  back.start = {was.p, was.q};
+  write({&back, 1});
+  return true;
+}
 Quaterniond World::rotation(const Vector3d& w, double dt) const {
   BodyState s;
   advance(s, Vector3d::Zero(), w, dt);
@@ -99,6 +124,25 @@ int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) 
   return impl_->c.constraints.add(owner, std::move(name));
 }
 
+std::string ConstraintSolver::add_constraint(Constraint constraint, int& entry) {
+  Context& c = impl_->c;
+  const std::string name = constraint.name();
+  if (find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
+  State now = c.system.initial_state();
+  for (const BodyId id : constraint.bodies()) c.world.read(id, now[id]);
+  now.t = c.t;
+  if (const ConstraintCheck found = check_constraint(c.system, constraint, now); !found.ok())
+    return "linchpin: " + found.message;
+  const int made = add_entry(ConstraintEntry::Owner::user, name);
+  if (std::string why = attach(made, std::move(constraint)); !why.empty()) {
+    remove(made);
+    return "linchpin: " + why;
+  }
+  entry = made;
+  append_reaction(entry);
+  return {};
+}
+
 void ConstraintSolver::append_reaction(int entry) { impl_->c.reactions.append(impl_->c, impl_->c.constraints[entry]); }
 
 void ConstraintSolver::rename(int entry, std::string name) { impl_->c.constraints.rename(entry, std::move(name)); }
@@ -136,6 +180,29 @@ void ConstraintSolver::set_left_to_host(int entry, bool is) {
 void ConstraintSolver::clear_reaction(int entry) {
   ConstraintEntry& r = impl_->c.constraints[entry];
   if (impl_->c.reactions.exist() && r.reaction >= 0) impl_->c.reactions.clear(impl_->c, r);
+}
+
+bool ConstraintSolver::acts_on(int entry, BodyId body) const {
+  const ConstraintEntry& r = impl_->c.constraints[entry];
+  if (!r.alive || (r.id.index < 0 && !r.deferred)) return false;
+  const auto bodies = constraint(entry).bodies();
+  return std::find(bodies.begin(), bodies.end(), body) != bodies.end();
+}
+
+void ConstraintSolver::replace_body(int entry, BodyId was, BodyId is) {
+  const auto bodies = constraint(entry).bodies();
+  std::vector<BodyId> ids(bodies.begin(), bodies.end());
+  std::replace(ids.begin(), ids.end(), was, is);
+  Constraint same = constraint(entry).between(std::move(ids));
+  detach(entry);
+  ConstraintEntry& r = impl_->c.constraints[entry];
+  if (const std::string why = attach(entry, same); why.empty()) {
+    r.deferred.reset();
+    r.host_part.clear();
+  } else {
+    r.deferred = std::make_unique<Constraint>(std::move(same));
+    r.host_part = "all (" + why + ")";
+  }
 }
 
 void ConstraintSolver::remove(int entry) {
