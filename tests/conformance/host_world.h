@@ -8,13 +8,16 @@
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace linchpin::test {
+
+inline constexpr double standard_gravity = 9.81, step_length = 1.0 / 240;  // [m/s²], [s]
 
 enum class JointKind { ball, hinge, slider, weld };
 
@@ -86,7 +89,7 @@ class HostWorld {
   virtual std::function<std::string()> save() = 0;  ///< Calling it goes back. @return why not, or empty
 
   // ---- made of these ----
-  void step(int n = 1, double dt = 1.0 / 240) {
+  void step(int n = 1, double dt = step_length) {
     for (int i = 0; i < n; ++i) step_once(dt);
   }
   int constrain(const std::vector<int>& bodies, const Make& make) {

@@ -9,8 +9,6 @@ namespace linchpin::test {
 
 namespace {
 
-constexpr double g = 9.81, dt = 1.0 / 240;
-
 double largest_gap(HostWorld& w, const std::vector<int>& joints) {
   double gap = 0;
   for (const int joint : joints) {
@@ -54,11 +52,11 @@ TEST(Joints, CarryTheWeightOfWhatHangs) {
   w->install();
   w->step(10);
   const Reaction r = w->reaction(w->handle_of(joint));
-  EXPECT_NEAR(r.on_b.force.y(), 3 * g, w->precision(1e-9, 1e-3));
-  EXPECT_NEAR(r.on_a.force.y(), -3 * g, w->precision(1e-9, 1e-3));
+  EXPECT_NEAR(r.on_b.force.y(), 3 * standard_gravity, w->precision(1e-9, 1e-3));
+  EXPECT_NEAR(r.on_a.force.y(), -3 * standard_gravity, w->precision(1e-9, 1e-3));
 }
 
-// The rod of a pendulum at the angle θ from the vertical carries m (g cos θ + l ω²).
+// The rod of a pendulum at the angle θ from the vertical carries m (standard_gravity cos θ + l ω²).
 TEST(Joints, CarryWhatAPendulumNeeds) {
   const auto w = make_host_world();
   const double m = 2, l = 0.8;
@@ -71,7 +69,7 @@ TEST(Joints, CarryWhatAPendulumNeeds) {
     w->step();
   }
   const Vector3d arm = at.p - Vector3d(0, 2, 0), pull = -arm.normalized();
-  const double expected = m * (at.v.squaredNorm() / l + g * pull.y());
+  const double expected = m * (at.v.squaredNorm() / l + standard_gravity * pull.y());
   EXPECT_NEAR(w->reaction(w->handle_of(joint)).on_b.force.dot(pull), expected, w->precision(1e-5, 2e-3) * expected);
 }
 
@@ -100,7 +98,7 @@ TEST(Joints, ThatAreRedundantAreNamed) {
   const Reaction a = w->reaction(w->handle_of(low)), b = w->reaction(w->handle_of(high));
   EXPECT_TRUE(a.redundant && b.redundant);
   EXPECT_FALSE(a.determined && b.determined);
-  EXPECT_NEAR(a.on_b.force.y() + b.on_b.force.y(), 4 * g, w->precision(1e-8, 1e-2));
+  EXPECT_NEAR(a.on_b.force.y() + b.on_b.force.y(), 4 * standard_gravity, w->precision(1e-8, 1e-2));
 }
 
 TEST(Joints, ThatContradictEachOtherAreNamed) {
@@ -159,7 +157,7 @@ TEST(Joints, BreakBeyondTheirImpulse) {
   const int heavy = w->add_box(9, Vector3d(0.1, 0.1, 0.1), Vector3d(2, 1, 0));
   const int holds = w->add_joint(JointKind::ball, -1, light, Vector3d(0, 1.5, 0));
   const int breaks = w->add_joint(JointKind::ball, -1, heavy, Vector3d(2, 1.5, 0));
-  for (const int joint : {holds, breaks}) w->set_breaking_impulse(joint, 5 * g * dt);
+  for (const int joint : {holds, breaks}) w->set_breaking_impulse(joint, 5 * standard_gravity * step_length);
   w->install();
   w->step(30);
   EXPECT_TRUE(w->is_enabled(holds));
@@ -185,7 +183,7 @@ TEST(Joints, ComeAndGoAsTheProgramLikes) {
   EXPECT_NEAR(w->state(a).p.y(), 1, w->precision(1e-9, 1e-5));
   w->set_mass(a, 5);
   w->step();
-  EXPECT_NEAR(w->reaction(w->handle_of(joint)).on_b.force.y(), 5 * g, w->precision(1e-8, 1e-3));
+  EXPECT_NEAR(w->reaction(w->handle_of(joint)).on_b.force.y(), 5 * standard_gravity, w->precision(1e-8, 1e-3));
   w->remove_joint(joint);
   w->step(10);
   EXPECT_LT(w->state(a).p.y(), 0.999);
@@ -194,7 +192,7 @@ TEST(Joints, ComeAndGoAsTheProgramLikes) {
   const int b = w->add_box(2, Vector3d(0.1, 0.1, 0.1), Vector3d(0, 1, 0));
   const int other = w->add_joint(JointKind::ball, -1, b, Vector3d(0, 1.5, 0));
   w->step(3);
-  EXPECT_NEAR(w->reaction(w->handle_of(other)).on_b.force.y(), 2 * g, w->precision(1e-8, 1e-3));
+  EXPECT_NEAR(w->reaction(w->handle_of(other)).on_b.force.y(), 2 * standard_gravity, w->precision(1e-8, 1e-3));
 }
 
 TEST(Joints, CloseAGapAfterATeleport) {

@@ -12,8 +12,6 @@ namespace linchpin::test {
 
 namespace {
 
-constexpr double g = 9.81, dt = 1.0 / 240;
-
 std::vector<double> bits(const HostWorld& w, int bodies) {
   std::vector<double> out;
   for (int i = 0; i < bodies; ++i) {
@@ -39,7 +37,7 @@ TEST(Contacts, ReachTheReactionsOfJoints) {
   const Reaction r = w->reaction(w->handle_of(hinge));
   // The ground also carries what is beside the hinge; the bar's far edge carries the rest.
   EXPECT_GT(r.on_b.force.y(), -1e-6);
-  EXPECT_LT(r.on_b.force.y(), 0.6 * m * g);
+  EXPECT_LT(r.on_b.force.y(), 0.6 * m * standard_gravity);
   EXPECT_NEAR(w->state(bar).p.y(), 0.1, 2e-3);
   EXPECT_LT(r.gap, w->precision(1e-12, 1e-5));
   EXPECT_LT(w->worst_imbalance(), w->precision(1e-9, 1e-4));
@@ -60,7 +58,7 @@ TEST(Contacts, CarryABoxThatIsMadeOfTwo) {
   }
   double carried = 0;
   for (const BodyBooks& of : w->balances()) carried += of.host[1];
-  EXPECT_NEAR(carried / dt, 4 * g, 0.5);
+  EXPECT_NEAR(carried / step_length, 4 * standard_gravity, 0.5);
 }
 
 TEST(Contacts, StopAChainThatFallsOnTheGround) {
@@ -127,7 +125,8 @@ TEST(Steps, KeepNumbersThatAreNotFiniteFromTheHost) {
   w->step(2);
   w->constrain({bob}, [](const std::vector<BodyId>& ids) {
     return holonomic("broken", ids, [](const auto& s) {
-      return s.t > 3 * dt ? s[0].point(0, 0, 0).z * std::numeric_limits<double>::quiet_NaN() : s[0].point(0, 0, 0).z;
+      return s.t > 3 * step_length ? s[0].point(0, 0, 0).z * std::numeric_limits<double>::quiet_NaN()
+                                   : s[0].point(0, 0, 0).z;
     });
   });
   w->step(20);
@@ -195,7 +194,6 @@ TEST(Threads, DoNotChangeABit) {
 
 TEST(Rollback, StepsHaveTheSameBitsAgain) {
   const auto w = make_host_world();
-  w->add_ground(0.5);
   for (int i = 0; i < 4; ++i) {
     const int link = w->add_box(1, Vector3d(0.2, 0.05, 0.05), Vector3d(0.4 * i, 0.4, 0));
     if (i > 0) w->add_joint(JointKind::ball, link - 1, link, Vector3d(0.4 * i - 0.2, 0.4, 0));

@@ -138,6 +138,7 @@ std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& e
   if (const int other = solver_.find(name); other >= 0 && other != known)
     return "linchpin: the name '" + name + "' is in use";
   solver_.update_reports();
+  const bool was_left_to_host = solver_.entry(known).outcome.left_to_host;
   solver_.rename(known, std::move(name));
   JointBinding& j = (*this)[known];
   const bool back = std::exchange(j.given_back, false);
@@ -148,6 +149,7 @@ std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& e
     order_reactions();
   else
     solver_.refresh_reaction(known);
+  if (was_left_to_host && !back) solver_.set_left_to_host(known, true);  // its report is still that of the last step
   return {};
 }
 

@@ -183,7 +183,7 @@ void RowReader::read_joints(SolverArrays arrays) {
     const bool exact = entry >= 0 && solver_.entry(entry).id.index >= 0;
     if (std::exchange(last, joint) != joint) {
       in_joint = kept = 0;
-      if (observes && exact && joints_[entry].joint) {
+      if (observes && exact && joints_[entry].joint && joints_[entry].shape.may_emit_native) {
         int emitted = 0;
         for (int k = i; k < arrays.joints.size() && joint_of(arrays.joints[k]) == joint; ++k) ++emitted;
         kept = NativePart::native_rows(*joints_[entry].joint, joints_[entry].shape, emitted, own);

@@ -186,17 +186,18 @@ void World::add_joint_rows(int index, double dt) {
     add_row(solve_, row, target);
   };
   if (!hook_ || !hook_->solves_joint(index)) {
-    for (int k = joint.kind == Joint::Kind::slider ? 1 : 0; k < 3; ++k) {
+    for (int k = 0; k < (joint.kind == Joint::Kind::slider ? 2 : 3); ++k) {
       const Vector3d n = axes.col(k);
       add(Row::Kind::joint, n, from_a.cross(n), arm_b.cross(n), -joint_erp * n.dot(gap) / dt, unbounded);
     }
-    for (int k = joint.kind == Joint::Kind::hinge ? 1 : 0; k < 3 && joint.kind != Joint::Kind::ball; ++k) {
+    const int held = joint.kind == Joint::Kind::ball ? 0 : joint.kind == Joint::Kind::hinge ? 2 : 3;
+    for (int k = 0; k < held; ++k) {
       const Vector3d n = axes.col(k);
       add(Row::Kind::joint, Vector3d::Zero(), n, n, -joint_erp * n.dot(turned) / dt, unbounded);
     }
   }
   if (joint.kind == Joint::Kind::hinge && joint.motor_torque > 0)
-    add(Row::Kind::motor, Vector3d::Zero(), axes.col(0), axes.col(0), joint.motor_velocity, joint.motor_torque * dt);
+    add(Row::Kind::motor, Vector3d::Zero(), axes.col(2), axes.col(2), joint.motor_velocity, joint.motor_torque * dt);
 }
 
 void World::add_row(Solve& solve, Row row, double target) const {

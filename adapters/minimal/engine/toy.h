@@ -43,7 +43,7 @@ struct Body {
   double radius = 0;                                             ///< of a sphere about each of these points [m]
 };
 
-/// A frame in a body: the joint acts at the origin, and its axis is x.
+/// A frame in a body: the joint acts at the origin, and its axis is z.
 struct Frame {
   Vector3d origin = Vector3d::Zero();  ///< body axes [m]
   Matrix3d axes = Matrix3d::Identity();
@@ -79,6 +79,11 @@ struct Row {
   int contact = -1;                                                  ///< of friction: the row of its contact
   double friction = 0;
   int joint = -1;
+
+  void deactivate() {  ///< It changes nothing from now on.
+    J = by_unit = {Vector6::Zero(), Vector6::Zero()};
+    ask = effective_mass = 0;
+  }
 };
 
 /// Velocities of a body while rows are solved.

@@ -1,5 +1,6 @@
 #include <linchpin/minimal.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -20,9 +21,8 @@ BodyId Solver::id(int body) {
   BodyBinding& binding = bodies_[z(body)];
   if (binding.id.index >= 0) return binding.id;
   binding = {solver_.add_body(kinds[static_cast<int>(of->motion)], of->mass, of->inertia), of->motion};
-  const std::size_t index = z(binding.id.index);
-  if (index >= body_of_.size()) body_of_.resize(index + 1, -1);
-  body_of_[index] = body;
+  body_of_.resize(std::max(body_of_.size(), z(binding.id.index) + 1), -1);
+  body_of_[z(binding.id.index)] = body;
   return binding.id;
 }
 

@@ -8,45 +8,31 @@ namespace linchpin::minimal {
 namespace {
 
 using Kind = toy::Joint::Kind;
-using Of = JointRows::Alignment::Of;
 
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"ball", "hinge", "slider", "weld"};
-  return names[static_cast<std::size_t>(kind)];
-}
+constexpr const char* names[] = {"ball", "hinge", "slider", "weld"};  // by kind
 
-/// The equality part of a joint, by primitives. The axis of a joint is the x axis of its frames.
+/// The equality part of a joint, by primitives. The axis of a joint is the z axis of its frames.
 JointRows equality_rows(const toy::Joint::Settings& joint) {
   const toy::Frame &a = joint.on_a, &b = joint.on_b;
   JointRows rows;
   if (joint.kind == Kind::slider)
-    for (const int k : {1, 2}) rows.axes.push_back({a.axes.col(k), a.origin, b.origin, 0});
+    for (const int k : {0, 1}) rows.axes.push_back({a.axes.col(k), a.origin, b.origin, 0});
   else
     rows.points.push_back({a.origin, b.origin});
   if (joint.kind == Kind::ball) return rows;
-  for (const int k : {1, 2}) rows.dots.push_back({a.axes.col(k), b.axes.col(0), 0});
-  if (joint.kind == Kind::hinge) {  // the third axes of the alignment are those of the hinge
-    const auto turned = [](const Matrix3d& axes) {
-      Matrix3d out;
-      out << axes.col(1), axes.col(2), axes.col(0);
-      return out;
-    };
-    rows.alignment = {Of::direction, turned(a.axes), turned(b.axes)};
-    return rows;
-  }
-  rows.dots.push_back({a.axes.col(1), b.axes.col(2), 0});
-  rows.alignment = {Of::orientation, a.axes, b.axes};
+  for (const int k : {0, 1}) rows.dots.push_back({a.axes.col(k), b.axes.col(2), 0});
+  rows.alignment = {JointRows::Alignment::Of::direction, a.axes, b.axes};
+  if (joint.kind == Kind::hinge) return rows;
+  rows.dots.push_back({a.axes.col(0), b.axes.col(1), 0});
+  rows.alignment.of = JointRows::Alignment::Of::orientation;
   return rows;
 }
 
 }  // namespace
 
-Solver::EntryBinding& Solver::binding_of(int entry) {
-  if (z(entry) >= entries_.size()) entries_.resize(z(entry) + 1);
-  return entries_[z(entry)];
-}
+int Solver::joint_of(int entry) const { return z(entry) < joint_of_.size() ? joint_of_[z(entry)] : -1; }
 
 // ---- joints of the world ----
 
@@ -58,15 +44,20 @@ void Solver::scan_joints() {
     JointBinding& binding = joints_[z(i)];
     const toy::Joint* const joint = world_.joint(i);
     if (!joint) {
-      if (binding.entry >= 0) solver_.remove(std::exchange(binding.entry, -1)), changed = true;
+      if (binding.entry < 0) continue;
+      joint_of_[z(binding.entry)] = -1;
+      solver_.remove(std::exchange(binding.entry, -1));
+      changed = true;
       continue;
     }
     if (binding.entry >= 0 && joint->settings == binding.settings) continue;
     changed = true;
     if (binding.entry < 0) {
-      const std::string name = solver_.free_name(std::string(name_of(joint->settings.kind)) + "#" + std::to_string(i));
+      const std::string name =
+          solver_.free_name(std::string(names[static_cast<int>(joint->settings.kind)]) + "#" + std::to_string(i));
       binding.entry = solver_.add_entry(host::ConstraintEntry::Owner::joint, name);
-      binding_of(binding.entry) = {i, true};
+      joint_of_.resize(z(solver_.entry_count()), -1);
+      joint_of_[z(binding.entry)] = i;
     } else {
       solver_.note_frames_moved(binding.entry);
     }
@@ -119,12 +110,11 @@ int Solver::add(Constraint constraint) {
   int entry = -1;
   if (const std::string why = solver_.add_constraint(std::move(constraint), entry); !why.empty())
     throw std::invalid_argument(why);
-  binding_of(entry) = {};
   return entry;
 }
 
 void Solver::remove(int entry) {
-  if (binding_of(entry).joint >= 0) return;
+  if (joint_of(entry) >= 0) return;
   solver_.remove(entry);
   order_reactions();
 }
@@ -134,7 +124,7 @@ void Solver::replace_body(BodyId was, BodyId is) {
   for (int entry = 0; entry < solver_.entry_count(); ++entry) {
     if (!solver_.acts_on(entry, was)) continue;
     if (solver_.entry(entry).is_joint())
-      classify(binding_of(entry).joint);
+      classify(joint_of(entry));
     else if (is.index < 0)
       remove(entry);
     else
@@ -145,22 +135,20 @@ void Solver::replace_body(BodyId was, BodyId is) {
 // ---- host::World ----
 
 bool Solver::is_enabled(int entry) const {
-  const EntryBinding& binding = entries_[z(entry)];
-  return binding.joint < 0 ? binding.enabled : world_.joint(binding.joint)->settings.enabled;
+  const host::ConstraintEntry& r = solver_.entry(entry);
+  return r.is_joint() ? world_.joint(joint_of(entry))->settings.enabled : r.enabled && !r.released;
 }
 
 void Solver::enable(int entry, bool on) {
-  EntryBinding& binding = entries_[z(entry)];
-  binding.enabled = on;
-  if (toy::Joint* const joint = world_.joint(binding.joint)) joint->settings.enabled = on;
+  if (toy::Joint* const joint = world_.joint(joint_of(entry))) joint->settings.enabled = on;
 }
 
-double Solver::breaking_impulse(int entry) const { return world_.joint(entries_[z(entry)].joint)->breaking_impulse; }
+double Solver::breaking_impulse(int entry) const { return world_.joint(joint_of(entry))->breaking_impulse; }
 
 void Solver::break_joint(int entry) { enable(entry, false); }
 
 void Solver::report_impulses(std::span<const host::JointImpulse> impulses, bool) {
-  for (const host::JointImpulse& x : impulses) world_.joint(entries_[z(x.entry)].joint)->impulse = x.impulse;
+  for (const host::JointImpulse& x : impulses) world_.joint(joint_of(x.entry))->impulse = x.impulse;
 }
 
 void Solver::solve_in_host(int entry) { left_to_host_.push_back(entry); }

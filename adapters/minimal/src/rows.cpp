@@ -6,12 +6,9 @@ namespace linchpin::minimal {
 
 namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
-using Sides = std::array<std::size_t, 2>;
-constexpr Sides sides{0, 1};
+constexpr std::array<std::size_t, 2> sides{0, 1};
 constexpr host::RowBody::Motion motions[] = {host::RowBody::Motion::fixed, host::RowBody::Motion::kinematic,
                                              host::RowBody::Motion::free};  // by toy::Body::Motion
-
-void make_inactive(toy::Row& row) { row.ask = row.effective_mass = 0; }
 }  // namespace
 
 // ---- reading ----
@@ -25,20 +22,20 @@ void Solver::read_bodies(const toy::Solve& solve) {
     to.body = z(i) < bodies_.size() ? bodies_[z(i)].id : BodyId{};
     if (body) to.motion = motions[static_cast<int>(body->motion)];
     to.inverse_mass = from.inverse_mass;
-    const toy::Vector6 with_forces = from.start + from.forces;
     const auto split = [](const toy::Vector6& x, Vector3d& linear, Vector3d& angular) {
       linear = x.head<3>();
       angular = x.tail<3>();
     };
     split(from.start, to.v, to.w);
     split(from.forces, to.force_v, to.force_w);
-    split(with_forces, to.v_forces, to.w_forces);
+    split(from.start + from.forces, to.v_forces, to.w_forces);
     split(from.rows, to.row_v, to.row_w);
   }
 }
 
 void Solver::read_rows(const toy::Solve& solve) {
   read_bodies(solve);
+  const bool observes = solver_.options().mode == host::Mode::observe;
   for (auto* rows : {&rows_.contacts, &rows_.joints, &rows_.friction}) rows->clear();
   for (std::size_t i = 0; i < solve.rows.size(); ++i) {
     const toy::Row& from = solve.rows[i];
@@ -48,8 +45,7 @@ void Solver::read_rows(const toy::Solve& solve) {
                      : from.kind == toy::Row::Kind::friction ? rows_.friction
                                                              : rows_.joints)
                         .emplace_back();
-    const bool exact = entry >= 0 && solver_.entry(entry).id.index >= 0;
-    const bool observed = solver_.options().mode == host::Mode::observe && exact;
+    const bool observed = observes && entry >= 0 && solver_.entry(entry).id.index >= 0;
     to.kind = from.kind == toy::Row::Kind::contact             ? host::Row::Kind::contact
               : from.kind == toy::Row::Kind::friction          ? host::Row::Kind::friction
               : from.kind == toy::Row::Kind::joint && observed ? host::Row::Kind::equality
@@ -93,9 +89,7 @@ void Solver::leave_out_rigid_parts(toy::Solve& solve) {
   for (auto* rows : {&rows_.contacts, &rows_.friction})
     std::erase_if(*rows, [&](const host::Row& row) {
       if (!solver_.is_within_rigid_part(rows_, row)) return false;
-      toy::Row& of = solve.rows[z(row.index)];
-      of.J = of.by_unit = {toy::Vector6::Zero(), toy::Vector6::Zero()};
-      make_inactive(of);
+      solve.rows[z(row.index)].deactivate();
       return true;
     });
 }
@@ -122,7 +116,7 @@ void Solver::couple_rows(toy::Solve& solve) {
       const host::RowChange& change = solver_.row_change(*rows, i);
       row.ask -= change.overlap_less * row.overlap_speed + change.target_less;
       row.effective_mass *= change.scale;
-      if (change.inactive) make_inactive(row);
+      if (change.inactive) row.deactivate();
     }
 }
 

@@ -47,10 +47,8 @@ void Solver::begin_step(double dt) {
   solver_.release_places([](int) { return true; });
   if (listed_ != solver_.structure()) {
     std::vector<int> exact;
-    for (int entry = 0; entry < solver_.entry_count(); ++entry) {
-      const host::ConstraintEntry& r = solver_.entry(entry);
-      if (r.alive && r.id.index >= 0 && is_enabled(entry)) exact.push_back(entry);
-    }
+    for (int i = 0; i < solver_.entry_count(); ++i)
+      if (solver_.entry(i).alive && solver_.entry(i).id.index >= 0 && is_enabled(i)) exact.push_back(i);
     solver_.build_islands(exact);
     listed_ = solver_.structure();
   }

@@ -18,7 +18,9 @@ void World::read_frame(BodyId body, Vector3d& p, Matrix3d& R) const {
   R = s.R();
 }
 void World::replace_velocity(const Motion& given, const Vector3d& v, const Vector3d& w) {
-  Motion end{.body = given.body, .turns = given.turns};
+  Motion end;
+  end.body = given.body;
+  end.turns = given.turns;
   end.v = v;
   end.w = w;
   write({&end, 1});
@@ -26,7 +28,9 @@ void World::replace_velocity(const Motion& given, const Vector3d& v, const Vecto
 void World::move(BodyId body, const Vector3d& p, const Quaterniond& q) {
   BodyState now;
   read(body, now);
-  Motion there{.body = body, .write_pose = true};
+  Motion there;
+  there.body = body;
+  there.write_pose = true;
   there.v = now.v;
   there.w = now.w;
   there.start = {p, q};
@@ -36,7 +40,9 @@ bool World::restore_finite(BodyId body, const BodyState& was) {
   BodyState now;
   read(body, now);
   if (now.p.allFinite() && now.q.coeffs().allFinite() && now.v.allFinite() && now.w.allFinite()) return false;
-  Motion back{.body = body, .write_pose = true};
+  Motion back;
+  back.body = body;
+  back.write_pose = true;
   back.v = was.v;
   back.w = was.w;
   back.start = {was.p, was.q};

@@ -55,8 +55,8 @@ class MinimalWorld final : public HostWorld {
     joint.settings.a = a;
     joint.settings.b = b;
     Matrix3d axes;
-    const Vector3d x = axis.normalized(), y = x.unitOrthogonal();
-    axes << x, y, x.cross(y);
+    const Vector3d z = axis.normalized(), x = z.unitOrthogonal();
+    axes << x, z.cross(x), z;
     const auto frame = [&](int body) {
       const BodyState s = body < 0 ? BodyState{} : state(body);
       return toy::Frame{s.q.conjugate() * (at - s.p), s.q.conjugate() * axes};

@@ -16,7 +16,6 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,12 +68,6 @@ class Solver final : private toy::StepHook, private host::World {
     int entry = -1;
     toy::Joint::Settings settings;  ///< as they were read
   };
-  /// What belongs to an entry.
-  struct EntryBinding {
-    int joint = -1;       ///< −1: a constraint of the program's own
-    bool enabled = true;  ///< of a constraint of the program's own
-  };
-
   // toy::StepHook
   void begin_step(double dt) override;
   bool solves_joint(int joint) const override;
@@ -106,7 +99,7 @@ class Solver final : private toy::StepHook, private host::World {
   void replace_body(BodyId was, BodyId is);
   void scan_joints();
   void order_reactions();
-  EntryBinding& binding_of(int entry);
+  int joint_of(int entry) const;
   // rows.cpp
   bool separate(const toy::Solve& solve);
   void read_bodies(const toy::Solve& solve);
@@ -117,12 +110,12 @@ class Solver final : private toy::StepHook, private host::World {
 
   toy::World& world_;
   host::ConstraintSolver solver_;
-  std::vector<BodyBinding> bodies_;    // by body of the world
-  std::vector<int> body_of_;           // by index of id; −1: none
-  std::vector<JointBinding> joints_;   // by joint of the world
-  std::vector<EntryBinding> entries_;  // by entry
-  std::vector<int> left_to_host_;      // entries that the engine solves in this step
-  std::vector<char> solved_;           // by body: its island is solved without rows
+  std::vector<BodyBinding> bodies_;   // by body of the world
+  std::vector<int> body_of_;          // by index of id; −1: none
+  std::vector<JointBinding> joints_;  // by joint of the world
+  std::vector<int> joint_of_;         // by entry; −1: a constraint of the program's own
+  std::vector<int> left_to_host_;     // entries that the engine solves in this step
+  std::vector<char> solved_;          // by body: its island is solved without rows
   host::Rows rows_;
   std::vector<const host::Response*> responses_;  // by row of the engine; null: it moves its own bodies
   unsigned listed_ = 0;                           // structure for which islands were built
