@@ -2,9 +2,9 @@
 #pragma once
 
 #include "allocation_counter.h"
+#include "joint_kernel/joint_step.h"
 #include "random.h"
 
-#include <linchpin/detail/joint_step.h>
 #include <linchpin/dynamics.h>
 
 #include <gtest/gtest.h>

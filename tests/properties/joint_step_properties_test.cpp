@@ -1,12 +1,12 @@
-// The plain step of stock joints (linchpin/detail/joint_step.h) against the way of all others: the same multipliers,
+// The plain step of stock joints (joint_kernel/joint_step.h) against the way of all others: the same multipliers,
 // the same end of the step, alone and in lanes.
 #include "joint_solve.h"
 #include "random.h"
 
+#include "joint_kernel/joint_step.h"
 #include "model/primitives/gap.h"
 #include "model/stock_joints.h"
 
-#include <linchpin/detail/joint_step.h>
 #include <linchpin/joints.h>
 #include <linchpin/projection.h>
 

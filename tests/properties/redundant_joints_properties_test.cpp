@@ -1,4 +1,4 @@
-// The plain step of joints whose rows depend on each other (linchpin/detail/joint_step.h) against the way of all
+// The plain step of joints whose rows depend on each other (joint_kernel/joint_step.h) against the way of all
 // others: the same end of the step, multipliers of least norm (T7), alone and in lanes; and contradictions are none of
 // its.
 #include "joint_solve.h"

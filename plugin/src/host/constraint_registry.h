@@ -3,9 +3,9 @@
 #pragma once
 
 #include "math/vector_ops.h"
+#include "model/free_list.h"
+#include "model/name_index.h"
 
-#include <linchpin/detail/free_list.h>
-#include <linchpin/detail/name_index.h>
 #include <linchpin/host.h>
 
 #include <deque>

@@ -401,7 +401,7 @@ NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const
     report = newton;
     report.solves = solves;
     if (!newton.converged || round + 1 == rounds) break;
-    bool changed = rotation.turn(b.block(), v);
+    bool changed = rotation.update(b.block(), v);
     if (b.has(Trait::laws) && round < 3) {
       double size = 1;
       for (const double x : v) size = std::max(size, std::abs(x));

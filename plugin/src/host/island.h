@@ -10,8 +10,8 @@
 #include "host/law_records.h"
 #include "host/newton_extrapolation.h"
 #include "host/row_load.h"
+#include "joint_kernel/joint_step.h"
 
-#include <linchpin/detail/joint_step.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/host.h>
 #include <linchpin/stages.h>

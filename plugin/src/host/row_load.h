@@ -1,7 +1,8 @@
 // What the host's own rows do to one island in a step: impulses on its bodies, and the passive rows among them.
 #pragma once
 
-#include <linchpin/detail/joint_step.h>
+#include "joint_kernel/joint_step.h"
+
 #include <linchpin/host.h>
 
 #include <array>

@@ -1,9 +1,9 @@
 #include "host/start_gap.h"
 
 #include "math/vector_ops.h"
+#include "projection/turned_joints.h"
 
 #include <linchpin/detail/alignment.h>
-#include <linchpin/detail/turned_joints.h>
 #include <linchpin/projection.h>
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 #include "host/start_of_step.h"
 
 #include "host/geometric_damping.h"
+#include "projection/turned_joints.h"
 
-#include <linchpin/detail/turned_joints.h>
+#include <linchpin/detail/gyroscopic.h>
 
 #include <utility>
 
@@ -153,7 +154,7 @@ bool turns_far(const Context& c, const Vector3d& w) {
 
 Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h) {
   const Matrix3d R = s.R();
-  const Vector3d w0 = R.transpose() * s.w, w = linchpin::detail::turned(I, w0, w0, h);
+  const Vector3d w0 = R.transpose() * s.w, w = linchpin::detail::end_angular_velocity(I, w0, w0, h);
   return R * I.cwiseProduct(w - w0) / h;
 }
 

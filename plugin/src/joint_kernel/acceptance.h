@@ -2,12 +2,11 @@
 // geometric stiffness, which a step of length dt follows only up to some ω·dt (T15).
 #pragma once
 
+#include "joint_kernel/joint_step.h"
 #include "joint_kernel/kernel_data.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>

@@ -2,9 +2,8 @@
 // of the solvers, and the functions that make them.
 #pragma once
 
+#include "joint_kernel/joint_step.h"
 #include "joint_kernel/symbolic.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <memory>
 #include <span>

@@ -9,9 +9,8 @@
 #include "joint_kernel/end_residual.h"
 #include "joint_kernel/kernel_data.h"
 #include "math/anderson.h"
+#include "math/fast_rotation.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/gyroscopic.h>
 
 #include <algorithm>
 #include <array>
@@ -47,7 +46,7 @@ class EndNewton {
     begin(limits, data, result);
     for (int solves = 0;; ++solves) {
       data.rows.add_response(p, data.total, data.free, data.twists);
-      turn_fast_rotations(data);
+      add_gyroscopic_torques(data);
       worst_ = residual_.evaluate(data.rows, limits.dt, target_, data.twists, data.x);
       if (!judge_lanes(limits, data, solves, result)) return;
       best_ = minimum(best_, worst_);
@@ -132,7 +131,7 @@ class EndNewton {
   }
 
   void begin_fast_rotations(const Data& data) {
-    for (Turning& body : fast_rotations_) {
+    for (FastRotatingBody& body : fast_rotations_) {
       const Rotation3<Real>& R = data.rows.rotations[body.body];
       get_lane(data.rows.bodies[body.body].inertia, body.lane, body.I.data());
       get_lane(data.rows.start[body.body].w, body.lane, body.w0.data());
@@ -145,21 +144,21 @@ class EndNewton {
     }
   }
   // The gyroscopic torque of the mean velocities changes the angular velocities of the twists.
-  void turn_fast_rotations(Data& data) {
-    for (Turning& body : fast_rotations_) {
+  void add_gyroscopic_torques(Data& data) {
+    for (FastRotatingBody& body : fast_rotations_) {
       Vector3<Real>& w = data.twists[body.body].w;
       get_lane(w, body.lane, body.w.data());
-      body.turn();
+      body.add_gyroscopic_torque();
       set_lane(w, body.lane, body.w.data());
     }
   }
 
   EndResidual<Real> residual_;
   AndersonAcceleration<Real> anderson_;
-  std::vector<Turning> fast_rotations_;  // by lane
-  Real target_{};                        // share of φ at the start that φ at the end is to have
-  Real going_{}, accelerates_{};         // by lane, 1 or 0
-  Real worst_{}, best_{};                // |φ| now, and the smallest so far
+  std::vector<FastRotatingBody> fast_rotations_;  // by lane
+  Real target_{};                                 // share of φ at the start that φ at the end is to have
+  Real going_{}, accelerates_{};                  // by lane, 1 or 0
+  Real worst_{}, best_{};                         // |φ| now, and the smallest so far
   std::array<int, std::size_t{lanes}> stalls_{};
 };
 

@@ -3,12 +3,11 @@
 #pragma once
 
 #include "joint_kernel/composite_body.h"
+#include "joint_kernel/joint_step.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/schur_complement.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "joint_kernel/dispatch.h"
+#include "joint_kernel/joint_step.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/schur_complement.h"
 #include "joint_kernel/start_evaluation.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>

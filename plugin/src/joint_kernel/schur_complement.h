@@ -5,12 +5,11 @@
 
 #include "joint_kernel/composite_body.h"
 #include "joint_kernel/factor.h"
+#include "joint_kernel/joint_step.h"
 #include "joint_kernel/null_space.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <array>
 #include <cstring>
