@@ -1,5 +1,5 @@
 // Solves islands of nothing but stock joints between rigid bodies, which most mechanisms are in most steps, by the
-// joint kernel (linchpin::detail::JointStep): without the problem written down, four islands of the same shape at a
+// joint kernel (linchpin::detail::JointIsland): without the problem written down, four islands of the same shape at a
 // time where no host row acts on them, and coupled with the host's rows where some do. What the kernel cannot do goes
 // to the general solver. The problem is made up for when somebody reads a report.
 #pragma once
@@ -14,7 +14,7 @@ namespace linchpin::host {
 class FastIslandSolver final : public IslandSolver {
  public:
   /// @param threads  that take steps at a time
-  FastIslandSolver(Context& c, int threads) : c_(c), shapes_(threads) {}
+  FastIslandSolver(Context& c, int threads) : c_(c), topologies_(threads) {}
 
   /// Looks whether an island can be solved so in this step, and lays the kernel out where it has not been.
   void lay_out(Island& b);
@@ -34,7 +34,7 @@ class FastIslandSolver final : public IslandSolver {
   bool is_composite(const Island& b, CompositeBody& out) const;
 
  private:
-  using Kernel = linchpin::detail::JointStep;
+  using Kernel = linchpin::detail::JointIsland;
   bool settle(Island& b, const Kernel::Outcome& whole, double before, int worker);
   bool goes_in_substeps(const Island& b) const;
   bool take_substeps_at_once(Island& b, double before, int worker);
@@ -42,7 +42,7 @@ class FastIslandSolver final : public IslandSolver {
   void leave(Island& b, double before);
 
   Context& c_;
-  linchpin::detail::JointShapes shapes_;
+  linchpin::detail::JointTopologies topologies_;
 };
 
 /// Forces on an island at the step's start, with the mean force of the host's rows. Valid until the next call.

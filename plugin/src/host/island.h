@@ -10,7 +10,7 @@
 #include "host/law_records.h"
 #include "host/newton_extrapolation.h"
 #include "host/row_load.h"
-#include "joint_kernel/joint_step.h"
+#include "joint_kernel/joint_island.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/host.h>
@@ -190,7 +190,7 @@ struct SubstepSums {
   std::vector<double> h_applied, h_momentum;  ///< [n]
   std::vector<double> h_multipliers, h_work;  ///< [m]
   std::vector<Vector6> h_wrenches;
-  std::vector<double> h_pull, pull;          ///< fast path: impulses by joint, see JointStep::Numbers::pull
+  std::vector<double> h_pull, pull;          ///< fast path: impulses by joint, see JointIsland::Vectors::constraint_impulses
   std::vector<double> law_last, law_memory;  ///< LawWork::last of accepted substeps; states of laws at the start
 };
 
@@ -212,7 +212,7 @@ class RowsByBody {
 
 /// The fast path of an island: its kernel, and whether it can be used.
 struct FastPath {
-  linchpin::detail::JointStep kernel;
+  linchpin::detail::JointIsland kernel;
   bool is_laid_out = false;  ///< it was tried to lay the kernel out
   bool fits = false;         ///< it may be used in this step
   unsigned masses_at = 0;    ///< Bodies::mass_changes() when it took the masses

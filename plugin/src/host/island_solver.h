@@ -11,8 +11,8 @@ namespace linchpin::host {
 /// History::failure, and the host has to solve the island.
 class IslandSolver {
  public:
-  using Impulse = linchpin::detail::JointStep::Push;  ///< on one or two bodies of an island, by slot
-  static constexpr std::size_t most_impulses = linchpin::detail::JointStep::most;
+  using Impulse = linchpin::detail::JointIsland::Impulse;  ///< on one or two bodies of an island, by slot
+  static constexpr std::size_t most_impulses = linchpin::detail::JointIsland::max_jobs;
 
   virtual ~IslandSolver() = default;
 

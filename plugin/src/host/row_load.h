@@ -1,7 +1,7 @@
 // What the host's own rows do to one island in a step: impulses on its bodies, and the passive rows among them.
 #pragma once
 
-#include "joint_kernel/joint_step.h"
+#include "joint_kernel/joint_island.h"
 
 #include <linchpin/host.h>
 
@@ -64,7 +64,7 @@ struct RowLoad {
   // Responses of rows.
   struct Pending {
     std::size_t at;  ///< where its motion is added
-    linchpin::detail::JointStep::Push impulse;
+    linchpin::detail::JointIsland::Impulse impulse;
   };
   std::vector<Pending> pending;   ///< impulses whose motion is yet to be found
   int rows = 0;                   ///< number of rows that act on the island

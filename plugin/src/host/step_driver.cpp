@@ -197,8 +197,8 @@ void ConstraintSolver::Impl::find_shapes() {
     b.phase = Phase::waiting;
     fast.lay_out(b);
     const Island& before = *separate[first];
-    const bool goes_on = i > first && i - first < linchpin::detail::JointStep::most && b.fast.fits &&
-                         before.fast.fits && b.fast.kernel.shape() == before.fast.kernel.shape();
+    const bool goes_on = i > first && i - first < linchpin::detail::JointIsland::max_jobs && b.fast.fits &&
+                         before.fast.fits && b.fast.kernel.topology() == before.fast.kernel.topology();
     if (i > first && !goes_on) {
       same_shape.push_back(std::span(separate).subspan(first, i - first));
       first = i;
@@ -213,7 +213,7 @@ bool ConstraintSolver::Impl::calls_the_program(const Island& b) const {
 }
 
 void ConstraintSolver::Impl::begin_separate(std::span<Island* const> islands, int worker) {
-  std::array<Island*, linchpin::detail::JointStep::most> read{};
+  std::array<Island*, linchpin::detail::JointIsland::max_jobs> read{};
   std::size_t count = 0;
   for (Island* const b : islands) {
     if (b->phase != Phase::waiting) continue;

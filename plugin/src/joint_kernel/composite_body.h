@@ -1,7 +1,7 @@
-// The composite rigid body of a block of nothing but welds (T7). It takes the place of a KernelFactor and a
+// The composite rigid body of an island of nothing but welds (T7). It takes the place of a KernelFactor and a
 // KernelNullSpace. Each loop of welds has six redundant rows, which G would have to drop. But a motion that does not
-// open the welds moves the block as one body, and multipliers come from a pass over a spanning tree. The multipliers of
-// least norm are A y with AᵀA y = Aᵀλ, with unknowns by body instead of by loop.
+// open the welds moves the island as one body, and multipliers come from a pass over a spanning tree. The multipliers
+// of least norm are A y with AᵀA y = Aᵀλ, with unknowns by body instead of by loop.
 #pragma once
 
 #include "joint_kernel/symbolic.h"

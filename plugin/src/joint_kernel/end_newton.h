@@ -35,27 +35,27 @@ class EndNewton {
   EndResidual<Real>& residual() { return residual_; }
 
   /// Reads the bodies that turn so far that the end has to find their gyroscopic torque, lane after lane from 0.
-  void read_fast_rotations(int lane, const JointStep::Numbers& of) {
+  void read_fast_rotations(int lane, const JointIsland::Vectors& of) {
     if (lane == 0) fast_rotations_.clear();
-    for (const int slot : of.turning)
-      fast_rotations_.push_back({.body = static_cast<std::size_t>(slot), .lane = lane, .h = of.turning_for});
+    for (const int slot : of.fast_rotations)
+      fast_rotations_.push_back({.body = static_cast<std::size_t>(slot), .lane = lane, .h = of.fast_rotation_time});
   }
 
   /// Starts from `data.newton`, and leaves the impulses in `newton` and `total`, and the velocities in `twists`.
-  void solve(const SymbolicFactor& p, const JointStep::Limits& limits, Data& data, JointResult<Real>& result) {
+  void solve(const SymbolicFactor& p, const JointIsland::Limits& limits, Data& data, LaneOutcomes<Real>& result) {
     begin(limits, data, result);
     for (int solves = 0;; ++solves) {
       data.rows.add_response(p, data.total, data.free, data.twists);
       add_gyroscopic_torques(data);
       worst_ = residual_.evaluate(data.rows, limits.dt, target_, data.twists, data.x);
-      if (!judge_lanes(limits, data, solves, result)) return;
+      if (!check_lanes(limits, data, solves, result)) return;
       best_ = minimum(best_, worst_);
       take_chord_step(p, limits.dt, data);
     }
   }
 
  private:
-  void begin(const JointStep::Limits& limits, Data& data, const JointResult<Real>& result) {
+  void begin(const JointIsland::Limits& limits, Data& data, const LaneOutcomes<Real>& result) {
     constexpr double round_off = 1e-12;  // of a gap that is closed whole
     target_ = Real{};
     going_ = SimdTraits<Real>::all(1);
@@ -63,7 +63,7 @@ class EndNewton {
     accelerates_ = Real{};
     stalls_.fill(0);
     for (int lane = 0; lane < lanes; ++lane) {
-      if (get_lane(data.start.position_error, lane) > round_off) set_lane(target_, lane, limits.left_open);
+      if (get_lane(data.start.position_error, lane) > round_off) set_lane(target_, lane, limits.residual_share);
       if (result.refused(lane)) set_lane(going_, lane, 0);
     }
     for (std::size_t r = 0; r < data.total.size(); ++r) data.total[r] = limits.dt * data.lambda[r] + data.newton[r];
@@ -72,21 +72,21 @@ class EndNewton {
   }
 
   // @return whether a lane goes on
-  bool judge_lanes(const JointStep::Limits& limits, const Data& data, int solves, JointResult<Real>& result) {
+  bool check_lanes(const JointIsland::Limits& limits, const Data& data, int solves, LaneOutcomes<Real>& result) {
     bool any = false, stalls = false;
     for (int lane = 0; lane < lanes; ++lane) {
       if (get_lane(going_, lane) == 0) continue;
       const double now = get_lane(worst_, lane);
-      JointStep::Outcome& out = result.of[Data::z(lane)];
+      JointIsland::Outcome& out = result.of[Data::z(lane)];
       out.residual = now;
       // Poses far from the origin are no better than their own rounding.
       const double rounding = 4 * std::numeric_limits<double>::epsilon() * get_lane(data.start.extent, lane);
       if (now <= std::max(limits.newton_tolerance, rounding)) {
         set_lane(going_, lane, 0);
-        out.solves = solves;
+        out.newton_solves = solves;
       } else if (!(now < std::numeric_limits<double>::infinity()) || solves == limits.max_solves) {
         set_lane(going_, lane, 0);
-        result.refuse(lane, "Newton does not end");
+        result.refuse(lane, JointIsland::Refusal::newton_unfinished);
       } else {
         constexpr double slow = 0.1;  // a chord that leaves more is worth accelerating
         if (solves > 0 && now > slow * get_lane(best_, lane)) set_lane(accelerates_, lane, 1);
@@ -94,11 +94,11 @@ class EndNewton {
         any = true;
       }
     }
-    if (stalls) judge_stalls(limits, data, solves, result);
+    if (stalls) check_stalls(limits, data, solves, result);
     return any;
   }
 
-  void judge_stalls(const JointStep::Limits& limits, const Data& data, int solves, JointResult<Real>& result) {
+  void check_stalls(const JointIsland::Limits& limits, const Data& data, int solves, LaneOutcomes<Real>& result) {
     constexpr int most_stalls = 3;
     constexpr double coarse = 1e-11;          // tolerance of a Newton that need not end at rounding
     constexpr double most_disagreement = 10;  // of rows, over that tolerance
@@ -109,12 +109,12 @@ class EndNewton {
       const bool rounding = get_lane(over_rounding, lane) <= 1;
       if (!rounding && ++stalls_[Data::z(lane)] < most_stalls && now < 10 * best) continue;
       set_lane(going_, lane, 0);
-      result.of[Data::z(lane)].solves = solves;
+      result.of[Data::z(lane)].newton_solves = solves;
       // Poses of single precision let rows depend on each other to seven digits. By what they disagree in at the end no
       // multiplier can help. Where Newton is to end at rounding, a shorter step can.
       const bool disagree = limits.newton_tolerance >= coarse && data.schur.redundant(lane) &&
                             now <= most_disagreement * limits.newton_tolerance;
-      if (!rounding && !disagree) result.refuse(lane, "Newton does not contract");
+      if (!rounding && !disagree) result.refuse(lane, JointIsland::Refusal::newton_stalled);
     }
   }
 

@@ -1,5 +1,5 @@
-// φ of the rows of a block where a step would end (T12), from the start and from what the step adds: sums are of the
-// size of the step, and not of the world.
+// Evaluates φ of the rows of an island where a step would end (T12), from the start and from what the step adds. Sums
+// are of the size of the step, and not of the world.
 #pragma once
 
 #include "joint_kernel/gather.h"

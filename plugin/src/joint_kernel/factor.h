@@ -1,7 +1,7 @@
 // The block factor L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a SymbolicFactor (T7), and solves with it. Real has a lane
-// for each of several blocks that are alike, and X has a lane for each of several right-hand sides. Rows that depend on
-// rows before them are dropped: their multipliers are zero. High-degree bodies are no part of that G, but unknowns of
-// their own (HighDegreeBodies).
+// for each of several islands of one topology, and X has a lane for each of several right-hand sides. Rows that depend
+// on rows before them are dropped: their multipliers are zero. High-degree bodies are no part of that G, but unknowns
+// of their own (HighDegreeBodies).
 #pragma once
 
 #include "joint_kernel/high_degree_bodies.h"
@@ -62,7 +62,7 @@ class KernelFactor {
                                    [&] { return drops_ ? factor_nodes<true, true>(p) : factor_nodes<false, true>(p); });
   }
 
-  /// Drops dependent rows from now on. Most blocks never need it, and the test takes time.
+  /// Drops dependent rows from now on. Most islands never need it, and the test takes time.
   void drop_dependent() { drops_ = true; }
   bool drops() const { return drops_; }
 

@@ -15,7 +15,7 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// A row of A in the columns of a high-degree body, and two zeros: of one block these are two SIMD vectors.
+/// A row of A in the columns of a high-degree body, and two zeros: for a single island these are two SIMD vectors.
 template <class Real>
 struct BodyRow {
   std::array<Real, 8> of{};
@@ -59,7 +59,7 @@ void add_to(BodyRow<X>& to, const X& x, const BodyRow<double>& row) {
   }
 }
 inline void add_to(BodyRow<Vec4d>& to, const Vec4d& x, const BodyRow<Vec4d>& row) { to.add(x, row); }
-/// Σ a_c b_c, of one block in the lanes of SIMD vectors.
+/// Returns Σ a_c b_c, for a single island in the lanes of SIMD vectors.
 template <class X>
 X along(const BodyRow<double>& a, const BodyRow<X>& b) {
   if constexpr (std::is_same_v<X, double>) {

@@ -42,7 +42,7 @@ class KernelNullSpace {
   /// @param value  value(place): the values of L (SymbolicFactor::Node::panel)
   template <class Value>
   void add(const SymbolicFactor& p, int node, int dropped, const double* own, const Value& value) {
-    if (n_.empty()) {  // the first time: most blocks never need it
+    if (n_.empty()) {  // the first time: most islands never need it
       reached_.assign(p.nodes.size() / 64 + 1, 0);
       active_.assign(p.nodes.size(), 0);
       latest_.assign(p.nodes.size(), -1);
