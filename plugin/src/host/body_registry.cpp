@@ -1,5 +1,7 @@
 #include "host/body_registry.h"
 
+#include "host/tuning.h"
+
 #include <algorithm>
 
 namespace linchpin::host {
@@ -60,7 +62,7 @@ Vector3d Bodies::kinematic_spin(BodyId id, const BodyState& now, double dt) cons
   const auto past = motions_.find(id.index);
   if (past == motions_.end()) return now.w;
   const Vector3d w = turn_between(past->second.q, now.q) / dt;
-  return (w - now.w).norm() <= 0.25 * std::max(w.norm(), now.w.norm()) ? w : now.w;
+  return (w - now.w).norm() <= tuning::kinematic_rate_error * std::max(w.norm(), now.w.norm()) ? w : now.w;
 }
 
 void Bodies::read_boundary(const World& world, BodyId id, double dt, bool teleported) {

@@ -3,6 +3,7 @@
 #include "host/diagnostics.h"
 #include "host/reactions.h"
 #include "host/rollback.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 
 #include <algorithm>
@@ -324,7 +325,7 @@ void ConstraintSolver::reset() {
   c.laws.warnings.clear();
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;
-  c.dt = Context::first_dt;
+  c.dt = tuning::first_dt;
   c.bodies.forget_motions();
   impl_->sleep.forget();
   c.trouble.clear();

@@ -1,6 +1,7 @@
 #include "host/diagnostics.h"
 
 #include "host/reactions.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -134,7 +135,7 @@ std::vector<Finding> check(const Context& c, const State& now) {
     of.push_back(&r);
     const ConstraintCheck found = check_constraint(c.system, c.system.constraint(r.id), now);
     if (!found.ok()) out.push_back({r.name, found.message});
-    const double large = r.is_joint() ? 1e-3 : 1e-6;
+    const double large = r.is_joint() ? tuning::reported_joint_residual : tuning::reported_user_residual;
     if (found.residual > large) {
       std::ostringstream text;
       text << "starts " << found.residual << " off ("
@@ -240,7 +241,7 @@ void write_counts(const Context& c, std::ostream& s) {
 void write_laws(Context& c, std::ostream& s) {
   for (const std::string& difference : thrust_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
   for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << told(warning);
-  if (c.laws.warnings.full()) s << "\n  warning: laws had more to warn of than these " << LawWarnings::most;
+  if (c.laws.warnings.full()) s << "\n  warning: laws had more to warn of than these " << tuning::max_law_warnings;
 }
 
 void write_corrections(const Context& c, std::ostream& s) {
@@ -249,7 +250,7 @@ void write_corrections(const Context& c, std::ostream& s) {
     s << "\n  books, of the bodies and steps looked at, balance to " << n.imbalance << " of their largest entry";
   else if (!c.balance.all().empty())
     s << "\n  books, of the bodies and steps looked at, balance to the rounding of the velocities";
-  if (n.activation_energy > 1e-3)
+  if (n.activation_energy > tuning::reported_activation)
     s << "\n  largest jump in velocity that the constraints asked for at the start of a step: " << n.activation_energy
       << " J";
   if (n.gap_corrections)

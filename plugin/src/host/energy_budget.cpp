@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 
 #include <Eigen/Cholesky>
 
@@ -16,11 +17,11 @@ bool bounds_energy(const Context& c, const Island& b) {
 }
 
 double energy_allowance(const Context& c, const Island& b) {
-  return energy_floor(c, b) + allowed_gain * inner_start_energy(c, b);
+  return energy_floor(c, b) + tuning::allowed_gain * inner_start_energy(c, b);
 }
 
 double limit_budget(const Context& c, const Island& b) {
-  return std::max(energy_floor(c, b) + allowed_limit_gain * inner_start_energy(c, b), b.rows.limit_return);
+  return std::max(energy_floor(c, b) + tuning::allowed_limit_gain * inner_start_energy(c, b), b.rows.limit_return);
 }
 
 // Impulses p that bring velocities J v, to which forces add J x, to those that rows ask for do the work
@@ -40,7 +41,7 @@ void begin_energy(Island& b) {
 }
 
 bool gains_far_too_much(const Island& b, double gain, double kinetic, double allowed) {
-  return b.rows.given + gain - std::max(b.rows.solved_work, 0.0) > 2 * allowed + kinetic;
+  return b.rows.given + gain - std::max(b.rows.solved_work, 0.0) > tuning::far_gain * allowed + kinetic;
 }
 
 void count_damping(Island& b) {
@@ -160,8 +161,7 @@ class Damping {
 void settle_energy(const Context& c, Island& b, double constraints, double rows, double allowed, const State& at,
                    std::span<double> v) {
   b.rows.given += constraints + rows;
-  constexpr double unsolved = 1e-3;  // of the solved work: the host's iterations end before they are exact
-  const double excess = b.rows.given - (1 + unsolved) * std::max(b.rows.solved_work, 0.0) - allowed;
+  const double excess = b.rows.given - (1 + tuning::unsolved_work) * std::max(b.rows.solved_work, 0.0) - allowed;
   if (!(excess > 0)) return;
   const double taken = Damping(c, b, at, v).take(excess);
   b.stats.damping_work -= taken;

@@ -5,6 +5,7 @@
 #include "host/semi_implicit_substep.h"
 #include "host/start_of_step.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 #include "host/whole_step.h"
 
 #include <algorithm>
@@ -22,8 +23,7 @@ using Kernel = linchpin::detail::JointIsland;
 // joints are connected. The fast path is therefore tried again after one step, then after two, then after four.
 void note_refusal(Island& b, Kernel::Refusal refusal, unsigned step) {
   if (refusal != Kernel::Refusal::null_space_too_large) return;
-  constexpr unsigned most = 1024;
-  b.history.fast_pause = std::clamp(2 * b.history.fast_pause, 1u, most);
+  b.history.fast_pause = std::clamp(2 * b.history.fast_pause, 1u, tuning::max_fast_pause);
   b.history.fast_from = step + b.history.fast_pause;
 }
 
@@ -146,7 +146,7 @@ class FastSubstep final : public SemiImplicitSubstep {
   }
 
   Kernel::Outcome run(const Substep& s) {
-    Kernel::Limits limits = limits_of(c_, s.length, 0.45);  // below it the next substep may be twice as long
+    Kernel::Limits limits = limits_of(c_, s.length, tuning::doubling_share);
     if (!s.is_judged) limits.max_omega_dt = std::numeric_limits<double>::infinity();
     Kernel::Job job = job_of(b_);
     // Multipliers at the step's start are those of its forces.
@@ -209,7 +209,7 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
   c.bodies.make_ends();
   add_gyroscopic_torques(c, b);
   const double allowed =
-      bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + allowed_gain * start_energy(c, b);
+      bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + tuning::allowed_gain * start_energy(c, b);
   b.step.first_length = length;
   b.step.length_before = before;
   b.step.keeps_records = keeps_records;
@@ -301,12 +301,12 @@ bool FastIslandSolver::take_substeps_at_once(Island& b, double before, int worke
 // Accepts a whole step that was tried, or takes its substeps where it was too long. @return whether the step stands
 bool FastIslandSolver::settle(Island& b, const Kernel::Outcome& whole, double before, int worker) {
   // A Newton that stops at rounding is not one of too long a step. The general solver looks at what its rows allow.
-  constexpr double round_off = 1e-12;
-  const bool sticks = whole.refused() && whole.omega_dt == 0 && whole.residual < round_off;
+  const bool sticks = whole.refused() && whole.omega_dt == 0 && whole.residual < tuning::newton_rounding;
   const double rows = !whole.refused() && bounds_energy(c_, b) ? work_of(b.rows.total, b.x.v0, b.x.v) : 0,
                gain = std::max(whole.constraint_work, whole.constraint_work + rows - std::max(b.rows.solved_work, 0.0));
-  const bool gains = gain > allowed_gain * std::max(whole.start_energy, whole.end_energy) &&
-                     gain > energy_floor(c_, b) + allowed_gain * std::max(start_energy(c_, b), whole.end_energy);
+  const bool gains =
+      gain > tuning::allowed_gain * std::max(whole.start_energy, whole.end_energy) &&
+      gain > energy_floor(c_, b) + tuning::allowed_gain * std::max(start_energy(c_, b), whole.end_energy);
   if (!whole.refused() && !gains) {
     b.step.omega_dt = whole.omega_dt;
     b.step.newton_solves = whole.newton_solves;
@@ -372,12 +372,12 @@ bool FastIslandSolver::begin(Island& b, bool) {
 
 bool FastIslandSolver::start(Island& b) {
   for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
-  const double tolerance = std::max(c_.options.newton_tolerance, StartNewton::tolerance);
+  const double tolerance = std::max(c_.options.newton_tolerance, tuning::start_tolerance);
   const bool in_substeps = starts_in_substeps(c_, b);
   if (!in_substeps) {
     for (const auto& forces : {std::span<const double>(), forces_with_rows(c_, b)})
-      if (b.fast.kernel.find_start_velocities(c_.dt, tolerance, StartNewton::solves, b.x.force, forces, b.x.v) <
-              StartNewton::slack * tolerance &&
+      if (b.fast.kernel.find_start_velocities(c_.dt, tolerance, tuning::start_solves, b.x.force, forces, b.x.v) <
+              tuning::start_slack * tolerance &&
           !starts_half_a_turn_away(c_, b))
         return true;
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "host/body_vectors.h"
+#include "host/tuning.h"
 #include "math/fast_rotation.h"
 
 #include <span>
@@ -71,7 +72,6 @@ class FastRotation {
   /// Replaces in v [n] the impulse of each body by that of the mean of start and end velocity.
   /// @return whether this changed v by more than rounding
   bool update(const Block& block, std::span<double> v) {
-    constexpr double rounding = 1e-12;
     bool changed = false;
     for (Body& body : bodies_) {
       const Vector3d w = head(v, column(block, body));
@@ -80,7 +80,7 @@ class FastRotation {
       const Vector3d change = body.rotation.w - w;
       put(v, column(block, body), body.rotation.w);
       body.impulse += body.times(change);
-      changed = changed || !(change.norm() <= rounding * (body.rotation.w0.norm() + w.norm()));
+      changed = changed || !(change.norm() <= tuning::gyroscopic_rounding * (body.rotation.w0.norm() + w.norm()));
     }
     return changed;
   }

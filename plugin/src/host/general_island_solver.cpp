@@ -10,7 +10,10 @@
 #include "host/start_of_step.h"
 #include "host/step_acceptance.h"
 #include "host/substepper.h"
+#include "host/tuning.h"
 #include "host/whole_step.h"
+#include "joint_kernel/tuning.h"
+#include "math/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -48,12 +51,11 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
 // The impulses with which the host has warm-started its contacts are part of the start velocities: rows remember these
 // impulses, so velocities must contain them.
 bool GeneralIslandSolver::start(Island& b) {
-  constexpr double far_open = 1e-3;  // [m]
   for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j] + b.rows.total[j] / c_.dt;
   // Newton answers all forces at once. Far off the constraints the linear solution is a better start; and a gap at the
   // start is closed by moving when the rows are done, so that no velocity of the rows is to close it.
   const bool open =
-      std::max(start_gap(c_, b, false), find_turned_away(c_, b)) > std::max(c_.options.gap_tolerance, far_open);
+      std::max(start_gap(c_, b, false), find_turned_away(c_, b)) > std::max(c_.options.gap_tolerance, tuning::far_open);
   if (!b.has(Trait::laws) && c_.options.drift_correction && (open || starts_in_substeps(c_, b))) {
     start_from_rows(b);
   } else if (b.step.has_forces || !start_from_forces(b, false)) {
@@ -77,9 +79,9 @@ bool GeneralIslandSolver::start_from_forces(Island& b, bool with_constraint_forc
   if (!c_.options.drift_correction) return true;
   const NewtonReport newton =
       end_on_constraints(c_.system, *b.dynamics, c_.bodies.base, c_.bodies.end, c_.dt, b.x.v, {}, {},
-                         std::max(c_.options.newton_tolerance, StartNewton::tolerance), StartNewton::solves);
+                         std::max(c_.options.newton_tolerance, tuning::start_tolerance), tuning::start_solves);
   b.step.newton_solves += newton.solves;
-  return (newton.converged || newton.residual * c_.dt < StartNewton::slack * StartNewton::tolerance) &&
+  return (newton.converged || newton.residual * c_.dt < tuning::start_slack * tuning::start_tolerance) &&
          !starts_half_a_turn_away(c_, b);
 }
 
@@ -250,10 +252,9 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
   }
   write_start_reactions(c_, b);  // substeps overwrite the problem that they answer
   if (take_general_substeps(c_, b, states, before)) return true;
-  constexpr unsigned for_steps = 60;
   if (!b.step.verdict.over_budget && !b.step.verdict.loose && !b.dynamics->solver().full_row_rank()) {
     b.step.verdict.loose = true;
-    b.history.loose_until = c_.step + for_steps;
+    b.history.loose_until = c_.step + tuning::loose_steps;
     if (evaluate() && take_general_substeps(c_, b, states, before)) return true;
   }
   if (b.step.verdict.over_budget)
@@ -277,9 +278,8 @@ GeneralIslandSolver::Outcome GeneralIslandSolver::try_whole_step(Island& b) {
     b.history.extrapolation.note(b.history.extrapolation_steps, b.x.newton);
   find_multipliers(b, good);
   if (good && !found.is_re_linearized) {
-    constexpr double stiffened_limit = 1.9;  // ½ dt² K⁺ in the inertia leaves √2, but K⁺ may be the last step's
     const double limit =
-        b.stiffness.empty() ? c_.options.swing_limit : std::max(stiffened_limit, c_.options.swing_limit);
+        b.stiffness.empty() ? c_.options.swing_limit : std::max(tuning::max_stiffened_omega_dt, c_.options.swing_limit);
     b.step.omega_dt = fastest_swing(c_.system, *b.dynamics, c_.bodies.start, b.x.mean_force, limit / c_.dt) * c_.dt;
     good = !(b.step.omega_dt > limit);
   }
@@ -338,12 +338,11 @@ void GeneralIslandSolver::start_newton(Island& b) {
 // Extrapolated to the end of the step only, it would have huge multipliers, whose geometric stiffness is unstable in
 // steps of this length (T15).
 bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
-  constexpr double steps_ahead = 10;
   const Block& block = b.block();
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const int column = block.column[slot];
     const auto ahead = [&](int at) -> Vector3d {
-      return head(b.x.v0, at) + steps_ahead * (head(b.x.v, at) - head(b.x.v0, at));
+      return head(b.x.v0, at) + tuning::re_linearisation_steps * (head(b.x.v, at) - head(b.x.v0, at));
     };
     advance(c_.bodies.start[block.bodies[slot]], ahead(column),
             turns(block, slot) ? ahead(column + 3) : Vector3d(0, 0, 0), c_.dt);
@@ -378,7 +377,7 @@ bool GeneralIslandSolver::is_energy_acceptable(Island& b) {
   if (!(gain > 0)) return true;
   const Assembly& assembly = b.dynamics->assembly();
   const double kinetic = std::max(kinetic_energy(assembly, b.x.v0), kinetic_energy(assembly, b.x.v));
-  return !(gain > allowed_gain * kinetic && gain > energy_floor(c_, b) + allowed_gain * kinetic);
+  return !(gain > tuning::allowed_gain * kinetic && gain > energy_floor(c_, b) + tuning::allowed_gain * kinetic);
 }
 
 NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
@@ -386,9 +385,9 @@ NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const
   const Options& options = c.options;
   double extent = 0;  // poses far out are no better than their own rounding
   for (const BodyId id : b.block().bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
-  const double tolerance = std::max(options.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+  const double tolerance = std::max(options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
   NewtonReport report;
-  const int rounds = rotation.empty() ? 4 : 20;
+  const int rounds = rotation.empty() ? tuning::max_end_rounds : tuning::max_end_rounds_of_fast_rotation;
   for (int round = 0; round < rounds; ++round) {
     NewtonReport newton = end_on_constraints(c.system, *b.dynamics, base, end, h, v, b.x.newton, b.x.force, tolerance,
                                              options.max_newton, left_open);
@@ -402,10 +401,10 @@ NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const
     report.solves = solves;
     if (!newton.converged || round + 1 == rounds) break;
     bool changed = rotation.update(b.block(), v);
-    if (b.has(Trait::laws) && round < 3) {
+    if (b.has(Trait::laws) && round < tuning::max_stick_rounds) {
       double size = 1;
       for (const double x : v) size = std::max(size, std::abs(x));
-      changed = b.dynamics->hold(evaluated, v) > 1e-15 * size || changed;
+      changed = b.dynamics->hold(evaluated, v) > tuning::stick_rounding * size || changed;
     }
     if (!changed) break;
   }
@@ -418,8 +417,8 @@ void note_activation(Island& b) {
   const Assembly& assembly = b.dynamics->assembly();
   double error = 0;
   for (const double x : assembly.velocity) error = std::max(error, std::abs(x));
-  constexpr double rounding = 1e-13;  // all that steps by stages leave
-  if (error > 2 * b.history.typical_velocity_error && error > rounding * largest(assembly.v)) {
+  if (error > linchpin::detail::tuning::activation_factor * b.history.typical_velocity_error &&
+      error > linchpin::detail::tuning::activation_rounding * largest(assembly.v)) {
     for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = -assembly.velocity[i];
     b.dynamics->solver().apply(b.x.row, {}, b.x.force, b.x.dv);
     double energy = 0;
@@ -445,7 +444,7 @@ void note_time_dependence(Context& c, Island& b) {
       own = std::max(own, std::abs(a.velocity[z(row)] - b.x.row[z(row)]));
       size = std::max({size, std::abs(a.velocity[z(row)]), std::abs(b.x.row[z(row)])});
     }
-    if (own > 1e-9 * size && own > 0)
+    if (own > tuning::time_dependence * size && own > 0)
       r.time = Time::moving;
     else if (r.time == Time::moving)
       r.time = Time::stopped;

@@ -8,6 +8,7 @@
 #include "host/start_of_step.h"
 #include "host/step_acceptance.h"
 #include "host/substep_records.h"
+#include "host/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -16,14 +17,6 @@
 namespace linchpin::host {
 
 namespace {
-
-// Most work of the substeps of one step.
-constexpr int most_row_substeps = 10000;         // rows times substeps that converge to rounding
-constexpr int most_loose_row_substeps = 200000;  // and of those that converge to gap_tolerance
-// A taut bridge takes hundreds of substeps in every step, each factored by the dense solver, and a program that waits
-// seconds for each step does not run at all.
-constexpr double most_dense_flops = 2e7;  // m² n of dense factors: a tenth of a second
-constexpr double price = 8;               // of a try, over that of a fast one
 
 class GeneralSubstep final : public SemiImplicitSubstep {
  public:
@@ -50,7 +43,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     if (!find_forces(s)) return Verdict::impossible;
     const int rows = b_.block().m();
     const bool loose = b_.step.verdict.loose;
-    if (s.taken * rows > (loose ? most_loose_row_substeps : most_row_substeps) &&
+    if (s.taken * rows > (loose ? tuning::max_loose_row_substeps : tuning::max_row_substeps) &&
         !b_.dynamics->solver().full_row_rank()) {
       b_.step.verdict.over_budget = loose;
       return Verdict::impossible;
@@ -72,7 +65,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     is_factored_ = true;
     const double rows = b_.block().m();
     if (b_.dynamics->solver().info().fallbacks > 0) b_.step.dense_flops += rows * rows * b_.block().n();
-    b_.step.verdict.over_budget = b_.step.dense_flops > most_dense_flops;
+    b_.step.verdict.over_budget = b_.step.dense_flops > tuning::max_dense_flops;
     return !b_.step.verdict.over_budget;
   }
 
@@ -121,13 +114,13 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   // A gap that the last step left open among rows that nearly depend on each other closes in the time of a step. In
   // that of a short substep it would take impulses that are the larger, the shorter the substep is.
   void find_left_open(const Substep& s) {
-    constexpr double close = 1e-12;  // [m]
     const std::vector<double>& position = b_.dynamics->assembly().position;
     std::vector<double>& left_open = b_.sums.left_open;
     left_open.clear();
     if (b_.step.start_gap == StartGap::turned_far)
       left_open.assign(position.begin(), position.end());
-    else if (const double gap = largest(position); gap > close && gap <= c_.options.gap_tolerance)
+    else if (const double gap = largest(position);
+             gap > tuning::substep_gap_rounding && gap <= c_.options.gap_tolerance)
       for (const double phi : position) left_open.push_back((1 - s.length / c_.dt) * phi);
   }
 
@@ -156,10 +149,10 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     const Assembly& assembly = b_.dynamics->assembly();
     for (std::size_t i = 0; i < b_.x.mean_force.size(); ++i)
       b_.x.mean_force[i] = b_.dynamics->lambda()[i] + b_.dynamics->induced()[i] + b_.x.newton[i] / s.length;
-    // Below half of the limit the next substep may be twice as long: a bound of ω will do.
     const double limit = c_.options.swing_limit;
-    s.omega_dt =
-        fastest_swing(c_.system, *b_.dynamics, states_.now, b_.x.mean_force, 0.45 * limit / s.length) * s.length;
+    s.omega_dt = fastest_swing(c_.system, *b_.dynamics, states_.now, b_.x.mean_force,
+                               tuning::doubling_share * limit / s.length) *
+                 s.length;
     if (s.omega_dt > limit && s.is_judged) return false;
     s.gain = gain_of_constraints(c_, b_, s.length, assembly.v, b_.sums.v);
     s.kinetic = kinetic_energy(assembly, assembly.v);
@@ -226,12 +219,12 @@ class GeneralSubstep final : public SemiImplicitSubstep {
 
 bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double before) {
   begin_substeps(c, b, states);
-  const double allowed = bounds_energy(c, b)
-                             ? energy_allowance(c, b)
-                             : energy_floor(c, b) + allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
+  const double allowed =
+      bounds_energy(c, b) ? energy_allowance(c, b)
+                          : energy_floor(c, b) + tuning::allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
   GeneralSubstep method(c, b, states, allowed);
-  const SubstepResult result =
-      take_substeps(method, semi_implicit_limits(c, b, price), c.dt, first_substep(c, b.step.omega_dt), before);
+  const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, tuning::general_price), c.dt,
+                                             first_substep(c, b.step.omega_dt), before);
   if (!result.complete) {
     for (const BodyId id : b.block().bodies) {
       c.bodies.base[id] = states.start[id];

@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/start_of_step.h"
+#include "host/tuning.h"
 
 #include <linchpin/projection.h>
 
@@ -14,7 +15,8 @@ namespace {
 bool find_stiffness(const Context& c, Island& b) {
   std::vector<Matrix3d>& found = b.history.stiffness;
   geometric_stiffness(c.system, *b.dynamics, c.bodies.start, b.x.mean_force, found);
-  const double slow = 0.25 * c.options.swing_limit * c.options.swing_limit / (c.dt * c.dt);
+  const double slow =
+      tuning::stiffened_share * tuning::stiffened_share * c.options.swing_limit * c.options.swing_limit / (c.dt * c.dt);
   bool any = false;
   for (std::size_t slot = 0; slot < found.size(); ++slot) {
     Matrix3d& K = found[slot];

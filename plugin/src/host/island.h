@@ -190,7 +190,7 @@ struct SubstepSums {
   std::vector<double> h_applied, h_momentum;  ///< [n]
   std::vector<double> h_multipliers, h_work;  ///< [m]
   std::vector<Vector6> h_wrenches;
-  std::vector<double> h_pull, pull;          ///< fast path: impulses by joint, see JointIsland::Vectors::constraint_impulses
+  std::vector<double> h_pull, pull;  ///< fast path: impulses by joint, see JointIsland::Vectors::constraint_impulses
   std::vector<double> law_last, law_memory;  ///< LawWork::last of accepted substeps; states of laws at the start
 };
 

@@ -18,8 +18,6 @@ struct Island;
 /// The warnings of laws since the start, each text once.
 class LawWarnings {
  public:
-  static constexpr std::size_t most = 16;  ///< that are kept; the first ones say enough
-
   /// Notes a warning of one step. Allocates only for a new one.
   void note(std::string_view text, double t, unsigned step);
   /// Notes a warning that holds as long as laws and constraints stay as they are. Its steps are not counted.

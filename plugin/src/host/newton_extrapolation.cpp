@@ -1,5 +1,7 @@
 #include "host/newton_extrapolation.h"
 
+#include "host/tuning.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,18 +14,16 @@ bool NewtonExtrapolation::rests() {
 }
 
 bool NewtonExtrapolation::predict(int& steps, std::span<double> multipliers) {
-  constexpr int patience = 12, rest = 64;  // [steps] without a prediction; until the next look
   // The sum of differences goes on while they shrink. The first one that is left out is of the size of the error.
   int terms = 0;
   const int known = std::min(steps, orders);
   for (int k = 1; k < known; ++k)
     if (size_[static_cast<std::size_t>(k)] < size_[static_cast<std::size_t>(terms)]) terms = k;
   // A start that is not well below what is left to do saves no solve, and has a cost of its own.
-  constexpr double worth = 0.1;
-  if (terms == 0 || size_[static_cast<std::size_t>(terms)] > worth * size_[0]) {
-    if (known == orders && ++in_vain_ == patience) {
+  if (terms == 0 || size_[static_cast<std::size_t>(terms)] > tuning::max_extrapolation_error * size_[0]) {
+    if (known == orders && ++in_vain_ == tuning::extrapolation_patience) {
       in_vain_ = steps = 0;
-      rest_ = rest;
+      rest_ = tuning::extrapolation_pause;
     }
     return false;
   }

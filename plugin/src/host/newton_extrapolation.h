@@ -3,6 +3,8 @@
 // changes only the number of solves, not where they end.
 #pragma once
 
+#include "host/tuning.h"
+
 #include <array>
 #include <span>
 #include <vector>
@@ -11,7 +13,7 @@ namespace linchpin::host {
 
 class NewtonExtrapolation {
  public:
-  static constexpr int orders = 6;
+  static constexpr int orders = tuning::extrapolation_orders;
 
   void resize(int rows) { differences_.assign(static_cast<std::size_t>(orders * rows), 0.0); }
   /// @param steps  number of steps in a row that were noted; set to 0 when the motion turns out to be rough

@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,14 +11,6 @@
 namespace linchpin::host {
 
 namespace {
-
-/// Number of rows on an island up to which each gets a solve of its own in a step.
-constexpr int most_rows = 64;
-/// A row that the constraints leave less than this share of its motion is held by them, but for rounding, and is
-/// inactive. A tonne a metre out on a hinge pin of a few grams is above it.
-constexpr double least_freedom = 1e-6;
-/// Number of rows at a body above which their responses are sums of the body's six unit responses.
-constexpr int many_rows = 6;
 
 RowChange inactive(const Row& row) {
   // A row without bounds that pushes at nothing which moves would push more in every iteration. A row that has them, as
@@ -90,7 +83,7 @@ CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const 
     out.turn[k] = whole.inverse_inertia * out.moment[k];
     held += whole.inverse_mass * f.squaredNorm() + out.moment[k].dot(out.turn[k]);
   }
-  if (!(held > least_freedom * raw))
+  if (!(held > tuning::min_freedom * raw))
     out.change = inactive(row), out.composite = {-1, -1};
   else
     out.change.scale = raw / held;
@@ -126,7 +119,7 @@ bool RowCoupling::find_responses(const Rows& rows, const RowSettings& settings) 
       const double own = std::min(response.raw + row.softness, row.host_mobility),
                    held = response.held + motion_of(row, response) + row.softness;
       if (!(own > 0)) continue;
-      if (held > least_freedom * own)
+      if (held > tuning::min_freedom * own)
         change.scale = own / held;
       else
         change.inactive = inactive(row).inactive;
@@ -156,7 +149,8 @@ bool RowCoupling::prepare_islands() {
     RowLoad& load = b.rows;
     load.limit_return = 0;
     const bool has_rows = b.step.rows == HostRows::joints || b.step.rows == HostRows::contacts;
-    if (b.failed() || !has_rows || b.step.method == RowMethod::composite || load.rows > most_rows) continue;
+    if (b.failed() || !has_rows || b.step.method == RowMethod::composite || load.rows > tuning::max_response_rows)
+      continue;
     any = true;
     b.step.method = RowMethod::responses;
     load.contacted.clear();
@@ -181,7 +175,8 @@ bool RowCoupling::goes_by_unit_responses(const Row& row) const {
   for (const Row::Side& side : row.side) {
     const BodySlot at = slots[side.body];
     if (!responds(at)) continue;
-    if (rows_at_[z(side.body)] <= many_rows || !turns(c_.islands[at.island].block(), z(at.slot))) return false;
+    if (rows_at_[z(side.body)] <= tuning::max_own_responses || !turns(c_.islands[at.island].block(), z(at.slot)))
+      return false;
     any = true;
   }
   return any;
@@ -340,9 +335,8 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
       if (c_.system.dof(id) == 6) as_one += turn.dot(c_.system.world_inertia(id, s.q) * turn);
     }
   }
-  constexpr double return_time = 2;  // [s]
   const double held = response.held + motion_of(row, response), share = as_one * held;
-  const double slow = std::min(1.0, c_.dt / (settings.joint_erp * return_time)) * target,
+  const double slow = std::min(1.0, c_.dt / (settings.joint_erp * tuning::limit_return_time)) * target,
                returning = 0.5 * as_one * slow * slow;
   b.rows.limit_return = std::max(b.rows.limit_return, returning);
   const double energy = std::max(b.rows.budget[PassiveRow::limit], returning);
@@ -352,17 +346,15 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
 }
 
 bool is_left_approaching(const BodySlots& slots, const Rows& rows, const Row& contact) {
-  constexpr double faster = 2;     // than at the start
-  constexpr double solved = 1e-4;  // of the change of the bodies' velocities: iterations are not more exact
   if (slots[contact.side[0].body].island < 0 && slots[contact.side[1].body].island < 0) return false;
   double start = 0, end = 0;
   for (const Row::Side& side : contact.side) {
     const RowBody& body = rows.bodies[z(side.body)];
     const double own = start_velocity_of(side, body);
-    start += std::abs(own) + solved * (body.row_v.norm() + body.row_w.norm());
+    start += std::abs(own) + tuning::iteration_accuracy * (body.row_v.norm() + body.row_w.norm());
     end += own + velocity_of(side, body.row_v, body.row_w);
   }
-  return -end > faster * start;
+  return -end > tuning::left_approaching * start;
 }
 
 }  // namespace linchpin::host

@@ -4,6 +4,7 @@
 #include "host/energy_budget.h"
 #include "host/passive_rows.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 
@@ -39,7 +40,8 @@ Verdict SemiImplicitSubstep::attempt(Substep& s) {
 // holds for any: all the energy that there is once more.
 bool SemiImplicitSubstep::gains_too_much(const Substep& s, double gain, double end_energy, double start_energy) const {
   const bool is_long = s.length > 1.5 * c_.dt / c_.options.max_substeps;
-  return (is_long && gained_ + gain > std::max(allowed_, allowed_gain * end_energy)) || gain > allowed_ + start_energy;
+  return (is_long && gained_ + gain > std::max(allowed_, tuning::allowed_gain * end_energy)) ||
+         gain > allowed_ + start_energy;
 }
 
 void SemiImplicitSubstep::accepted(const Substep& s) {

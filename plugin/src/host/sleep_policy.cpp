@@ -1,6 +1,7 @@
 #include "host/sleep_policy.h"
 
 #include "host/context.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 
 #include <algorithm>
@@ -75,7 +76,6 @@ void SleepPolicy::end_step(Context& c, bool timers_run) {
 // A host sends to sleep what is slow for some seconds, a pendulum in mid-air too. What has moved since its timer began
 // is not at rest: the timer begins again. Bodies in contact creep, and there the host's own rule lets them rest.
 void SleepPolicy::restart_timers_of_moved(Context& c) {
-  constexpr double rest_motion = 1e-3;  // [m] and [rad]
   rest_.resize(c.bodies.count());
   for (const auto& b : c.islands.all()) {
     if (b->history.last_step != c.step || b->failed() || b->step.rows >= HostRows::contacts ||
@@ -91,7 +91,8 @@ void SleepPolicy::restart_timers_of_moved(Context& c) {
       }
       BodyState now;
       c.world.read(id, now);
-      if (rest.known && (now.p - rest.p).norm() <= rest_motion && rest.q.angularDistance(now.q) <= rest_motion)
+      if (rest.known && (now.p - rest.p).norm() <= tuning::rest_motion &&
+          rest.q.angularDistance(now.q) <= tuning::rest_motion)
         continue;
       if (rest.known) c.world.restart_rest_timer(id);
       rest = {true, now.p, now.q};

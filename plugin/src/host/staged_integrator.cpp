@@ -6,6 +6,8 @@
 #include "host/step_acceptance.h"
 #include "host/substep_records.h"
 #include "host/substepper.h"
+#include "host/tuning.h"
+#include "math/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/projection.h>
@@ -19,24 +21,12 @@ namespace linchpin::host {
 
 namespace {
 
-/// rk4 is stable up to ω·dt = 2√2, where the semi-implicit step is up to 2, and it damps what swings near that instead
-/// of feeding it: it may come nearer. The distance of its end from the constraints shows whether a substep was short
-/// enough for its motion.
-constexpr double omega_factor = 2.4;
-/// Share of the limit of ω·dt that a substep aims at.
-constexpr double omega_margin = 0.9;
-/// Share of a substep's motion and velocities by which its end may be off the constraints before it is projected. More
-/// is no error of a smooth motion, but of one that is over before a stage has seen it.
-constexpr double most_off = 0.02;
-/// Smooth laws are explicit in the stages of rk4, and drive what they should damp where rate · length is far beyond 1.
-constexpr double law_limit = 1;
-
 /// Places a kinematic body some time after the step's start. The host shows where it will be at the end. Its mean
 /// velocities in this step and in the last one tell how the motion through those poses bends. A body that starts, stops
 /// or turns round has no such motion: it goes straight.
 void follow(const BodyState& start, double dt, double time, BodyState& at) {
   const auto bend = [&](const Vector3d& mean, const Vector3d& rate) -> Vector3d {
-    return dt * rate.norm() < 0.5 * mean.norm() ? rate : Vector3d::Zero();
+    return dt * rate.norm() < tuning::max_kinematic_bend * mean.norm() ? rate : Vector3d::Zero();
   };
   const Vector3d a = bend(start.v, start.a), alpha = bend(start.w, start.alpha);
   const Vector3d v = start.v - 0.5 * dt * a, w = start.w - 0.5 * dt * alpha;
@@ -81,11 +71,13 @@ class StagedSubstep final : public SubstepMethod {
 
   double shorter(const Substep& s) override {
     const bool error_is_known = adaptive_ && std::isfinite(b_.step.substep_error);
-    double wish = s.length * (error_is_known ? std::clamp(0.9 * std::pow(b_.step.substep_error, -0.2), 0.1, 0.9)
-                              : adaptive_    ? 0.25
-                                             : 0.5);
-    if (const double rate = adaptive_ || !laws_ ? 0 : dynamics_.law_report().rate; rate * s.length > law_limit)
-      wish = std::min(wish, 0.9 * law_limit / rate);
+    double wish = s.length * (error_is_known ? std::clamp(tuning::stage_safety * std::pow(b_.step.substep_error, -0.2),
+                                                          tuning::min_shortening, tuning::max_shortening)
+                              : adaptive_    ? tuning::unknown_shortening
+                                             : tuning::rk4_shortening);
+    if (const double rate = adaptive_ || !laws_ ? 0 : dynamics_.law_report().rate;
+        rate * s.length > tuning::max_law_rate)
+      wish = std::min(wish, tuning::stage_safety * tuning::max_law_rate / rate);
     return wish;
   }
 
@@ -101,11 +93,14 @@ class StagedSubstep final : public SubstepMethod {
   double next(const Substep& s) override {
     const bool was_shortened = std::exchange(was_shortened_, false);
     if (!adaptive_) {
-      const double aim = omega_margin * omega_factor * c_.options.swing_limit, now = b_.step.omega_dt;
-      return s.length * (now > 0 ? std::clamp(aim / now, 0.5, 2.0) : 2.0);
+      const double aim = tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit,
+                   now = b_.step.omega_dt;
+      return s.length * (now > 0 ? std::clamp(aim / now, tuning::min_growth, tuning::max_growth) : tuning::max_growth);
     }
-    const double wish = s.length * std::clamp(0.9 * std::pow(std::max(b_.step.substep_error, 1e-10), -0.2), 0.2,
-                                              was_shortened ? 1.0 : 5.0);
+    const double wish =
+        s.length *
+        std::clamp(tuning::stage_safety * std::pow(std::max(b_.step.substep_error, tuning::min_stage_error), -0.2),
+                   tuning::min_stage_growth, was_shortened ? 1.0 : tuning::max_stage_growth);
     return s.length < s.wish && !was_shortened ? std::max(s.wish, wish) : wish;  // only the step's end has cut it
   }
 
@@ -180,7 +175,7 @@ class StagedSubstep final : public SubstepMethod {
     const Assembly& assembly = dynamics_.assembly();
     const Block& block = assembly.block;
     const double off = largest(assembly.velocity), size = largest(assembly.v);
-    if (!(off > 64 * std::numeric_limits<double>::epsilon() * size)) return true;
+    if (!(off > linchpin::detail::tuning::velocity_rounding * size)) return true;
     for (std::size_t i = 0; i < b_.topology.ids.size(); ++i) {
       const bool has_rate = c_.system.constraint(b_.topology.ids[i]).function().level() != Level::acceleration;
       for (int r = block.row[i]; r < block.row[i + 1]; ++r) b_.x.row[z(r)] = has_rate ? -assembly.velocity[z(r)] : 0.0;
@@ -196,8 +191,7 @@ class StagedSubstep final : public SubstepMethod {
     if (b_.step.keeps_records) record_impulse(1, b_.x.newton, b_.x.dv);
     commit();
     // Accelerations change with the velocities; while the change is rounding they are not evaluated again.
-    constexpr double rounding = 1e-6;
-    return off <= rounding * size || answer(states_.now);
+    return off <= tuning::small_start_impulse * size || answer(states_.now);
   }
 
   /// Takes one substep from `now`, whose problem is evaluated, to `projected`. @return whether it may stand
@@ -227,8 +221,8 @@ class StagedSubstep final : public SubstepMethod {
     State& next = states_.next;
     for (const State* at = &states_.now;; at = &next) {
       if (!adaptive_ && laws_) {
-        dynamics_.find_rate(*at, law_limit / s.length);
-        if (dynamics_.law_report().rate * s.length > law_limit) return false;
+        dynamics_.find_rate(*at, tuning::max_law_rate / s.length);
+        if (dynamics_.law_report().rate * s.length > tuning::max_law_rate) return false;
       }
       if (const double weight = b_.stages.weight(); weight != 0) add_stage(*at, weight);
       const bool inside = b_.stages.place(next);
@@ -306,8 +300,9 @@ class StagedSubstep final : public SubstepMethod {
   /// step that may be followed by another.
   bool swings_too_far(double length) {
     for (std::size_t r = 0; r < b_.x.mean_force.size(); ++r) b_.x.mean_force[r] = b_.sums.h_multipliers[r] / length;
-    const double limit = omega_factor * c_.options.swing_limit;
-    const double enough = length < c_.dt ? 0 : omega_margin * omega_factor * c_.options.swing_limit / length;
+    const double limit = tuning::rk4_omega_factor * c_.options.swing_limit;
+    const double enough =
+        length < c_.dt ? 0 : tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit / length;
     b_.step.omega_dt = fastest_swing(c_.system, dynamics_, states_.next, b_.x.mean_force, enough) * length;
     return !(b_.step.omega_dt <= limit);
   }
@@ -316,15 +311,15 @@ class StagedSubstep final : public SubstepMethod {
   bool project(double length) {
     double extent = 0;  // poses far out are no better than their own rounding
     for (const BodyId id : b_.block().bodies) extent = std::max(extent, states_.next[id].p.cwiseAbs().maxCoeff());
-    const double tolerance = std::max(c_.options.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+    const double tolerance = std::max(c_.options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
     const ProjectionReport end = settle(c_.system, dynamics_, states_.next, states_.projected, b_.sums.v, b_.x.newton,
                                         tolerance, c_.options.max_newton);
     b_.step.newton_solves += end.solves;
     b_.stats.newton += end.solves;
     const double size = largest(b_.sums.v), gap = c_.options.gap_tolerance;
     if (!end.converged || gear_turns_too_far(c_, b_, states_.projected, length)) return false;
-    if (end.moved > std::max(most_off * length * size, gap)) return false;
-    if (end.changed > std::max(most_off * size, gap / length)) return false;
+    if (end.moved > std::max(tuning::max_projection_share * length * size, gap)) return false;
+    if (end.changed > std::max(tuning::max_projection_share * size, gap / length)) return false;
     b_.step.verdict.contradictory = end.least_squares && std::sqrt(3.0) * end.residual > gap;
     for (std::size_t r = 0; r < b_.x.newton.size(); ++r) b_.sums.h_multipliers[r] += b_.x.newton[r];
     if (!b_.step.keeps_records) return true;
@@ -367,11 +362,10 @@ void begin_sums(Context& c, Island& b, SubstepStates& states) {
 /// @return whether the step was complete
 bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, double& next_substep) {
   begin_sums(c, b, states);
-  constexpr int no_limit = 1 << 28;
   StagedSubstep method(c, b, states, b.step.moved == 0 && !b.has(Trait::kinematic_body));
   method.find_forces();
-  const SubstepResult result =
-      take_substeps(method, {c.dt / c.options.max_substeps, no_limit, no_limit}, c.dt, b.step.first_substep, 0);
+  const SubstepResult result = take_substeps(
+      method, {c.dt / c.options.max_substeps, tuning::no_limit, tuning::no_limit}, c.dt, b.step.first_substep, 0);
   b.stats.parts_refused += method.refused();
   if (!result.complete) {
     next_substep = 0;
@@ -428,7 +422,7 @@ bool stages_find_forces(const Context& c, const Island& b) {
 
 bool laws_are_too_stiff(const Context& c, const Island& b) {
   return c.options.stepping == Stepping::rk4 && b.has(Trait::laws) &&
-         b.dynamics->law_report().rate * c.dt / c.options.max_substeps > law_limit;
+         b.dynamics->law_report().rate * c.dt / c.options.max_substeps > tuning::max_law_rate;
 }
 
 bool take_step_by_stages(Context& c, Island& b, SubstepStates& states) {

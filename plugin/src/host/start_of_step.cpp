@@ -1,6 +1,7 @@
 #include "host/start_of_step.h"
 
 #include "host/geometric_damping.h"
+#include "host/tuning.h"
 #include "projection/turned_joints.h"
 
 #include <linchpin/detail/gyroscopic.h>
@@ -10,9 +11,6 @@
 namespace linchpin::host {
 
 namespace {
-
-constexpr double far_turn = 0.1;            // [rad] in a step: below it the host's gyroscopic rule costs no accuracy
-constexpr double fast_turn_squared = 0.25;  // [rad²] in a step: above it the host's rule may add energy
 
 void begin_step(Context& c, Island& b) {
   const std::size_t n = z(b.block().n()), m = z(b.block().m());
@@ -59,7 +57,7 @@ void add_gyroscopic_torque(const Context& c, Island& b, std::size_t slot, bool b
   const Matrix3d R = s.R();
   const Vector3d I = c.system.inertia(id).diagonal();  // hosts have principal moments only
   const Vector3d u = R.transpose() * s.w, L = I.cwiseProduct(u);
-  const bool fast = s.w.squaredNorm() * (c.dt * c.dt) > fast_turn_squared, far = turns_far(c, s.w);
+  const bool fast = s.w.squaredNorm() * (c.dt * c.dt) > tuning::fast_turn * tuning::fast_turn, far = turns_far(c, s.w);
   const Vector3d change = by_host && !fast && !far ? Vector3d::Zero() : host_gyroscopic_change(c, id, R, I, u, L);
   if (!by_host) add(b.x.applied, column, R * I.cwiseProduct(change));
   // The host's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
@@ -143,13 +141,14 @@ void add_gyroscopic_torques(const Context& c, Island& b) {
 void make_dynamics(const Context& c, Island& b) {
   SolveOptions solve;
   solve.rank_tolerance = c.options.rank_tolerance;
-  solve.reference_rows = 120;  // the dense solver takes a millisecond for so many rows, and a step does not wait longer
+  solve.reference_rows = tuning::max_dense_rows;
   b.dynamics.emplace(c.system, b.topology.ids, solve);
 }
 
 bool turns_far(const Context& c, const Vector3d& w) {
   return c.options.mode == Mode::exact && c.options.drift_correction && !c.options.geometric_stiffness &&
-         c.options.stepping == Stepping::semi_implicit && w.squaredNorm() * (c.dt * c.dt) > far_turn * far_turn;
+         c.options.stepping == Stepping::semi_implicit &&
+         w.squaredNorm() * (c.dt * c.dt) > tuning::far_turn * tuning::far_turn;
 }
 
 Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h) {

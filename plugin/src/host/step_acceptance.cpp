@@ -1,6 +1,7 @@
 #include "host/step_acceptance.h"
 
 #include "host/body_vectors.h"
+#include "host/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -83,14 +84,14 @@ double gain_of_constraints(const Context& c, Island& b, double h, std::span<cons
 // all its energy. And no step is more exact than the poses that it begins with: what the host has rounded there, and
 // Newton left open, is closed again, which in mid-air is all that a structure at rest does.
 double energy_floor(const Context& c, const Island& b) {
-  constexpr double roundings = 4, newton_margin = 100;
   const Block& block = b.block();
   double sum = 0, rounding = 0;
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const BodyId id = block.bodies[slot];
     const BodyState& s = c.bodies.start[id];
-    const double open = newton_margin * c.options.newton_tolerance +
-                        roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
+    const double open =
+        tuning::floor_newton_tolerances * c.options.newton_tolerance +
+        tuning::floor_pose_roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
     sum += head(b.x.Q, block.column[slot]).squaredNorm() / c.system.mass(id);
     rounding += c.system.mass(id) * open * open;
     if (!turns(block, slot)) continue;
@@ -106,7 +107,7 @@ bool gear_turns_too_far(const Context& c, const Island& b, const State& end, dou
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     if (!c.constraints[b.topology.entries[i]].geometry.is_gear) continue;
     for (const BodyId id : c.system.constraint(b.topology.ids[i]).bodies())
-      if (!(end[id].w.norm() * h < half_turn)) return true;
+      if (!(end[id].w.norm() * h < tuning::half_turn)) return true;
   }
   return false;
 }
@@ -123,15 +124,15 @@ bool starts_half_a_turn_away(const Context& c, const Island& b) {
   for (std::size_t slot = 0; slot < b.slots(); ++slot)
     if (turns(b.block(), slot) &&
         !((head(b.x.v, b.block().column[slot] + 3) - c.bodies.start[b.block().bodies[slot]].w).norm() * c.dt <
-          half_turn))
+          tuning::half_turn))
       return true;
   return false;
 }
 
 bool held_by_curvature(const Context& c, const Island& b, const NewtonReport& newton) {
-  constexpr double round_off = 1e-12;  // [m]
   return newton.least_squares && !b.has(Trait::laws) &&
-         newton.residual * c.dt > round_off + 10 * largest(b.dynamics->assembly().position) &&
+         newton.residual * c.dt >
+             tuning::curvature_rounding + tuning::curvature_gap_factor * largest(b.dynamics->assembly().position) &&
          std::all_of(b.topology.ids.begin(), b.topology.ids.end(),
                      [&](ConstraintId id) { return c.system.constraint(id).function().level() == Level::position; });
 }

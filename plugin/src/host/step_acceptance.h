@@ -11,14 +11,6 @@
 
 namespace linchpin::host {
 
-/// Fraction of its kinetic energy that a step may gain from constraints that can do no work.
-inline constexpr double allowed_gain = 0.02;
-/// Fraction of its kinetic energy that limits and locks may give a mechanism in a step: less than constraints, since
-/// what constraints give in one step they take in the next.
-inline constexpr double allowed_limit_gain = 0.2 * allowed_gain;
-/// Turn in a step beyond which a pose does not tell it from a turn the other way: half a turn, less a margin [rad].
-inline constexpr double half_turn = 3;
-
 /// Kinetic energy at the poses of an assembly, ½ vᵀM v [J].
 double kinetic_energy(const Assembly& assembly, std::span<const double> v);
 /// Kinetic energy of an island at the start of the step [J].

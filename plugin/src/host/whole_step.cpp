@@ -3,6 +3,7 @@
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,14 +19,16 @@ bool predict_newton(const Context& c, Island& b) {
 }
 
 bool starts_in_substeps(const Context& c, const Island& b) {
-  return (b.history.last_length > 0 && b.history.last_length < 0.99 * c.dt) || b.history.too_long_at == c.step;
+  return (b.history.last_length > 0 && b.history.last_length < tuning::whole_length * c.dt) ||
+         b.history.too_long_at == c.step;
 }
 
 double extrapolation_time(const Context& c, const Island& b) {
   if (b.has(Trait::user_constraint)) return 0;  // its rows may turn though no body does
+  constexpr double squared_turn = tuning::max_extrapolated_turn * tuning::max_extrapolated_turn;
   double fastest = 0;
   for (const BodyId id : b.block().bodies) fastest = std::max(fastest, c.bodies.start[id].w.squaredNorm());
-  return fastest * c.dt * c.dt > 4 ? 4 / (fastest * c.dt) : c.dt;
+  return fastest * c.dt * c.dt > squared_turn ? squared_turn / (fastest * c.dt) : c.dt;
 }
 
 bool ask_for_rows_again(const Context& c, Island& b) {

@@ -7,14 +7,6 @@
 
 namespace linchpin::host {
 
-/// Accuracy of the Newton that finds the velocities which host rows start from. Rows that iterate need no last digits;
-/// the end of the step has them.
-struct StartNewton {
-  static constexpr double tolerance = 1e-9;  ///< [m or rad]
-  static constexpr double slack = 1e3;       ///< up to so many tolerances the velocities will do
-  static constexpr int solves = 5;
-};
-
 /// Starts Newton of the step from an extrapolation of the last steps. @return whether there is one
 bool predict_newton(const Context& c, Island& b);
 /// Whether host rows start from the mean velocities of a step in substeps, as the last step was too long for one.

@@ -6,6 +6,7 @@
 #include "host/general_island_solver.h"
 #include "host/reactions.h"
 #include "host/substep_records.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 #include "host/whole_step.h"
 
@@ -235,7 +236,7 @@ void clip_to_swept_bodies(Context& c, Island& b, SubstepStates& states) {
     const Vector3d whole = b.step.poses.end_velocity_later ? Vector3d(c.bodies.end[id].p - from.p) : c.dt * at.v,
                    gone = at.p - from.p;
     if (!(whole.squaredNorm() > threshold)) continue;
-    const double rounding = 64 * c.capabilities.rounding * (1 + from.p.norm()) / whole.norm(),
+    const double rounding = tuning::swept_roundings * c.capabilities.rounding * (1 + from.p.norm()) / whole.norm(),
                  covered = gone.dot(whole) / whole.squaredNorm();
     if (covered < 1 - rounding) part = std::min(part, std::max(covered, 0.0));
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/block_cholesky.h"
 #include "math/simd.h"
 
@@ -73,13 +74,12 @@ class CompositeBody {
 
   /// @return positive where the multipliers of all welds are well defined
   Real factor() {
-    constexpr double least = 1e-3;  // volume of the three axes of a weld
     Real margin = SimdTraits<Real>::all(1);
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const auto& n = welds[i].n;
       const V yz = cross(n[1], n[2]);
       const Real volume = dot(n[0], yz), scale = 1 / volume;
-      margin = minimum(margin, absolute(volume) - least);
+      margin = minimum(margin, absolute(volume) - tuning::min_weld_volume);
       inverses_[i] = {scale * yz, scale * cross(n[2], n[0]), scale * cross(n[0], n[1])};
     }
     if (free_) factor_mass();
@@ -261,7 +261,6 @@ class CompositeBody {
   }
 
   bool factor_squares(int lane) {
-    constexpr double dependent = 1e-12;
     BlockCholesky& squares = squares_[z(lane)];
     for (int tree = 0; tree < squares.trees(); ++tree) squares.clear(tree);
     double* const values = squares.values();
@@ -315,7 +314,7 @@ class CompositeBody {
     bool good = true;
     for (int tree = 0; tree < squares.trees(); ++tree) {
       squares.read_diagonal(tree);
-      const BlockCholesky::Outcome outcome = squares.factor(tree, dependent);
+      const BlockCholesky::Outcome outcome = squares.factor(tree, tuning::max_dependent_weld_pivot);
       good = good && outcome.finite && outcome.kept == squares.end(tree) - squares.begin(tree);
     }
     return good;

@@ -8,9 +8,11 @@
 
 #include "joint_kernel/end_residual.h"
 #include "joint_kernel/kernel_data.h"
+#include "joint_kernel/tuning.h"
 #include "math/anderson.h"
 #include "math/fast_rotation.h"
 #include "math/simd.h"
+#include "math/tuning.h"
 
 #include <algorithm>
 #include <array>
@@ -56,14 +58,14 @@ class EndNewton {
 
  private:
   void begin(const JointIsland::Limits& limits, Data& data, const LaneOutcomes<Real>& result) {
-    constexpr double round_off = 1e-12;  // of a gap that is closed whole
     target_ = Real{};
     going_ = SimdTraits<Real>::all(1);
     best_ = SimdTraits<Real>::all(std::numeric_limits<double>::max());
     accelerates_ = Real{};
     stalls_.fill(0);
     for (int lane = 0; lane < lanes; ++lane) {
-      if (get_lane(data.start.position_error, lane) > round_off) set_lane(target_, lane, limits.residual_share);
+      if (get_lane(data.start.position_error, lane) > tuning::start_gap_rounding)
+        set_lane(target_, lane, limits.residual_share);
       if (result.refused(lane)) set_lane(going_, lane, 0);
     }
     for (std::size_t r = 0; r < data.total.size(); ++r) data.total[r] = limits.dt * data.lambda[r] + data.newton[r];
@@ -80,7 +82,7 @@ class EndNewton {
       JointIsland::Outcome& out = result.of[Data::z(lane)];
       out.residual = now;
       // Poses far from the origin are no better than their own rounding.
-      const double rounding = 4 * std::numeric_limits<double>::epsilon() * get_lane(data.start.extent, lane);
+      const double rounding = tuning::pose_rounding * get_lane(data.start.extent, lane);
       if (now <= std::max(limits.newton_tolerance, rounding)) {
         set_lane(going_, lane, 0);
         out.newton_solves = solves;
@@ -88,9 +90,8 @@ class EndNewton {
         set_lane(going_, lane, 0);
         result.refuse(lane, JointIsland::Refusal::newton_unfinished);
       } else {
-        constexpr double slow = 0.1;  // a chord that leaves more is worth accelerating
-        if (solves > 0 && now > slow * get_lane(best_, lane)) set_lane(accelerates_, lane, 1);
-        stalls = stalls || now > 0.5 * get_lane(best_, lane);
+        if (solves > 0 && now > tuning::slow_contraction * get_lane(best_, lane)) set_lane(accelerates_, lane, 1);
+        stalls = stalls || now > tuning::stalled_contraction * get_lane(best_, lane);
         any = true;
       }
     }
@@ -99,21 +100,18 @@ class EndNewton {
   }
 
   void check_stalls(const JointIsland::Limits& limits, const Data& data, int solves, LaneOutcomes<Real>& result) {
-    constexpr int most_stalls = 3;
-    constexpr double coarse = 1e-11;          // tolerance of a Newton that need not end at rounding
-    constexpr double most_disagreement = 10;  // of rows, over that tolerance
     const Real over_rounding = EndResidual<Real>::over_rounding(data.rows, data.x);
     for (int lane = 0; lane < lanes; ++lane) {
       const double now = get_lane(worst_, lane), best = get_lane(best_, lane);
-      if (get_lane(going_, lane) == 0 || !(now > 0.5 * best)) continue;
+      if (get_lane(going_, lane) == 0 || !(now > tuning::stalled_contraction * best)) continue;
       const bool rounding = get_lane(over_rounding, lane) <= 1;
-      if (!rounding && ++stalls_[Data::z(lane)] < most_stalls && now < 10 * best) continue;
+      if (!rounding && ++stalls_[Data::z(lane)] < tuning::max_stalls && now < tuning::max_growth * best) continue;
       set_lane(going_, lane, 0);
       result.of[Data::z(lane)].newton_solves = solves;
       // Poses of single precision let rows depend on each other to seven digits. By what they disagree in at the end no
       // multiplier can help. Where Newton is to end at rounding, a shorter step can.
-      const bool disagree = limits.newton_tolerance >= coarse && data.schur.redundant(lane) &&
-                            now <= most_disagreement * limits.newton_tolerance;
+      const bool disagree = limits.newton_tolerance >= tuning::coarse_tolerance && data.schur.redundant(lane) &&
+                            now <= tuning::max_disagreement * limits.newton_tolerance;
       if (!rounding && !disagree) result.refuse(lane, JointIsland::Refusal::newton_stalled);
     }
   }

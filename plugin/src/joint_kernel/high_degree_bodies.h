@@ -153,7 +153,7 @@ class HighDegreeBodies {
 
   /// Chooses the rows of C. @return positive where each row is either far from those chosen before it, or depends on
   /// them
-  double decide(double least_pivot, double no_pivot) {
+  double decide(double min_independent_pivot, double max_dependent_pivot) {
     kept_.clear();
     if (!mass_.factor(columns_)) return -1;
     const int n = count_;
@@ -184,8 +184,8 @@ class HighDegreeBodies {
         clearest = clear, most = r;
         if (clear != clear) break;  // something is not finite
       }
-      if (clearest < no_pivot) return 1;
-      if (!(clearest > least_pivot) || step == columns_) return -1;
+      if (clearest < max_dependent_pivot) return 1;
+      if (!(clearest > min_independent_pivot) || step == columns_) return -1;
       double *const q = q_.data() + step * columns_, *const share = shares_.data() + step * stride_;
       double square = 0;
       for (int i = 0; i < columns_; ++i) square += column(i)[most] * column(i)[most];

@@ -4,6 +4,7 @@
 
 #include "joint_kernel/high_degree_bodies.h"
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
 
 #include <algorithm>
@@ -229,12 +230,11 @@ class KernelNullSpace {
   // Keeps the part of the last group in a joint. @return its largest value, 0 where that is rounding of `size`
   template <int C>
   double keep(const SymbolicFactor& p, int node, const std::array<Vec4d, max_width * C>& n, double size) {
-    constexpr double negligible = 1e-13;  // of joints outside the loop
     const SymbolicFactor::Node& of = p.nodes[z(node)];
     Vec4d all{};
     for (int i = 0; i < of.width * C; ++i) all = maximum(all, absolute(n[z(i)]));
     const double most = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
-    if (most <= negligible * size) return 0;
+    if (most <= tuning::null_vector_rounding * size) return 0;
     parts_.push_back({node, static_cast<int>(groups_.size()) - 1, of.first, of.width, static_cast<int>(values_.size()),
                       latest_[z(node)]});
     latest_[z(node)] = static_cast<int>(parts_.size()) - 1;

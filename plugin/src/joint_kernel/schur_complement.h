@@ -9,6 +9,7 @@
 #include "joint_kernel/null_space.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
 
 #include <array>
@@ -48,7 +49,8 @@ class SchurComplement {
       null_spaces_[z(lane)].clear();
       if (!wanted(lane) || !(get_lane(margin, lane) > 0) || factor_.whole(lane)) continue;
       factor_.find_null_space(p, lane, null_spaces_[z(lane)]);
-      if (null_spaces_[z(lane)].size() > max_vectors * z(p.rows)) set_lane(margin, lane, null_space_too_large);
+      if (null_spaces_[z(lane)].size() > tuning::max_null_space_fill_in * z(p.rows))
+        set_lane(margin, lane, null_space_too_large);
       redundant_ = true;
     }
     return margin;
@@ -93,7 +95,6 @@ class SchurComplement {
   };
 
   static constexpr double null_space_too_large = -2;  // a margin that names the reason
-  static constexpr std::size_t max_vectors = 16;      // of null vectors, per row; windows of four bars have 1.3
 
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 

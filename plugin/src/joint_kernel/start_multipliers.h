@@ -3,6 +3,7 @@
 #pragma once
 
 #include "joint_kernel/kernel_data.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
 #include "model/primitives/list.h"
 
@@ -23,7 +24,6 @@ class StartMultipliers {
 
   /// λ ← G⁺ x. Refuses lanes whose residual is too large.
   void solve(const SymbolicFactor& p, Data& data, LaneOutcomes<Real>& result) {
-    constexpr double rounding = 1e-7, smooth = 1e-13;  // of the size of the equation
     const Vector& biases = data.schur.redundant() ? consistent_biases(data) : data.rows.biases;
     data.schur.solve(p, data.x);
     std::swap(data.lambda, data.x);
@@ -32,16 +32,17 @@ class StartMultipliers {
     Real worst = residual(p, data, biases);
     // Gaps of single precision let welds be one body, and rows depend on each other, to seven digits only.
     const auto rough = [&](int lane) {
-      return !(get_lane(worst, lane) <= rounding * get_lane(data.start.size, lane)) &&
+      return !(get_lane(worst, lane) <= tuning::max_start_residual * get_lane(data.start.size, lane)) &&
              (p.is_composite || data.schur.redundant(lane));
     };
     if (refine(p, data, data.schur.redundant(), rough)) worst = residual(p, data, biases);
     for (int lane = 0; lane < lanes; ++lane)
-      if (!(get_lane(worst, lane) <= rounding * get_lane(data.start.size, lane)))
+      if (!(get_lane(worst, lane) <= tuning::max_start_residual * get_lane(data.start.size, lane)))
         result.refuse(lane, JointIsland::Refusal::residual_too_large);
     if (result.refused()) return;
     refine(p, data, false, [&](int lane) {
-      return !result.refused(lane) && !(get_lane(worst, lane) <= smooth * get_lane(data.start.size, lane));
+      return !result.refused(lane) &&
+             !(get_lane(worst, lane) <= tuning::smooth_start_residual * get_lane(data.start.size, lane));
     });
   }
 
@@ -49,11 +50,10 @@ class StartMultipliers {
   /// the velocity constraints than they usually do.
   void measure_activation(const SymbolicFactor& p, Data& data, std::span<const JointIsland::Job> jobs,
                           LaneOutcomes<Real>& result) {
-    constexpr double rounding = 1e-13;
     const auto is_unusual = [&](std::size_t i) {
       const JointIsland::Outcome& out = result.of[i];
-      return !out.refused() && out.velocity_error > 2 * jobs[i].typical_velocity_error &&
-             out.velocity_error > rounding * out.largest_velocity;
+      return !out.refused() && out.velocity_error > tuning::activation_factor * jobs[i].typical_velocity_error &&
+             out.velocity_error > tuning::activation_rounding * out.largest_velocity;
     };
     bool any = false;
     for (std::size_t i = 0; i < jobs.size(); ++i) any = any || is_unusual(i);

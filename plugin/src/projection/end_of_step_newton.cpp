@@ -1,14 +1,14 @@
 #include "projection/end_of_step_newton.h"
 
+#include "projection/tuning.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 namespace linchpin {
 
-namespace {
-constexpr double near_singular = 1e-3;  // smallest pivot of a pose close to where rows lose their rank
-}  // namespace
+namespace tuning = detail::tuning;
 
 EndOfStepNewton::EndOfStepNewton(const EndOfStep& step, const Options& options, std::span<double> v,
                                  VelocityUpdate& update)
@@ -71,7 +71,7 @@ void EndOfStepNewton::evaluate() {
 /// Near a singular pose the multipliers of a solve do not make quite the velocities that it gives.
 bool EndOfStepNewton::has_to_follow_multipliers() const {
   return report_.converged && !with_force_ && !step_.displacements_only && report_.solves > 0 &&
-         solver_.info().smallest_pivot < near_singular;
+         solver_.info().smallest_pivot < tuning::near_singular_pivot;
 }
 
 /// Computes the force once, from the sum of the multipliers, and the velocities from the force: they then agree to
@@ -106,16 +106,18 @@ EndOfStepNewton::Stall EndOfStepNewton::handle_stall() {
     size = std::max(size, std::fabs(v_[j]));
     moves = std::max(moves, std::fabs(work_.dv[j]));
   }
-  report_.least_squares = !report_.converged && (moves * length_ <= options_.tolerance || moves <= 64 * epsilon * size);
+  report_.least_squares =
+      !report_.converged && (moves * length_ <= options_.tolerance || moves <= tuning::velocity_rounding * size);
   report_.converged = report_.converged || report_.least_squares;
-  if (report_.converged || report_.residual > 100 * first_residual_) return Stall::ends;
-  const bool gains = report_.residual <= 0.9 * previous_residual_ || moves <= 0.5 * previous_move_;
+  if (report_.converged || report_.residual > tuning::newton_divergence * first_residual_) return Stall::ends;
+  const bool gains = report_.residual <= tuning::stall_residual_gain * previous_residual_ ||
+                     moves <= tuning::stall_move_gain * previous_move_;
   stalls_without_gain_ = gains ? 0 : stalls_without_gain_ + 1;
   previous_move_ = moves;
-  if (stalls_without_gain_ == 3) return Stall::ends;
+  if (stalls_without_gain_ == tuning::max_stalls_without_gain) return Stall::ends;
   // Near a singular pose rows turn within a step, and the last chord predicts the next. Elsewhere a chord that does not
   // contract shows that the step is too long.
-  if (full_rank_ && solver_.info().smallest_pivot < near_singular && !std::exchange(accelerates_, true))
+  if (full_rank_ && solver_.info().smallest_pivot < tuning::near_singular_pivot && !std::exchange(accelerates_, true))
     work_.anderson.improve<3>(
         work_.previous, {work_.lambda, with_force_ ? std::span(work_.force) : std::span<double>(), work_.dv}, false);
   return Stall::goes_on;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "projection/end_of_step_residual.h"
+#include "projection/tuning.h"
 #include "projection/workspace.h"
 
 #include <linchpin/projection.h>
@@ -55,7 +56,9 @@ class EndOfStepNewton {
   bool has_to_follow_multipliers() const;
   void follow_multipliers();
   void restart_in_least_squares();
-  bool stalls() const { return report_.solves > 0 && report_.residual > 0.5 * previous_residual_; }
+  bool stalls() const {
+    return report_.solves > 0 && report_.residual > detail::tuning::newton_stall * previous_residual_;
+  }
   Stall handle_stall();
   void step();
   void take_back();
