@@ -57,7 +57,7 @@ void Bodies::read(const World& world, BodyId id, unsigned step) {
 }
 
 // A host may find the rate of a kinematic body from an arc cosine, which in single precision is off by percents for
-// small turns. Where the pose is one step away from the last one, the turn between the two tells the rate better.
+// small turns. Where the pose is one step away from the last one, the turn between the two is more exact.
 Vector3d Bodies::kinematic_spin(BodyId id, const BodyState& now, double dt) const {
   const auto past = motions_.find(id.index);
   if (past == motions_.end()) return now.w;

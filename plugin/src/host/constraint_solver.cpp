@@ -53,7 +53,7 @@ BodyId ConstraintSolver::add_body(BodyKind kind, double mass, const Vector3d& in
   const std::string name = c.bodies.new_name("body");
   BodyId id;
   std::string why;
-  // Poses are read anew in every step.
+  // Poses are read in every step.
   if (kind == BodyKind::particle) {
     why = c.system.try_add_particle(id, name, mass, Vector3d::Zero());
   } else if (kind == BodyKind::rigid) {
@@ -104,7 +104,7 @@ void ConstraintSolver::append_reaction(int entry) { impl_->c.reactions.append(im
 
 void ConstraintSolver::rename(int entry, std::string name) { impl_->c.constraints.rename(entry, std::move(name)); }
 
-// A program that names ten thousand joints does not wait for as many orderings of all of them.
+// The reaction keeps its place: a program that names ten thousand joints does not wait for as many sorts.
 void ConstraintSolver::refresh_reaction(int entry) {
   Context& c = impl_->c;
   for (const auto& b : c.islands.all()) flush_work(c, *b);

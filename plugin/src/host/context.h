@@ -1,5 +1,5 @@
-// What the parts of a solver share: the settings, the clock, the registries of bodies and constraints, the islands, and
-// the sums for reports. Each function names the part that it changes.
+// The data that the parts of a solver share: the settings, the clock, the registries of bodies and constraints, the
+// islands, and the sums for reports.
 #pragma once
 
 #include "host/body_registry.h"
@@ -61,7 +61,7 @@ inline bool fail(Island& island, std::string why) {
   return false;
 }
 
-/// Whether the step's forces are known only when the host's rows are solved: then they are in Q_total.
+/// Returns whether the step's forces are known only when the host's rows are solved. Then they are in Q_total.
 inline bool waits_for_rows(const Island& b) {
   return b.step.rows != HostRows::none || b.solver_body[0] >= 0 || !b.step.has_forces;
 }

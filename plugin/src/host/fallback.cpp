@@ -8,11 +8,11 @@
 
 namespace linchpin::host {
 
-// An island that has failed several times will most likely fail again, after its shortest substeps and its largest
-// solves. It is tried less and less often.
+// Leaves an island to the host. One that has failed several times will most likely fail again, after its shortest
+// substeps and its largest solves. It is tried less and less often.
 void leave_to_host(Context& c, Island& b, std::string why) {
   History& h = b.history;
-  const bool costly = double(b.step.substeps) * b.block().m() > tuning::costly_try_work || b.step.verdict.over_budget ||
+  const bool costly = double(b.step.substeps) * b.block().m() > tuning::costly_try_work || b.step.outcome.over_budget ||
                       (b.step.gap_left > c.options.gap_tolerance && b.block().m() > tuning::costly_gap_rows);
   b.phase = Phase::failed;
   h.extrapolation_steps = 0;

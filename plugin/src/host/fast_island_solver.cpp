@@ -28,7 +28,7 @@ void note_refusal(Island& b, Kernel::Refusal refusal, unsigned step) {
 }
 
 Kernel::Job job_of(Island& b) {
-  const Gyroscopics& g = b.gyroscopics;
+  const GyroscopicBodies& g = b.gyroscopics;
   return {
       .island = &b.fast.kernel,
       .vectors = {.Q = b.x.Q,
@@ -66,31 +66,31 @@ class FastSubstep final : public SemiImplicitSubstep {
     if (!keeps_records) return;
     for (auto* x : {&sums.applied, &sums.momentum}) x->assign(n, 0.0);
     b.x.momentum.resize(n);
-    sums.h_pull.resize(12 * b.topology.ids.size());
-    sums.pull.assign(sums.h_pull.size(), 0.0);
-    sums.gross.assign(2 * b.slots(), 0.0);
+    sums.h_joint_impulses.resize(12 * b.topology.ids.size());
+    sums.joint_impulses.assign(sums.h_joint_impulses.size(), 0.0);
+    sums.largest_impulse.assign(2 * b.slots(), 0.0);
   }
 
   void accept(const Substep& s) override {
     const Block& block = b_.block();
-    const std::vector<double>& way = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
-    b_.gyroscopics.substep.apply_of_step(block, way, b_.sums.h_applied);
+    const std::vector<double>& motion = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
+    b_.gyroscopics.substep.apply_of_step(block, motion, b_.sums.h_applied);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) {
       b_.sums.work[r] += b_.x.multipliers[r] * b_.x.row_velocity[r];
       b_.sums.multipliers[r] += b_.x.multipliers[r];
     }
     accepted(s);
-    if (keeps_records_) record(s.weight);
+    if (keeps_records_) record(s.force_time);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       BodyState& body = now()[block.bodies[slot]];
       const int column = block.column[slot];
-      advance(body, head(way, column), head(way, column + 3), s.length);
+      advance(body, head(motion, column), head(motion, column + 3), s.length);
       body.v = head(b_.x.v, column);
       body.w = head(b_.x.v, column + 3);
     }
   }
 
-  /// Of the first substep: what the kernel found at the step's start.
+  /// Returns the outcome of the first substep, which has the data of the step's start.
   const Kernel::Outcome& at_start() const { return at_start_; }
   int solves() const { return solves_; }
   int factors() const { return factors_; }
@@ -103,7 +103,7 @@ class FastSubstep final : public SemiImplicitSubstep {
   }
   std::span<double> end_velocities() override { return b_.x.v; }
 
-  Verdict solve(Substep& s) override {
+  Acceptance solve(Substep& s) override {
     find_forces(s);
     const Kernel::Outcome found = run(s);
     solves_ += found.newton_solves;
@@ -112,14 +112,14 @@ class FastSubstep final : public SemiImplicitSubstep {
     s.gain = found.constraint_work;
     s.kinetic = found.start_energy;
     const bool gains = gains_too_much(s, found.constraint_work, found.end_energy, found.start_energy);
-    if (!found.refused() && !(gains && s.is_judged)) return Verdict::accepted;
-    return found.has_start_multipliers ? Verdict::too_long : Verdict::impossible;
+    if (!found.refused() && !(gains && s.is_tested)) return Acceptance::accepted;
+    return found.has_start_multipliers ? Acceptance::too_long : Acceptance::impossible;
   }
 
  private:
   void find_forces(const Substep& s) {
     const Block& block = b_.block();
-    FastRotation& rotation = b_.gyroscopics.substep;
+    FastRotationSet& rotation = b_.gyroscopics.substep;
     rotation.clear();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = block.bodies[slot];
@@ -128,16 +128,17 @@ class FastSubstep final : public SemiImplicitSubstep {
       Vector3d force = head(b_.x.Q, column), torque = c_.bodies.load(id).torque;
       const Vector3d& I = b_.fast.kernel.inertia()[slot];
       if (b_.gyroscopics.active[slot])
-        torque += turns_far(c_, at.w) ? Vector3d(rotation.add(static_cast<int>(slot), at, I, s.weight) / s.weight)
-                                      : mean_gyroscopic_torque(I, at, s.weight);
+        torque += is_fast_rotation(c_, at.w)
+                      ? Vector3d(rotation.add(static_cast<int>(slot), at, I, s.force_time) / s.force_time)
+                      : mean_gyroscopic_torque(I, at, s.force_time);
       if (b_.step.is_sized) {
         force += head(b_.rows.force_now, column);
         torque += head(b_.rows.force_now, column + 3);
       }
       put(b_.x.Q_total, column, force);
       put(b_.x.Q_total, column + 3, torque);
-      put(b_.sums.h_applied, column, s.weight * force);
-      put(b_.sums.h_applied, column + 3, s.weight * torque);
+      put(b_.sums.h_applied, column, s.force_time * force);
+      put(b_.sums.h_applied, column + 3, s.force_time * torque);
     }
     rotation.remove_from(block, b_.sums.h_applied);
     if (s.first() && b_.step.is_sized)
@@ -147,14 +148,14 @@ class FastSubstep final : public SemiImplicitSubstep {
 
   Kernel::Outcome run(const Substep& s) {
     Kernel::Limits limits = limits_of(c_, s.length, tuning::doubling_share);
-    if (!s.is_judged) limits.max_omega_dt = std::numeric_limits<double>::infinity();
+    if (!s.is_tested) limits.max_omega_dt = std::numeric_limits<double>::infinity();
     Kernel::Job job = job_of(b_);
     // Multipliers at the step's start are those of its forces.
     job.vectors.Q = s.first() ? forces_with_rows(c_, b_) : std::span<const double>(b_.x.Q_total);
     job.vectors.applied_impulse = b_.sums.h_applied;
     job.vectors.fast_rotations = b_.gyroscopics.substep.slots();
-    job.vectors.fast_rotation_time = s.weight;
-    if (keeps_records_) job.vectors.constraint_impulses = b_.sums.h_pull;
+    job.vectors.fast_rotation_time = s.force_time;
+    if (keeps_records_) job.vectors.constraint_impulses = b_.sums.h_joint_impulses;
     if (!s.first()) job.typical_velocity_error = std::numeric_limits<double>::infinity();
     if (s.first() && b_.step.path == Path::coupled) {  // the factor of the step's start is there
       b_.fast.kernel.solve_end_of_step(limits, job);
@@ -166,7 +167,7 @@ class FastSubstep final : public SemiImplicitSubstep {
   }
 
   void record(double weight) {
-    record_pull();
+    record_joint_impulses();
     SubstepSums& sums = b_.sums;
     for (std::size_t j = 0; j < b_.x.v.size(); ++j) sums.applied[j] += sums.h_applied[j];
     if (b_.step.is_sized)  // the balance has a term of its own for host rows
@@ -183,15 +184,15 @@ class FastSubstep final : public SemiImplicitSubstep {
     }
   }
 
-  void record_pull() {
+  void record_joint_impulses() {
     SubstepSums& sums = b_.sums;
-    for (std::size_t i = 0; i < sums.h_pull.size(); ++i) sums.pull[i] += sums.h_pull[i];
+    for (std::size_t i = 0; i < sums.h_joint_impulses.size(); ++i) sums.joint_impulses[i] += sums.h_joint_impulses[i];
     for (std::size_t i = 0; i < b_.topology.ids.size(); ++i)
       for (const std::size_t k : {0, 1}) {
         const int slot = b_.fast.sides[2 * i + k];
         if (slot < 0) continue;
-        const double* const p = sums.h_pull.data() + 12 * i + 6 * k;
-        double &force = sums.gross[2 * z(slot)], &moment = sums.gross[2 * z(slot) + 1];
+        const double* const p = sums.h_joint_impulses.data() + 12 * i + 6 * k;
+        double &force = sums.largest_impulse[2 * z(slot)], &moment = sums.largest_impulse[2 * z(slot) + 1];
         force = std::max(force, Vector3d(p[0], p[1], p[2]).norm());
         moment = std::max(moment, Vector3d(p[3], p[4], p[5]).norm());
       }
@@ -203,7 +204,8 @@ class FastSubstep final : public SemiImplicitSubstep {
   int solves_ = 0, factors_ = 0;
 };
 
-/// @param at_start  out: what the kernel found at the step's start @return whether the step stands
+/// @param at_start  out: the outcome of the first substep
+/// @return whether the step is accepted
 bool take_fast_substeps(Context& c, Island& b, double length, double before, int worker, bool keeps_records,
                         Kernel::Outcome& at_start) {
   c.bodies.make_ends();
@@ -224,9 +226,9 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
   return true;
 }
 
-/// Two half steps often pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
-/// Steps stay halved while the recorded ratio still predicts a rejection.
-void keep_halved(const Context& c, Island& b) {
+/// Keeps a step in substeps while the recorded ratio predicts that a whole step would be rejected. Two half steps often
+/// pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
+void keep_substeps(const Context& c, Island& b) {
   if (b.history.next_length > 0.5 * c.dt &&
       b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.swing_limit)
     b.history.next_length = 0.5 * c.dt;
@@ -257,7 +259,7 @@ void FastIslandSolver::lay_out(Island& b) {
 
 // ---- without host rows ----
 
-void FastIslandSolver::take(std::span<Island* const> islands, int worker) {
+void FastIslandSolver::solve_steps(std::span<Island* const> islands, int worker) {
   std::array<Kernel::Job, Kernel::max_jobs> jobs;
   std::array<Island*, Kernel::max_jobs> of{};
   std::size_t count = 0;
@@ -267,40 +269,41 @@ void FastIslandSolver::take(std::span<Island* const> islands, int worker) {
     const double before = length_before(c_, b);
     if (before != c_.dt) add_gyroscopic_torques(c_, b);
     add_applied(c_, b, 0.5 * (before - c_.dt));
-    if (goes_in_substeps(b)) {
-      take_substeps_at_once(b, before, worker);
+    if (begins_with_substeps(b)) {
+      take_substeps_without_try(b, before, worker);
       continue;
     }
-    predict_newton(c_, b);
+    extrapolate_newton(c_, b);
     b.gyroscopics.step.remove_from(b.block(), b.x.applied);
     of[count] = &b;
     jobs[count++] = job_of(b);
   }
   if (count == 0) return;
   Kernel::solve_steps(c_.bodies.start, limits_of(c_, c_.dt, 1), std::span(jobs).first(count), worker);
-  for (std::size_t i = 0; i < count; ++i) settle(*of[i], jobs[i].outcome, length_before(c_, *of[i]), worker);
+  for (std::size_t i = 0; i < count; ++i) accept_or_substep(*of[i], jobs[i].outcome, length_before(c_, *of[i]), worker);
 }
 
-// Where the last step was too long for a whole one, this one is not tried as a whole.
-bool FastIslandSolver::goes_in_substeps(const Island& b) const {
+// A step is not tried as a whole where the last step was too long for that.
+bool FastIslandSolver::begins_with_substeps(const Island& b) const {
   return b.history.next_length > 0 && b.history.next_length <= 0.5 * c_.dt && !c_.options.geometric_stiffness;
 }
 
-bool FastIslandSolver::take_substeps_at_once(Island& b, double before, int worker) {
+bool FastIslandSolver::take_substeps_without_try(Island& b, double before, int worker) {
   Kernel::Outcome first;
   const bool stands = take_fast_substeps(c_, b, std::exchange(b.history.next_length, 0), before, worker,
                                          b.has(Trait::forces_read), first);
   if (stands)
     accept(b, first);
   else
-    leave(b, before);
-  keep_halved(c_, b);
+    leave_to_general_solver(b, before);
+  keep_substeps(c_, b);
   return stands;
 }
 
-// Accepts a whole step that was tried, or takes its substeps where it was too long. @return whether the step stands
-bool FastIslandSolver::settle(Island& b, const Kernel::Outcome& whole, double before, int worker) {
-  // A Newton that stops at rounding is not one of too long a step. The general solver looks at what its rows allow.
+// Accepts a whole step that was tried, or takes its substeps where it was too long.
+// @return whether the step is accepted
+bool FastIslandSolver::accept_or_substep(Island& b, const Kernel::Outcome& whole, double before, int worker) {
+  // A Newton that stops at rounding does not show that the step is too long. The general solver decides such a step.
   const bool sticks = whole.refused() && whole.omega_dt == 0 && whole.residual < tuning::newton_rounding;
   const double rows = !whole.refused() && bounds_energy(c_, b) ? work_of(b.rows.total, b.x.v0, b.x.v) : 0,
                gain = std::max(whole.constraint_work, whole.constraint_work + rows - std::max(b.rows.solved_work, 0.0));
@@ -315,7 +318,7 @@ bool FastIslandSolver::settle(Island& b, const Kernel::Outcome& whole, double be
     if (b.step.path == Path::coupled)
       b.history.extrapolation_steps = 0;
     else
-      b.history.extrapolation.note(b.history.extrapolation_steps, b.x.newton);
+      b.history.extrapolation.add(b.history.extrapolation_steps, b.x.newton);
     end_whole_step(c_, b, whole.constraint_work, rows);
     accept(b, whole);
     return true;
@@ -325,12 +328,12 @@ bool FastIslandSolver::settle(Island& b, const Kernel::Outcome& whole, double be
       take_fast_substeps(c_, b, first_substep(c_, whole.omega_dt), before, worker, b.has(Trait::forces_read), first)) {
     b.history.rejected_ratio =
         whole.omega_dt > 0 && b.step.omega_dt > 0 ? whole.omega_dt / (b.step.omega_dt * b.step.substeps) : 0;
-    keep_halved(c_, b);
+    keep_substeps(c_, b);
     accept(b, whole);
     return true;
   }
   note_refusal(b, whole.refusal, c_.step);
-  leave(b, before);
+  leave_to_general_solver(b, before);
   return false;
 }
 
@@ -349,8 +352,8 @@ void FastIslandSolver::accept(Island& b, const Kernel::Outcome& at_start) {
   b.history.stiffness.clear();
 }
 
-// Leaves the step to the general solver, as it was.
-void FastIslandSolver::leave(Island& b, double before) {
+// Restores the step as it was, for the general solver.
+void FastIslandSolver::leave_to_general_solver(Island& b, double before) {
   std::fill(b.x.newton.begin(), b.x.newton.end(), 0.0);
   b.history.next_length = 0;
   add_applied(c_, b, -0.5 * (before - c_.dt));
@@ -409,7 +412,7 @@ bool FastIslandSolver::is_composite(const Island& b, CompositeBody& out) const {
 bool FastIslandSolver::finish(Island& b, SubstepStates&) {
   const double before = length_before(c_, b);
   add_applied(c_, b, 0.5 * (before - c_.dt));
-  if (goes_in_substeps(b)) return take_substeps_at_once(b, before, 0);
+  if (begins_with_substeps(b)) return take_substeps_without_try(b, before, 0);
   b.gyroscopics.step.remove_from(b.block(), b.x.applied);
   for (std::size_t j = 0; j < b.x.force.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
   Kernel::Job job = job_of(b);
@@ -417,7 +420,7 @@ bool FastIslandSolver::finish(Island& b, SubstepStates&) {
   job.vectors.applied_impulse = b.x.force;
   b.fast.kernel.solve_end_of_step(limits_of(c_, c_.dt, 1), job);
   if (job.outcome.refused() && job.outcome.has_start_multipliers && ask_for_rows_again(c_, b)) return false;
-  return settle(b, job.outcome, before, 0);
+  return accept_or_substep(b, job.outcome, before, 0);
 }
 
 // ---- reports ----
@@ -443,7 +446,7 @@ void sum_fast_wrenches(const Context& c, Island& b) {
   for (const ConstraintId id : b.topology.ids) count += c.system.constraint(id).bodies().size();
   b.sums.wrenches.assign(count, Vector6::Zero());
   for (std::size_t at = 0; at < count; ++at)  // of two bodies each
-    for (int j = 0; j < 6; ++j) b.sums.wrenches[at][j] = b.sums.pull[6 * at + z(j)] / c.dt;
+    for (int j = 0; j < 6; ++j) b.sums.wrenches[at][j] = b.sums.joint_impulses[6 * at + z(j)] / c.dt;
 }
 
 }  // namespace linchpin::host

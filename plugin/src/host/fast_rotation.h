@@ -1,6 +1,6 @@
 // Bodies that turn far in a step. Their gyroscopic torque is evaluated at the mean of the angular velocities at the
 // start and at the end of the step, which the joints influence (implicit midpoint, T15). A torque evaluated at the
-// start does net work on what hangs from the body in every step: a bar that spins about its length under a load would
+// start does net work on the other bodies in every step. A bar that spins about its length and carries a load would
 // gain energy without bound.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace linchpin::host {
 
-class FastRotation {
+class FastRotationSet {
  public:
   bool empty() const { return bodies_.empty(); }
   void clear() {
@@ -34,8 +34,8 @@ class FastRotation {
     return body.impulse;
   }
 
-  // The following change what `applied` [n] contains of the torques.
-  /// Impulses of free rotation, over `time` more seconds.
+  // The following functions change the impulses of the torques in `applied` [n].
+  /// Sets impulses of free rotation, over `time` more seconds.
   void apply_free(const Block& block, double time, std::vector<double>& applied) {
     for (Body& body : bodies_) {
       body.rotation.h += time;
@@ -43,7 +43,7 @@ class FastRotation {
     }
     apply(block, applied);
   }
-  /// Impulses of free rotation from other poses.
+  /// Sets impulses of free rotation from other poses.
   void move_to(const Block& block, const State& state, std::vector<double>& applied) {
     for (Body& body : bodies_) {
       body.rotation.R = state[block.bodies[body.rotation.body]].R();
@@ -51,17 +51,17 @@ class FastRotation {
     }
     apply(block, applied);
   }
-  /// No impulses.
+  /// Removes the impulses.
   void remove_from(const Block& block, std::vector<double>& applied) {
     for (Body& body : bodies_) body.impulse.setZero();
     apply(block, applied);
   }
-  /// Impulses of a step that ends with the velocities v [n].
+  /// Sets impulses of a step that ends with the velocities v [n].
   void apply_of_step(const Block& block, std::span<const double> v, std::vector<double>& applied) {
     for (Body& body : bodies_) body.impulse = body.between(head(v, column(block, body)));
     apply(block, applied);
   }
-  /// Impulses as update() has put them into the velocities.
+  /// Sets the impulses that update() has put into the velocities.
   void apply(const Block& block, std::vector<double>& applied) {
     for (Body& body : bodies_) {
       host::add(applied, column(block, body), body.impulse - body.applied);

@@ -52,7 +52,7 @@ void LawRecords::begin_step(Constraints& constraints) {
   for (LawWork& law : works_) law.last = 0;
 }
 
-// A term keeps what it has done when its place changes.
+// Sorts the terms. A term keeps its work when its place changes.
 void LawRecords::order(Constraints& constraints) {
   if (!std::exchange(changed_, false)) return;
   std::vector<LawWork> fresh;

@@ -13,15 +13,15 @@ namespace linchpin::host {
 namespace {
 
 RowChange inactive(const Row& row) {
-  // A row without bounds that pushes at nothing which moves would push more in every iteration. A row that has them, as
-  // a motor, pushes as hard as it can.
+  // A row without bounds whose sides do not move would increase its impulse in every iteration. A row with bounds, as
+  // of a motor, reaches its bound.
   return {.inactive = !row.bounded};
 }
 
 }  // namespace
 
 bool RowCoupling::is_within_cluster(const Rows& rows, const Row& row) const {
-  // Identifies what a body is a part of: a cluster of an island, a free body, or all that does not move.
+  // Identifies the rigid part of a body: a cluster of an island, a free body, or all bodies that do not move.
   const auto part_of = [&](int body) -> std::pair<int, int> {
     const BodySlot at = slots[body];
     if (at.island >= 0) {
@@ -55,7 +55,7 @@ std::span<const CompositeBody> RowCoupling::find_composites() {
   return composites_;
 }
 
-// The composite body begins without a velocity: what a row has of velocities so far is taken off what it asks for.
+// The composite body begins without a velocity. The velocity that a row has so far is subtracted from its target.
 CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const {
   CompositeRow out;
   std::array<BodySlot, 2> at;
@@ -64,7 +64,7 @@ CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const 
     if (at[k].island >= 0) out.composite[k] = composite_of_[z(at[k].island)];
     if (out.composite[k] < 0) at[k] = {};
   }
-  if (at[0].island == at[1].island) {  // of none, or between bodies of one, which it cannot move
+  if (at[0].island == at[1].island) {  // on no composite body, or between bodies of one, which it cannot move
     if (at[0].island >= 0) out.change = inactive(row);
     out.composite = {-1, -1};
     return out;
@@ -114,8 +114,8 @@ bool RowCoupling::find_responses(const Rows& rows, const RowSettings& settings) 
       if (response.island[0] < 0 && response.island[1] < 0) continue;
       if (row.kind == Row::Kind::contact) change.overlap_less = overlap_less(rows, row, response);
       if (row.of_joint()) change.target_less = target_less(rows, row, response, settings);
-      // What is relaxed is the row's own motion. Factors of a host that act on the body and not on the row may make
-      // that any number, a negative one too: the row goes no further than the host's own step.
+      // The row's own motion is relaxed. Factors of a host that act on the body and not on the row may make that motion
+      // any number, a negative one too. The row is therefore relaxed no further than by the host's own step.
       const double own = std::min(response.raw + row.softness, row.host_mobility),
                    held = response.held + motion_of(row, response) + row.softness;
       if (!(own > 0)) continue;
@@ -168,9 +168,9 @@ bool RowCoupling::prepare_islands() {
   return any;
 }
 
-// Where many rows act on a body, what each does is a sum of the six unit responses of the body. This does not pay where
-// another body of the row would need a solve for it.
-bool RowCoupling::goes_by_unit_responses(const Row& row) const {
+// Where many rows act on a body, the response of each row is a sum of the six unit responses of the body. This does not
+// pay where another body of the row would need a solve of its own.
+bool RowCoupling::uses_unit_responses(const Row& row) const {
   bool any = false;
   for (const Row::Side& side : row.side) {
     const BodySlot at = slots[side.body];
@@ -187,7 +187,7 @@ void RowCoupling::find_unit_responses(const Rows& rows) {
   unit_at_.assign(slots.size(), -1);
   for (const auto* of : {&rows.contacts, &rows.joints, &rows.friction, &rows.rolling})
     for (const Row& row : *of)
-      if (goes_by_unit_responses(row))
+      if (uses_unit_responses(row))
         for (const Row::Side& side : row.side)
           if (slots[side.body].island >= 0) unit_at_[z(side.body)] = wanted;
   for (const int index : c_.islands.group) {
@@ -214,7 +214,7 @@ void RowCoupling::respond(const Row& row) {
   Response& out = responses_.emplace_back();
   const std::array<BodySlot, 2> at{slots[row.side[0].body], slots[row.side[1].body]};
   if ((!responds(at[0]) && !responds(at[1])) || row.moves_nothing()) return;
-  const bool by_units = goes_by_unit_responses(row);
+  const bool by_units = uses_unit_responses(row);
   std::array<IslandSolver::Impulse, 2> impulses;  // by island
   for (std::size_t k = 0; k < 2; ++k) {
     const Row::Side& side = row.side[k];
@@ -306,9 +306,10 @@ double RowCoupling::overlap_less(const Rows& rows, const Row& row, const Respons
   return share < 1 ? 1 - std::sqrt(std::max(share, 0.0)) : 0;
 }
 
-// A limit or lock that is exceeded is driven back no harder than if all that hangs together turned, or slid, as one,
-// nor by more energy than limits may give in a step, nor than it came. A mechanism at rest without forces has no such
-// energy: what would bring it back as one in some seconds is always allowed.
+// A limit or lock that is exceeded is driven back by a bounded velocity. It is no faster than if the whole island
+// turned, or slid, as one body. Its energy is no more than limits may give in a step. It may always be as fast as the
+// approach was. A mechanism at rest without forces has no such energy: the energy that would bring it back as one body
+// in some seconds is always allowed.
 double RowCoupling::target_less(const Rows& rows, const Row& row, const Response& response,
                                 const RowSettings& settings) {
   const bool limit = row.kind == Row::Kind::limit;

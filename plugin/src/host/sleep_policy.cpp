@@ -44,7 +44,7 @@ void wake_beside_kinematic(const Context& c) {
 
 namespace {
 
-/// Whether a constraint that moves with time moves its bodies: now, or as soon as they wake.
+/// Returns whether a constraint that depends on time moves its bodies: now, or as soon as they wake.
 bool moves_its_bodies(const Context& c, const ConstraintEntry& r) {
   if (r.time == ConstraintEntry::Time::moving) return true;
   const auto bodies = bodies_of(c, r);
@@ -73,8 +73,9 @@ void SleepPolicy::end_step(Context& c, bool timers_run) {
     rest_.clear();
 }
 
-// A host sends to sleep what is slow for some seconds, a pendulum in mid-air too. What has moved since its timer began
-// is not at rest: the timer begins again. Bodies in contact creep, and there the host's own rule lets them rest.
+// Restarts the sleep timers of bodies that have moved since their timers began. A host puts bodies to sleep that are
+// slow for some seconds, a pendulum in mid-air too. Bodies in contact move slowly by drift; there the host's own rule
+// decides.
 void SleepPolicy::restart_timers_of_moved(Context& c) {
   rest_.resize(c.bodies.count());
   for (const auto& b : c.islands.all()) {

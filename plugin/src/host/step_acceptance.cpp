@@ -11,7 +11,7 @@ namespace linchpin::host {
 
 namespace {
 
-/// Whether the constraints of an island can do work by themselves: explicit time, or a kinematic body.
+/// Returns whether the constraints of an island can do work by themselves: they depend on time, or on a kinematic body.
 bool can_do_work(const Context& c, const Island& b) {
   if (b.has(Trait::kinematic_body)) return true;
   return b.has(Trait::user_constraint) && std::any_of(b.topology.entries.begin(), b.topology.entries.end(), [&](int i) {
@@ -19,7 +19,8 @@ bool can_do_work(const Context& c, const Island& b) {
          });
 }
 
-/// Work of ideal constraint impulses where they can do none: impulse · ½(v₀ + v₁), without prescribed forces [J].
+/// Returns the work of ideal constraint impulses where they can do none: impulse · ½(v₀ + v₁), without prescribed
+/// forces [J].
 double work_of_ideal(const Dynamics& dynamics, double h, std::span<const double> newton, std::span<const double> v0,
                      std::span<const double> v1) {
   const auto ideal = dynamics.ideal(), nonideal = dynamics.nonideal();
@@ -80,9 +81,10 @@ double gain_of_constraints(const Context& c, Island& b, double h, std::span<cons
   return sum;
 }
 
-// From rest there is no gyroscopic torque: of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times
-// all its energy. And no step is more exact than the poses that it begins with: what the host has rounded there, and
-// Newton left open, is closed again, which in mid-air is all that a structure at rest does.
+// The floor has no gyroscopic torque, because there is none from rest. The torque of a body that turns by ω·dt ≫ 1 in
+// the step would allow (ω·dt)² times all its energy. A step is also no more exact than the poses that it begins with.
+// It closes gaps that the rounding of the host and the tolerance of Newton have left; in mid-air a structure at rest
+// does nothing else.
 double energy_floor(const Context& c, const Island& b) {
   const Block& block = b.block();
   double sum = 0, rounding = 0;

@@ -10,35 +10,35 @@
 namespace linchpin::host {
 
 SubstepResult take_substeps(SubstepMethod& method, const SubstepLimits& limits, double dt, double first,
-                            double before) {
+                            double previous) {
   SubstepResult out;
   Substep s;
-  s.before = before;
-  s.wish = first;
+  s.previous_length = previous;
+  s.desired_length = first;
   int tries = 0;
   while (s.done < dt * (1 - tuning::time_rounding)) {
-    if (s.taken == limits.most || tries == tuning::tries_per_judged * limits.most_judged) return out;
+    if (s.taken == limits.max_accepted || tries == tuning::tries_per_tested * limits.max_tested) return out;
     const double left = dt - s.done;
-    s.is_judged = tries < limits.most_judged;
-    if (tries++ == limits.most_judged) s.wish = left;
-    s.length =
-        left / std::ceil(left / s.wish * (1 - tuning::substep_rounding));  // equal ones to the end, no short one there
-    const Verdict verdict = method.attempt(s);
-    if (verdict == Verdict::impossible) return out;
-    if (verdict == Verdict::too_long) {
+    s.is_tested = tries < limits.max_tested;
+    if (tries++ == limits.max_tested) s.desired_length = left;
+    s.length = left / std::ceil(left / s.desired_length *
+                                (1 - tuning::substep_rounding));  // equal ones to the end, no short one there
+    const Acceptance acceptance = method.attempt(s);
+    if (acceptance == Acceptance::impossible) return out;
+    if (acceptance == Acceptance::too_long) {
       if (s.length <= limits.shortest * (1 + tuning::substep_rounding)) return out;
-      s.wish = std::max(method.shorter(s), limits.shortest);
+      s.desired_length = std::max(method.shorter(s), limits.shortest);
       continue;
     }
-    if (verdict == Verdict::repeat) {
-      s.wish = s.length;
+    if (acceptance == Acceptance::repeat) {
+      s.desired_length = s.length;
       continue;
     }
     method.accept(s);
     out.taken = ++s.taken;
     s.done += s.length;
-    s.before = out.last_length = s.length;
-    s.wish = out.next_length = method.next(s);
+    s.previous_length = out.last_length = s.length;
+    s.desired_length = out.next_length = method.next(s);
   }
   out.complete = true;
   return out;
@@ -63,7 +63,7 @@ double growth(const Context& c, double omega_dt) {
 SubstepLimits semi_implicit_limits(const Context& c, const Island& b, double price) {
   const int judged =
       bounds_energy(c, b)
-          ? std::max(tuning::min_judged, static_cast<int>(tuning::judged_work / (price * std::max(1, b.block().m()))))
+          ? std::max(tuning::min_tested, static_cast<int>(tuning::tested_work / (price * std::max(1, b.block().m()))))
           : tuning::no_limit;
   return {shortest_substep(c), c.options.max_substeps, judged};
 }

@@ -30,9 +30,9 @@ inline constexpr double far_gain = 2;
 // ---- rotations (start_of_step.cpp, step_acceptance.cpp, body_registry.cpp) ----
 
 /// Turn in a step up to which the host's gyroscopic rule costs no accuracy [rad].
-inline constexpr double far_turn = 0.1;
+inline constexpr double min_fast_rotation = 0.1;
 /// Turn in a step above which the host's gyroscopic rule may add energy [rad].
-inline constexpr double fast_turn = 0.5;
+inline constexpr double max_host_gyroscopic_turn = 0.5;
 /// Turn in a step at which a pose no longer shows which way a body has turned: half a turn, less a margin [rad].
 inline constexpr double half_turn = 3;
 /// Turn over which accelerations of rows are extrapolated at most [rad]. Farther on the rows point elsewhere.
@@ -98,11 +98,11 @@ inline constexpr int shortest_fraction = 256;
 inline constexpr double whole_length = 0.99;
 /// Work of the tries that are judged where the energy of host rows is bounded: rows times fast tries. A program cannot
 /// wait longer than a frame.
-inline constexpr double judged_work = 6000;
+inline constexpr double tested_work = 6000;
 /// Tries that are judged at least, whatever they cost.
-inline constexpr int min_judged = 16;
+inline constexpr int min_tested = 16;
 /// All tries, for each that is judged. It bounds the search for a length that is short enough.
-inline constexpr int tries_per_judged = 7;
+inline constexpr int tries_per_tested = 7;
 /// Price of a try of the general solver, over that of a fast one.
 inline constexpr double general_price = 8;
 /// Most work of the substeps of one step: rows times substeps that converge to rounding, and of those that converge to

@@ -32,7 +32,7 @@ class StepAcceptance {
   /// @param twists  at the end
   /// @param total   impulses of the whole step, by row
   /// @param means   out: mean of the rates of the rows at the start and the end
-  void judge(const Rows& rows, const JointIsland::Limits& limits, const AlignedVector<Twist>& twists,
+  void check(const Rows& rows, const JointIsland::Limits& limits, const AlignedVector<Twist>& twists,
              const AlignedVector<Real>& total, AlignedVector<Real>& means, LaneOutcomes<Real>& result) {
     std::fill(bounds_.begin(), bounds_.end(), Real{});
     Real gain{}, probe{};
@@ -128,7 +128,7 @@ class StepAcceptance {
       if (!(get_lane(bounds_[i], lane) <= get_lane(bounds_[widest], lane))) widest = i;
     if (!std::isfinite(get_lane(bounds_[widest], lane))) return std::numeric_limits<double>::infinity();
     double most = 0;
-    const auto look = [&](std::size_t i) {
+    const auto consider = [&](std::size_t i) {
       if (!(get_lane(bounds_[i], lane) > most)) return;
       const Stiffness& K = stiffness_[i];
       const double m = get_lane(mean_of(K), lane), p = get_lane(spread_of(K), lane);
@@ -145,9 +145,9 @@ class StepAcceptance {
       if (c >= 0.5 && c * (4 * c * c - 3) >= cosine) return;
       most = std::max(most, m + 2 * p * std::cos(std::acos(cosine) / 3));
     };
-    look(widest);
+    consider(widest);
     for (std::size_t i = 0; i < rows.moving; ++i)
-      if (i != widest) look(i);
+      if (i != widest) consider(i);
     return std::sqrt(most * dt);
   }
 

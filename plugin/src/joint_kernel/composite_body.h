@@ -179,7 +179,7 @@ class CompositeBody {
       std::fill(y_.begin(), y_.end(), 0.0);
       for (std::size_t i = 0; i < welds.size(); ++i) pull(i, lane);
       for (int tree = 0; tree < squares.trees(); ++tree) squares.solve(tree, y_.data());
-      for (std::size_t i = 0; i < welds.size(); ++i) follow(i, lane);
+      for (std::size_t i = 0; i < welds.size(); ++i) add_rates(i, lane);
     }
     for (std::size_t r = 0; r < made.size(); ++r) SimdTraits<Real>::set(x[r], lane, made[r]);
   }
@@ -339,7 +339,7 @@ class CompositeBody {
   }
 
   // left_ −= A y_, made_ += A y_ of a weld
-  void follow(std::size_t i, int lane) {
+  void add_rates(std::size_t i, int lane) {
     const Weld& k = welds[i];
     Vector3<double> v{}, w{};
     const auto add = [&](int at, const Vector3<double>& r, double sign) {

@@ -1,9 +1,9 @@
 // Newton to the end of a step on the constraints (T12), by the factor at its start, of all lanes side by side. A lane
 // that has arrived, or is refused, takes no more steps.
 //
-// It is a loop of its own beside projection/end_of_step_newton.h. Each lane decides for itself, it accelerates whenever
-// a chord contracts slowly, and it refuses where the other looks for least squares: one loop would take other steps
-// than either, so that results would change by more than rounding.
+// It is a loop of its own beside projection/end_of_step_newton.h. Each lane decides for itself. It accelerates whenever
+// a chord contracts slowly, and it refuses where the other loop seeks least squares. A common loop would take other
+// steps than either, and results would change by more than rounding.
 #pragma once
 
 #include "joint_kernel/end_residual.h"

@@ -489,13 +489,13 @@ class KernelFactor {
                   SimdTraits<Real>::get(high_degree_masses_[block_of(i, j) + z(a * body_stride + b)], lane);
       const double clear = high_degree.decide(tuning::min_independent_pivot, tuning::max_dependent_pivot);
       if (!(clear > 0)) SimdTraits<Real>::set(margin, lane, clear);
-      keep(p, lane);
+      store_kept_rows(p, lane);
     }
     return margin;
   }
 
   // Multipliers of dropped rows that are kept pass through D⁻¹ unchanged.
-  void keep(const SymbolicFactor& p, int lane) {
+  void store_kept_rows(const SymbolicFactor& p, int lane) {
     kept_[z(lane)].clear();
     for (int of : high_degree_[z(lane)].kept()) {
       const Dropped* rows = dropped_[z(lane)].data();

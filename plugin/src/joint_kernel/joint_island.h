@@ -101,7 +101,7 @@ class JointIsland {
     step_too_long  ///< ω·dt is above Limits::max_omega_dt
   };
   struct Outcome {
-    /// Of a refused step nothing is written but `start_multipliers`, and that where `has_start_multipliers`.
+    /// A refused step writes nothing but `start_multipliers`, and those only if `has_start_multipliers`.
     Refusal refusal = Refusal::none;
     bool has_start_multipliers = false;
     double velocity_error = 0;     ///< largest |φ̇| at the start

@@ -73,7 +73,7 @@ class JointKernel {
     end_newton_.solve(p_, limits, data_, result);
     if (result.refused()) return;
     make_least_norm(limits.dt);
-    acceptance_.judge(data_.rows, limits, data_.twists, data_.total, data_.x, result);
+    acceptance_.check(data_.rows, limits, data_.twists, data_.total, data_.x, result);
   }
 
   /// Writes what was found of a lane.

@@ -1,6 +1,6 @@
-// The symbolic factor of G = A M⁻¹ Aᵀ of an island (T7): which joints meet on which bodies, the order in which
-// they are eliminated, and where every number of the factor stands. It is all of a JointKernel that numbers do not
-// decide. Islands with equal symbolic factors can be solved side by side.
+// The symbolic factor of G = A M⁻¹ Aᵀ of an island (T7): which joints meet on which bodies, their order of elimination,
+// and the place of every number of the factor. It is all of a JointKernel that numbers do not decide. Islands with
+// equal symbolic factors can be solved side by side.
 #pragma once
 
 #include "model/primitives/ranges.h"

@@ -160,11 +160,11 @@ void EndOfStepNewton::finish(std::span<double> lambda, std::span<double> force) 
 
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves, std::span<const double> left_open) {
+                                double tolerance, int max_solves, std::span<const double> residual_target) {
   const EndOfStep step{system, dynamics, base, end, dt};
   AddedVelocities update(v);
   const EndOfStepNewton::Options options{
-      .tolerance = tolerance, .max_solves = max_solves, .minimum_norm_velocities = true, .target = left_open};
+      .tolerance = tolerance, .max_solves = max_solves, .minimum_norm_velocities = true, .target = residual_target};
   return EndOfStepNewton(step, options, v, update).solve(lambda, force);
 }
 
