@@ -47,13 +47,7 @@ bool keeps_records(const Island& b) {
 class StagedSubstep final : public SubstepMethod {
  public:
   StagedSubstep(Context& c, Island& b, SubstepStates& states, bool problem_is_known)
-      : c_(c),
-        b_(b),
-        states_(states),
-        dynamics_(*b.dynamics),
-        adaptive_(c.options.stepping == Stepping::adaptive),
-        laws_(b.has(Trait::laws)),
-        problem_is_known_(problem_is_known) {}
+      : c_(c), b_(b), states_(states), dynamics_(*b.dynamics), problem_is_known_(problem_is_known) {}
 
   Acceptance attempt(Substep& s) override {
     if (!problem_is_known_) {
@@ -71,12 +65,12 @@ class StagedSubstep final : public SubstepMethod {
   }
 
   double shorter(const Substep& s) override {
-    const bool error_is_known = adaptive_ && std::isfinite(b_.step.substep_error);
-    double wish = s.length * (error_is_known ? std::clamp(tuning::stage_safety * std::pow(b_.step.substep_error, -0.2),
-                                                          tuning::min_shortening, tuning::max_shortening)
-                              : adaptive_    ? tuning::unknown_shortening
-                                             : tuning::rk4_shortening);
-    if (const double rate = adaptive_ || !laws_ ? 0 : dynamics_.law_report().rate;
+    const bool error_is_known = is_adaptive() && std::isfinite(b_.step.substep_error);
+    double wish = s.length * (error_is_known  ? std::clamp(tuning::stage_safety * std::pow(b_.step.substep_error, -0.2),
+                                                           tuning::min_shortening, tuning::max_shortening)
+                              : is_adaptive() ? tuning::unknown_shortening
+                                              : tuning::rk4_shortening);
+    if (const double rate = is_adaptive() || !has_laws() ? 0 : dynamics_.law_report().rate;
         rate * s.length > tuning::max_law_rate)
       wish = std::min(wish, tuning::stage_safety * tuning::max_law_rate / rate);
     return wish;
@@ -84,16 +78,16 @@ class StagedSubstep final : public SubstepMethod {
 
   void accept(const Substep& s) override {
     commit();
-    if (laws_) dynamics_.accept(s.length);
+    if (has_laws()) dynamics_.accept(s.length);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) b_.sums.work[r] += b_.sums.h_work[r];
     std::swap(states_.now, states_.projected);
-    problem_is_known_ = first_stage_is_known_ = adaptive_;
-    if (!adaptive_) largest_omega_dt_ = std::max(largest_omega_dt_, b_.step.omega_dt);
+    problem_is_known_ = first_stage_is_known_ = is_adaptive();
+    if (!is_adaptive()) largest_omega_dt_ = std::max(largest_omega_dt_, b_.step.omega_dt);
   }
 
   double next(const Substep& s) override {
     const bool was_shortened = std::exchange(was_shortened_, false);
-    if (!adaptive_) {
+    if (!is_adaptive()) {
       const double aim = tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit,
                    now = b_.step.omega_dt;
       return s.length * (now > 0 ? std::clamp(aim / now, tuning::min_growth, tuning::max_growth) : tuning::max_growth);
@@ -114,7 +108,7 @@ class StagedSubstep final : public SubstepMethod {
     SubstepSums& sums = b_.sums;
     for (auto* x : {&sums.h_multipliers, &sums.h_work}) std::fill(x->begin(), x->end(), 0.0);
     std::size_t at = 0;
-    if (laws_)
+    if (has_laws())
       for (const int i : b_.topology.entries)
         for (LawWork& law : c_.laws.of(c_.constraints[i])) law.last = sums.law_last[at++];
     if (!b_.step.keeps_records) return;
@@ -150,6 +144,9 @@ class StagedSubstep final : public SubstepMethod {
   }
 
  private:
+  bool is_adaptive() const { return c_.options.stepping == Stepping::adaptive; }
+  bool has_laws() const { return b_.has(Trait::laws); }
+
   void place_kinematic(double done, State& at) const {
     for (const BodyId id : b_.topology.boundary)
       if (c_.system.kind(id) == BodyKind::driven) place_on_path(states_.start[id], c_.dt, done, at[id]);
@@ -160,12 +157,12 @@ class StagedSubstep final : public SubstepMethod {
     ++b_.stats.factors;
     if (dynamics_.factor(at) == Status::invalid) return false;
     find_forces();
-    return !laws_ || dynamics_.resolve(at, b_.x.Q_total) != Status::invalid;
+    return !has_laws() || dynamics_.resolve(at, b_.x.Q_total) != Status::invalid;
   }
 
   /// Solves the stage that was placed last, whose problem is evaluated.
   bool solve_stage() {
-    if (!laws_) return b_.stages.solve(dynamics_, b_.x.Q_total);
+    if (!has_laws()) return b_.stages.solve(dynamics_, b_.x.Q_total);
     b_.stages.take(dynamics_);
     return true;
   }
@@ -201,7 +198,7 @@ class StagedSubstep final : public SubstepMethod {
   bool integrate(const Substep& s) {
     b_.step.substep_error = std::numeric_limits<double>::infinity();
     clear();
-    b_.stages.begin(dynamics_, adaptive_ ? Method::adaptive : Method::rk4, states_.now, s.length);
+    b_.stages.begin(dynamics_, is_adaptive() ? Method::adaptive : Method::rk4, states_.now, s.length);
     if (first_stage_is_known_)
       b_.stages.go_on();
     else if (!solve_stage())
@@ -209,10 +206,10 @@ class StagedSubstep final : public SubstepMethod {
     if (!run_stages(s)) return false;
     std::copy(b_.stages.v().begin(), b_.stages.v().end(), b_.sums.v.begin());
     if (!finite(b_.sums.v)) return false;
-    if (!adaptive_ && swings_too_far(s.length)) return false;
+    if (!is_adaptive() && swings_too_far(s.length)) return false;
     copy_island(b_, states_.next, states_.projected);
     if (c_.options.drift_correction && !project(s.length)) return false;
-    if (!adaptive_) return true;
+    if (!is_adaptive()) return true;
 
     b_.stages.arrive(states_.next, states_.projected, b_.sums.v);
     if (!evaluate(states_.projected) || !solve_stage()) return false;
@@ -223,7 +220,7 @@ class StagedSubstep final : public SubstepMethod {
   bool run_stages(const Substep& s) {
     State& next = states_.next;
     for (const State* at = &states_.now;; at = &next) {
-      if (!adaptive_ && laws_) {
+      if (!is_adaptive() && has_laws()) {
         dynamics_.find_rate(*at, tuning::max_law_rate / s.length);
         if (dynamics_.law_report().rate * s.length > tuning::max_law_rate) return false;
       }
@@ -250,7 +247,7 @@ class StagedSubstep final : public SubstepMethod {
     if (!b_.step.keeps_records) return;
     record_impulse(weight, b_.stages.lambda(), b_.stages.vdot());
     for (std::size_t j = 0; j < b_.sums.h_applied.size(); ++j) b_.sums.h_applied[j] += weight * b_.x.Q_total[j];
-    if (!laws_) return;
+    if (!has_laws()) return;
     c_.laws.book(c_.system, c_.constraints, b_.topology.entries, dynamics_, at, weight, b_.stages.v(), b_.stages.v(),
                  b_.sums.h_work);
     add_prescribed(c_, b_, at, weight, 1, b_.sums.h_wrenches);
@@ -282,7 +279,7 @@ class StagedSubstep final : public SubstepMethod {
   void commit() {
     SubstepSums& sums = b_.sums;
     for (std::size_t i = 0; i < sums.multipliers.size(); ++i) sums.multipliers[i] += sums.h_multipliers[i];
-    if (laws_) {
+    if (has_laws()) {
       store_law_works();
       note_law_trouble(b_);
     }
@@ -337,7 +334,6 @@ class StagedSubstep final : public SubstepMethod {
   Island& b_;
   SubstepStates& states_;
   Dynamics& dynamics_;
-  const bool adaptive_, laws_;
   bool problem_is_known_;              // at `now`
   bool first_stage_is_known_ = false;  // it was the last one of the substep before
   bool was_shortened_ = false;

@@ -72,8 +72,6 @@ class EndOfStepNewton {
   const Assembly& assembly_;
   const Solver& solver_;
   const double length_;  // |dt|
-  const bool full_rank_;
-  const bool has_laws_;  // laws read slips to the last digit: poses and velocities are those that they are asked at
   const bool by_joints_;
   GeneralEndResidual general_;
   StockJointEndResidual stock_;
