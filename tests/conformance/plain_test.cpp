@@ -1,6 +1,6 @@
 // Steps of islands that consist of stock joints, which the joint kernel takes (joint_kernel/joint_step.h), against the
-// general solver, to which a law that does nothing sends an island: motion, forces, work and impulses, in whole steps and
-// in parts.
+// general solver, to which a law that does nothing sends an island: motion, forces, work and impulses, in whole steps
+// and in parts.
 #include "world.h"
 
 #include <linchpin/laws.h>

@@ -290,14 +290,14 @@ bool FastIslandSolver::begins_with_substeps(const Island& b) const {
 
 bool FastIslandSolver::take_substeps_without_try(Island& b, double before, int worker) {
   Kernel::Outcome first;
-  const bool stands = take_fast_substeps(c_, b, std::exchange(b.history.next_length, 0), before, worker,
-                                         b.has(Trait::forces_read), first);
-  if (stands)
+  const bool accepted = take_fast_substeps(c_, b, std::exchange(b.history.next_length, 0), before, worker,
+                                           b.has(Trait::forces_read), first);
+  if (accepted)
     accept(b, first);
   else
     leave_to_general_solver(b, before);
   keep_substeps(c_, b);
-  return stands;
+  return accepted;
 }
 
 // Accepts a whole step that was tried, or takes its substeps where it was too long.

@@ -159,7 +159,7 @@ struct IslandStats {
   double activation_energy = 0, stiffness_work = 0, damping_work = 0;
 };
 
-// ---- memory that each step fills anew ----
+// ---- memory that each step fills again ----
 
 /// Vectors of a whole step, in the island's columns [n] and rows [m].
 struct StepVectors {

@@ -61,11 +61,11 @@ double growth(const Context& c, double omega_dt) {
 }
 
 SubstepLimits semi_implicit_limits(const Context& c, const Island& b, double price) {
-  const int judged =
+  const int max_tested =
       bounds_energy(c, b)
           ? std::max(tuning::min_tested, static_cast<int>(tuning::tested_work / (price * std::max(1, b.block().m()))))
           : tuning::no_limit;
-  return {shortest_substep(c), c.options.max_substeps, judged};
+  return {shortest_substep(c), c.options.max_substeps, max_tested};
 }
 
 }  // namespace linchpin::host

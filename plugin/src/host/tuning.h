@@ -96,12 +96,12 @@ inline constexpr double doubling_share = 0.45;
 inline constexpr int shortest_fraction = 256;
 /// Share of the step that the last one must have had, for host rows to start as for a whole step.
 inline constexpr double whole_length = 0.99;
-/// Work of the tries that are judged where the energy of host rows is bounded: rows times fast tries. A program cannot
+/// Work of the tries that are tested where the energy of host rows is bounded: rows times fast tries. A program cannot
 /// wait longer than a frame.
 inline constexpr double tested_work = 6000;
-/// Tries that are judged at least, whatever they cost.
+/// Tries that are tested at least, at any cost.
 inline constexpr int min_tested = 16;
-/// All tries, for each that is judged. It bounds the search for a length that is short enough.
+/// All tries, for each that is tested. It bounds the search for a length that is short enough.
 inline constexpr int tries_per_tested = 7;
 /// Price of a try of the general solver, over that of a fast one.
 inline constexpr double general_price = 8;
