@@ -13,13 +13,13 @@ struct LinearizedEntry {
 };
 LinearizedEntry linearize(const Context& c, const ConstraintEntry& r);
 
-/// What decides about a unilateral constraint at the start of a step.
+/// The state by which a unilateral constraint is switched at the start of a step.
 struct UnilateralState {
   double position = 0, velocity = 0;  ///< φ, φ̇
   double gain = 0;                    ///< change of φ̇ in the step by the applied forces alone
 };
 /// Engages a released constraint in the step in which its gap would close: the step then ends on the surface. Releases
-/// one that holds where bodies are thrown apart faster than steps leave them, or are put apart.
+/// an engaged one where bodies separate faster than steps leave them, or where the program has moved them apart.
 void switch_unilateral(Context& c, int entry, const UnilateralState& at);
 /// Releases constraints of an island whose multipliers had the wrong sign over the step.
 void release_unilateral(Context& c, int entry, double impulse);
