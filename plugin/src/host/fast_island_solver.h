@@ -11,7 +11,7 @@
 
 namespace linchpin::host {
 
-class FastIslandSolver final : public IslandSolver {
+class FastIslandSolver final : public RespondingIslandSolver {
  public:
   /// @param threads  that take steps at a time
   FastIslandSolver(Context& c, int threads) : c_(c), shapes_(threads) {}
