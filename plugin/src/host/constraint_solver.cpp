@@ -419,6 +419,7 @@ void ConstraintSolver::reset() {
     structure_changed();
   }
   c.laws.laws_changed();
+  if (c.companion) c.companion->reset();
 }
 
 std::shared_ptr<SolverHistory> ConstraintSolver::history() {

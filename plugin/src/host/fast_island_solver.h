@@ -12,7 +12,7 @@
 
 namespace linchpin::host {
 
-class FastIslandSolver final : public IslandSolver {
+class FastIslandSolver final : public RespondingIslandSolver {
  public:
   /// @param threads  number of threads that solve at a time
   FastIslandSolver(Context& c, int threads) : c_(c), topologies_(threads) {}

@@ -69,7 +69,6 @@ class GapMonitor {
     Gap gap{};
   };
   Gap of_primitives(const World& world, const Watch& w) const;
-  Gap of_function(Context& c, Constraint& constraint);
 
   std::vector<Watch> watched_, before_;
   NumberRuns numbers_;
@@ -79,6 +78,10 @@ class GapMonitor {
   std::vector<double> residual_;
 };
 
+/// Finds the largest residuals of a constraint function by unit; none where it throws.
+/// @param residual  memory
+GapMonitor::Gap gap_of(const ConstraintFunction& function, std::span<const BodyState> X, double t,
+                       std::vector<double>& residual);
 /// Reads the states of the bodies of a constraint as the host has them now.
 /// @param out  memory
 std::span<const BodyState> read_states(const Context& c, const Constraint& constraint, std::vector<BodyState>& out);

@@ -12,7 +12,7 @@
 
 namespace linchpin::host {
 
-class GeneralIslandSolver final : public IslandSolver {
+class GeneralIslandSolver final : public RespondingIslandSolver {
  public:
   explicit GeneralIslandSolver(Context& c) : c_(c) {}
 

@@ -230,26 +230,29 @@ void update_reports(Context& c) {
 }
 
 void update_redundancy(Context& c) {
-  for (const auto& b : c.islands.all()) {
-    if (!b->took_part(c.step)) continue;
-    const linchpin::Solver& solver = start_problem(c, *b).solver();
-    if (std::exchange(b->report.flags_rank, solver.rank()) == solver.rank()) continue;
-    const auto reaction = [&](int place) -> Reaction* {  // null: removed since
-      const int at = c.constraints[b->topology.entries[z(place)]].reaction;
-      return at < 0 ? nullptr : &c.reactions[at];
-    };
-    for (int place = 0; place < static_cast<int>(b->topology.entries.size()); ++place)
-      if (Reaction* r = reaction(place)) {
-        r->determined = true;
-        r->redundant = false;
-      }
-    if (solver.full_row_rank()) continue;
-    const RankReport ranks = start_problem(c, *b).rank_report();
-    for (const int i : ranks.redundant)
-      if (Reaction* r = reaction(i)) r->redundant = true;
-    for (const int i : ranks.undetermined)
-      if (Reaction* r = reaction(i)) r->determined = false;
-  }
+  for (const auto& b : c.islands.all())
+    if (b->took_part(c.step))
+      update_redundancy(c, *b, start_problem(c, *b).solver(), [&] { return start_problem(c, *b).rank_report(); });
+}
+
+void update_redundancy(Context& c, Island& b, const linchpin::Solver& solver,
+                       const std::function<RankReport()>& find_ranks) {
+  if (std::exchange(b.report.flags_rank, solver.rank()) == solver.rank()) return;
+  const auto reaction = [&](int place) -> Reaction* {  // null: removed since
+    const int at = c.constraints[b.topology.entries[z(place)]].reaction;
+    return at < 0 ? nullptr : &c.reactions[at];
+  };
+  for (int place = 0; place < static_cast<int>(b.topology.entries.size()); ++place)
+    if (Reaction* r = reaction(place)) {
+      r->determined = true;
+      r->redundant = false;
+    }
+  if (solver.full_row_rank()) return;
+  const RankReport ranks = find_ranks();
+  for (const int i : ranks.redundant)
+    if (Reaction* r = reaction(i)) r->redundant = true;
+  for (const int i : ranks.undetermined)
+    if (Reaction* r = reaction(i)) r->determined = false;
 }
 
 }  // namespace linchpin::host

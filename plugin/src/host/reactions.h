@@ -6,6 +6,7 @@
 #include <linchpin/report.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -60,5 +61,8 @@ void flush_work(Context& c, Island& b);
 void update_reports(Context& c);
 /// Updates which reactions are redundant or undetermined.
 void update_redundancy(Context& c);
+/// The same of one island, if its rank is another than when they were last reported. @param find_ranks  by constraint
+void update_redundancy(Context& c, Island& b, const linchpin::Solver& solver,
+                       const std::function<RankReport()>& find_ranks);
 
 }  // namespace linchpin::host

@@ -199,7 +199,7 @@ void RowCoupling::find_unit_responses(const Rows& rows) {
         at = static_cast<int>(unit_responses_.size());
         unit_responses_.resize(unit_responses_.size() + 6 * n);
         for (int k = 0; k < 6; ++k) {
-          IslandSolver::Impulse impulse;
+          RespondingIslandSolver::Impulse impulse;
           impulse.at[0].body = slot;
           impulse.at[0].impulse.setZero()[k] = 1;
           b.rows.pending.push_back({z(at) + z(k) * n, impulse});
@@ -215,7 +215,7 @@ void RowCoupling::respond(const Row& row) {
   const std::array<BodySlot, 2> at{slots[row.side[0].body], slots[row.side[1].body]};
   if ((!responds(at[0]) && !responds(at[1])) || row.moves_nothing()) return;
   const bool by_units = uses_unit_responses(row);
-  std::array<IslandSolver::Impulse, 2> impulses;  // by island
+  std::array<RespondingIslandSolver::Impulse, 2> impulses;  // by island
   for (std::size_t k = 0; k < 2; ++k) {
     const Row::Side& side = row.side[k];
     out.raw += side.mobility;
@@ -239,7 +239,7 @@ void RowCoupling::respond(const Row& row) {
         for (std::size_t j = 0; j < size; ++j) to[j] += side.J[i] * unit[j];
       continue;
     }
-    IslandSolver::Impulse& impulse = impulses[of];
+    RespondingIslandSolver::Impulse& impulse = impulses[of];
     if (impulse.at[0].body < 0 || impulse.at[0].body == at[k].slot) {
       impulse.at[0].impulse = impulse.at[0].body < 0 ? side.J : Vector6(impulse.at[0].impulse + side.J);
       impulse.at[0].body = at[k].slot;
@@ -252,7 +252,7 @@ void RowCoupling::respond(const Row& row) {
 }
 
 void RowCoupling::solve_pending(std::vector<double>& to) {
-  std::array<IslandSolver::Impulse, IslandSolver::most_impulses> batch;
+  std::array<RespondingIslandSolver::Impulse, RespondingIslandSolver::most_impulses> batch;
   for (const int index : c_.islands.group) {
     Island& b = c_.islands[index];
     std::vector<RowLoad::Pending>& pending = b.rows.pending;

@@ -21,7 +21,7 @@ class RowCoupling {
   RowCoupling(Context& c, GeneralIslandSolver& general, FastIslandSolver& fast)
       : c_(c), general_(general), fast_(fast) {}
 
-  IslandSolver& solver_of(const Island& b) {
+  RespondingIslandSolver& solver_of(const Island& b) {
     if (b.step.path == Path::coupled) return fast_;
     return general_;
   }

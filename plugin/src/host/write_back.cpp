@@ -19,27 +19,6 @@
 
 namespace linchpin::host {
 
-namespace {
-
-void collect_counts(Context& c, Island& b) {
-  const IslandStats done = std::exchange(b.stats, {});
-  Counts& n = c.counts;
-  n.solves += done.solves;
-  n.factors += done.factors;
-  n.newton += done.newton;
-  n.substepped += done.substepped;
-  n.substeps += done.substeps;
-  n.stiffened += done.stiffened;
-  n.stiffness_work += done.stiffness_work;
-  n.damped += done.damped;
-  n.damping_work += done.damping_work;
-  n.parts += done.parts;
-  n.parts_refused += done.parts_refused;
-  n.stepped_down += done.stepped_down;
-  if (done.stepped_down > 0) c.stepped_down = b.step.stepped_down;
-  n.activation_energy = std::max(n.activation_energy, done.activation_energy);
-}
-
 void note_law_warnings(Context& c, Island& b) {
   if (b.has(Trait::laws) && !b.failed()) {
     note_law_trouble(b);
@@ -62,6 +41,39 @@ void count_start_gap(Context& c, const Island& b) {
     c.counts.widest = s.turned_away;
     c.widest_turned = c.constraints[s.turned_entry].name;
   }
+}
+
+void note_friction_modes(Context& c, Island& b) {
+  c.counts.law_solves += b.dynamics->law_report().back_solves;
+  const auto contacts = b.dynamics->contacts();
+  std::vector<char>& sticking = b.history.sticking;
+  const bool known = sticking.size() == contacts.size();
+  sticking.resize(contacts.size());
+  for (std::size_t i = 0; i < contacts.size(); ++i) {
+    if (known && contacts[i].sticks != static_cast<bool>(sticking[i])) ++c.counts.mode_switches;
+    sticking[i] = contacts[i].sticks;
+  }
+}
+
+namespace {
+
+void collect_counts(Context& c, Island& b) {
+  const IslandStats done = std::exchange(b.stats, {});
+  Counts& n = c.counts;
+  n.solves += done.solves;
+  n.factors += done.factors;
+  n.newton += done.newton;
+  n.substepped += done.substepped;
+  n.substeps += done.substeps;
+  n.stiffened += done.stiffened;
+  n.stiffness_work += done.stiffness_work;
+  n.damped += done.damped;
+  n.damping_work += done.damping_work;
+  n.parts += done.parts;
+  n.parts_refused += done.parts_refused;
+  n.stepped_down += done.stepped_down;
+  if (done.stepped_down > 0) c.stepped_down = b.step.stepped_down;
+  n.activation_energy = std::max(n.activation_energy, done.activation_energy);
 }
 
 void note_contradictions(Context& c, Island& b) {
@@ -109,20 +121,6 @@ void write_velocities(Context& c, Island& b) {
       if (!m.written) ++c.counts.non_finite;  // the body keeps what the host's solver gave it
       if (later) b.report.written.push_back(m);
     }
-  }
-}
-
-/// Counts the solves of laws, and the friction elements that stick or slide other than after the last step. Chatter
-/// shows in the latter.
-void note_friction_modes(Context& c, Island& b) {
-  c.counts.law_solves += b.dynamics->law_report().back_solves;
-  const auto contacts = b.dynamics->contacts();
-  std::vector<char>& sticking = b.history.sticking;
-  const bool known = sticking.size() == contacts.size();
-  sticking.resize(contacts.size());
-  for (std::size_t i = 0; i < contacts.size(); ++i) {
-    if (known && contacts[i].sticks != static_cast<bool>(sticking[i])) ++c.counts.mode_switches;
-    sticking[i] = contacts[i].sticks;
   }
 }
 
