@@ -5,8 +5,7 @@
 //   inside the core, by the folders of plugin/src:
 //     math <- model <- problem <- force_laws <- dynamics <- projection <- integrators
 //                      problem <- joint_kernel
-//     dynamics <- projection <- articulated
-//     integrators, joint_kernel <- host
+//     integrators, joint_kernel <- host <- articulated
 //
 // A file may also include what lies below the head of an arrow, because files include what they use. A public header
 // belongs to the folder of its own name, to the folder that holds the source of the same name, or to `model`.
@@ -41,7 +40,8 @@ const std::map<std::string, Strings> core_folders = {
     {"integrators", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
     {"joint_kernel", {"problem", "model", "math"}},
     {"host", {"joint_kernel", "integrators", "projection", "dynamics", "force_laws", "problem", "model", "math"}},
-    {"articulated", {"projection", "dynamics", "force_laws", "problem", "model", "math"}},
+    {"articulated",
+     {"host", "joint_kernel", "integrators", "projection", "dynamics", "force_laws", "problem", "model", "math"}},
 };
 
 // Longest prefix wins. What may be included from outside the area itself, by the kinds that `classify` knows.
@@ -52,8 +52,9 @@ struct Area {
 const std::vector<Area> areas = {
     {"plugin/", {"std", "Eigen", "core"}},
     {"plugin/src/problem/problem_json.cpp", {"std", "Eigen", "core", "nlohmann"}},
-    // The tree solver lies in the core, but the adapter still drives it step by step, by its private headers.
-    {"adapters/bullet/", {"std", "Eigen", "core", "private core", "Bullet"}},
+    {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
+    {"adapters/minimal/", {"std", "Eigen", "core", "toy engine"}},
+    {"adapters/minimal/engine/", {"std", "Eigen"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
@@ -83,8 +84,8 @@ const Area* area_of(const std::string& file) {
 
 // The folder whose private files a file may include by name.
 std::string home_of(const std::string& file) {
-  for (const char* home : {"plugin/", "adapters/bullet/", "tools/scene/", "tools/recording/", "tools/linchpin/",
-                           "demos/", "benchmarks/", "tests/"})
+  for (const char* home : {"plugin/", "adapters/bullet/", "adapters/minimal/", "tools/scene/", "tools/recording/",
+                           "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
     if (starts_with(file, home)) return home;
   return "";
 }
@@ -110,15 +111,15 @@ Target classify(const std::string& root, const std::string& file, const std::str
 
   if (starts_with(name, "linchpin/")) {
     if (name == "linchpin/bullet.h") return {"adapter/bullet", ""};
+    if (name == "linchpin/minimal.h") return {"adapter/minimal", ""};
     // The first is of any host, the second of Bullet's as well: whoever includes it sees Bullet.
     if (name == "linchpin/recording.h") return {"recording", ""};
     if (name == "linchpin/bullet_recorder.h") return {"recording", ""};
     if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
     return {"core", name.substr(std::string("linchpin/").size())};
   }
-  // What multibodies need of the core until their solver is a part of it.
-  if (starts_with(name, "articulated/") || starts_with(name, "host/")) return {"private core", ""};
   if (starts_with(name, "recording/")) return {"recording", ""};
+  if (name == "toy.h") return {"toy engine", ""};
   // The programs of demos/ are a library: benchmarks and tests use what demos show.
   if (starts_with(name, "programs/")) return {"programs", ""};
   static const std::vector<std::pair<std::regex, std::string>> kinds = {
@@ -198,6 +199,7 @@ std::optional<std::string> check_line(const std::string& root, const std::string
   }
   // An area's own public header, by its installed name.
   if (target.kind == "adapter/bullet" && starts_with(file, "adapters/bullet/")) return std::nullopt;
+  if (target.kind == "adapter/minimal" && starts_with(file, "adapters/minimal/")) return std::nullopt;
   if (target.kind == "scene" && starts_with(file, "tools/scene/")) return std::nullopt;
   if (target.kind == "recording" && starts_with(file, "tools/recording/")) return std::nullopt;
   if (!area->may.count(target.kind)) return "must not include <" + name + "> (" + target.kind + ")";
@@ -277,7 +279,12 @@ TEST(Arrows, SayNo) {
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/scene.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <nlohmann/json.hpp>"},
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/unheard_of.h>"},
+      {"adapters/bullet/src/solver.cpp", "#include \"host/context.h\""},
+      {"plugin/src/host/context.h", "#include <linchpin/articulated.h>"},
       {"adapters/other/src/solver.cpp", "#include <vector>"},
+      {"adapters/minimal/src/solver.cpp", "#include <linchpin/bullet.h>"},
+      {"adapters/minimal/src/solver.cpp", "#include \"host/context.h\""},
+      {"adapters/minimal/engine/toy.cpp", "#include <linchpin/system.h>"},
       {"tools/linchpin/main.cpp", "#include <linchpin/bullet.h>"},
       {"tools/linchpin/main.cpp", "#include <btBulletDynamicsCommon.h>"},
       {"tools/scene/load.cpp", "#include <CLI/CLI.hpp>"},
@@ -306,6 +313,8 @@ TEST(Arrows, SayYes) {
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/bullet.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <linchpin/dynamics.h>"},
       {"adapters/bullet/src/solver.cpp", "#include <BulletDynamics/Dynamics/btRigidBody.h>"},
+      {"adapters/minimal/src/solver.cpp", "#include <linchpin/minimal.h>"},
+      {"adapters/minimal/src/solver.cpp", "#include \"toy.h\""},
       {"tools/linchpin/main.cpp", "#include <sys/wait.h>"},
       {"tools/linchpin/main.cpp", "#include <CLI/CLI.hpp>"},
       {"tools/linchpin/worker/main.cpp", "#include <BulletWorldImporter/btBulletWorldImporter.h>"},

@@ -4,8 +4,7 @@
 
 #include <cmath>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 namespace {
 
@@ -99,5 +98,4 @@ Quaterniond host_rotation(const Vector3d& w, double dt) {
   return q.normalized();
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -3,11 +3,20 @@
 #pragma once
 
 #include <linchpin/bullet.h>
+#include <linchpin/detail/class_of.h>
 
 #include <cmath>
+#include <cstddef>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+
+// Many games are compiled with -fno-rtti. There, dynamic_cast and typeid of an object whose class the game defines
+// would read type information that does not exist.
+using linchpin::detail::class_of;
+using linchpin::detail::is_exactly;
+using linchpin::detail::type_of;
+
+inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 /// A kinematic body is BodyKind::driven. A body that nothing can turn is a particle. A disabled body and one that is
 /// not supported are fixed.
@@ -17,14 +26,9 @@ const char* why_unsupported(const btRigidBody& body);
 bool is_disabled(const btRigidBody& body);  ///< DISABLE_SIMULATION: it stands where it is
 /// Whether nothing can turn it, and it turns: the program has set it turning.
 bool is_turning_point(const btRigidBody& body);
-/// World axes in which a dynamic body's factors forbid it to change its motion: bit i for linear x y z, bit 3 + i for
-/// angular, where it has columns for them.
+/// World axes along which the factors of a dynamic body forbid it to change its motion. Bit i is for linear x y z, bit
+/// 3 + i for angular, where the body can turn.
 unsigned locked_axes(const btRigidBody& body);
-
-/// Flags of a body by which the program lets Bullet give it a gyroscopic torque, one for each of three rules.
-inline constexpr int gyroscopic_flags = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT |
-                                        BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
-                                        BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
 
 /// In the precision of Bullet, which squares velocities at once and goes on with what is no number then.
 inline bool can_be_squared(const btVector3& u) { return std::isfinite(u.length2()); }
@@ -43,5 +47,4 @@ void write_pose(btTransform& transform, const Vector3d& p, const Quaterniond& q)
 /// The rotation by which Bullet's own integrator turns a body over dt, its clamp at π/4 included.
 Quaterniond host_rotation(const Vector3d& w, double dt);
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

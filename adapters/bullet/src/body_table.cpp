@@ -1,15 +1,9 @@
 #include "body_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
-
-namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
-}  // namespace
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 bool BodyTable::in_world(const btRigidBody& body) const {
   if (&body == &btTypedConstraint::getFixedBody()) return true;
@@ -46,7 +40,7 @@ bool BodyTable::is_there(const Entry& e) const {
 }
 
 BodyId BodyTable::id(btRigidBody& body) {
-  if (&body == &btTypedConstraint::getFixedBody()) return world;
+  if (&body == &btTypedConstraint::getFixedBody()) return linchpin::world;
   const BodyKind kind = kind_of(body);
   const int known = find(body);
   if (known >= 0 && solver_.is_of_kind(at(known), kind)) return at(known);
@@ -65,7 +59,6 @@ void BodyTable::enter(BodyId id, btRigidBody* body) {
   entries_[z(id.index)] = {body, body ? std::max(body->getWorldArrayIndex(), 0) : -1,
                            body ? settings_of(*body) : Settings{}};
   found_.clear();
-  has_new_ = true;
 }
 
 void BodyTable::leave(int id) {
@@ -77,29 +70,25 @@ void BodyTable::leave(int id) {
 void BodyTable::forget(btRigidBody& body) {
   const int known = find(body);
   if (known < 0) return;
+  solver_.forget_body(at(known));
   leave(known);
-  solver_.remove_body(at(known));
 }
 
 // ---- before a step ----
 
 void BodyTable::watch() {
-  has_new_ = any_swept_ = false;
-  kinematic_.clear();
+  any_swept_ = false;
   for (int i = 1; z(i) < entries_.size(); ++i) {  // one that changes kind comes again at the end
     if (entries_[z(i)].body) drop_if_gone(i);
     btRigidBody* const body = entries_[z(i)].body;
     if (!body) continue;
-    const bool moves = !body->isStaticOrKinematicObject();
-    if (moves && solver_.options().mode == Mode::exact) refuse_velocities(*body, at(i));
     if (Settings now = settings_of(*body); now != entries_[z(i)].settings) {
       entries_[z(i)].settings = now;
       if (id(*body) != at(i)) continue;
       solver_.change_body(at(i), read_mass(*body), read_inertia(*body));
     }
-    if (body->isKinematicObject()) kinematic_.push_back(at(i));
     any_swept_ = any_swept_ || body->getCcdSquareMotionThreshold() != 0;
-    if (moves) solver_.read_body(at(i));
+    if (!body->isStaticOrKinematicObject()) solver_.read_body(at(i));
   }
 }
 
@@ -120,31 +109,9 @@ void BodyTable::drop_gone() {
     if (entries_[z(i)].body) drop_if_gone(i);
 }
 
-void BodyTable::find_kinematic() {
-  kinematic_.clear();
-  for (int i = 1; z(i) < entries_.size(); ++i)
-    if (const btRigidBody* body = entries_[z(i)].body; body && body->isKinematicObject()) kinematic_.push_back(at(i));
-}
-
-// A velocity that is no number once Bullet squares it would be in every pose after it. It comes from the program: a
-// step leaves none.
-void BodyTable::refuse_velocities(btRigidBody& body, BodyId id) {
-  const auto size = [](const btVector3& u) { return std::hypot(double(u.x()), double(u.y()), double(u.z())); };
-  const btVector3 none(0, 0, 0);
-  if (!can_be_squared(body.getLinearVelocity())) {
-    solver_.note_refused_velocity(id, size(body.getLinearVelocity()), "m/s");
-    body.setLinearVelocity(none);
-  }
-  if (!can_be_squared(body.getAngularVelocity())) {
-    solver_.note_refused_velocity(id, size(body.getAngularVelocity()), "rad/s");
-    body.setAngularVelocity(none);
-  }
-}
-
 BodyTable::Settings BodyTable::settings_of(const btRigidBody& body) {
   return {body.getCollisionFlags(),      is_disabled(body),      is_turning_point(body), body.getInvMass(),
           body.getInvInertiaDiagLocal(), body.getLinearFactor(), body.getAngularFactor()};
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

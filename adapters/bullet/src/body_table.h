@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 class BodyTable {
  public:
   explicit BodyTable(host::ConstraintSolver& solver) : solver_(solver) { entries_.resize(1); }
   void set_world(btDiscreteDynamicsWorld* world) { world_ = world; }
+  btDiscreteDynamicsWorld* world() const { return world_; }
 
   /// The id of a body. A body that is new, or has become kinematic, static or dynamic, gets one.
   BodyId id(btRigidBody& body);
@@ -30,13 +30,10 @@ class BodyTable {
   void add_foreign(BodyId id) { enter(id, nullptr); }
   void forget(btRigidBody& body);
 
-  /// Looks at all bodies once before a step: whether each is still there, a velocity that is no number, mass, factors
-  /// and kind, which the program may change at any time, and the state that the step starts from.
+  /// Looks at all bodies once before a step: whether each is still there, and its mass, factors and kind. The program
+  /// may change all of these at any time. Then reads the state that the step starts from.
   void watch();
-  bool has_new() const { return has_new_; }
   void drop_gone();
-  const std::vector<BodyId>& kinematic() const { return kinematic_; }
-  void find_kinematic();
   bool any_swept() const { return any_swept_; }
   bool is_at_its_place(BodyId id) const;
 
@@ -58,7 +55,6 @@ class BodyTable {
   void enter(BodyId id, btRigidBody* body);
   void leave(int id);
   void drop_if_gone(int id);
-  void refuse_velocities(btRigidBody& body, BodyId id);
   bool is_there(const Entry& entry) const;
   BodyId at(int id) const { return solver_.system().body_at(id); }
 
@@ -66,12 +62,9 @@ class BodyTable {
   btDiscreteDynamicsWorld* world_ = nullptr;
   std::vector<Entry> entries_;  // by id
   std::unordered_map<const btRigidBody*, int> id_of_;
-  // What find() has found, by place in the world: most worlds ask for the same bodies in every step.
+  // Results of find(), by place in the world: most worlds ask for the same bodies in every step.
   mutable std::vector<std::pair<const btRigidBody*, int>> found_;
-  std::vector<BodyId> kinematic_;
   bool any_swept_ = false;  // some body is to be stopped in mid-step (CCD)
-  bool has_new_ = false;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

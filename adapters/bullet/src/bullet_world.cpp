@@ -1,18 +1,20 @@
 #include "bullet_world.h"
 
+#include "multibody.h"
+
 #include <linchpin/detail/gyroscopic.h>
 
 #include <limits>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+
+BulletWorld::BulletWorld(const host::Options& options)
+    : solver(*this, options), bodies(solver), joints(solver, bodies), rows(solver, bodies, joints) {}
+BulletWorld::~BulletWorld() = default;
 
 void BulletWorld::enter(btDiscreteDynamicsWorld* world) {
-  world_ = world;
-  if (world) ended_ = false;
   bodies.set_world(world);
-  joints.set_world(world);
-  rows.set_world(world);
+  if (world) ended_ = false;
 }
 
 std::string BulletWorld::name() const {
@@ -21,35 +23,40 @@ std::string BulletWorld::name() const {
 }
 
 const char* BulletWorld::why_absent() const {
-  if (world_) return nullptr;
+  if (world()) return nullptr;
   return ended_ ? host::world_has_ended : "attach the solver to a world first";
 }
 
 double BulletWorld::energy() const {
   double sum = 0;
-  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  const btCollisionObjectArray& all = world()->getCollisionObjectArray();
   for (int i = 0; i < all.size(); ++i) {
     const btRigidBody* body = btRigidBody::upcast(all[i]);
     if (!body || body->isStaticOrKinematicObject() || body->getInvMass() == 0) continue;
     host::add_energy(read_state(*body), read_mass(*body), from_bullet(body->getInvInertiaDiagLocal()),
                      from_bullet(body->getGravity()), sum);
   }
-  return sum;
+  return multibodies ? sum + multibodies->energy() : sum;
 }
 
 void BulletWorld::look_at_bodies(bool step_begins) {
   if (step_begins) return bodies.watch();
   bodies.drop_gone();
-  bodies.find_kinematic();
 }
 
-bool BulletWorld::map_joints(bool is_anew) {
+void BulletWorld::map_joints(bool is_anew) {
   if (is_anew)
     joints.map_anew();
   else
     joints.watch();
-  return bodies.has_new();
 }
+
+void BulletWorld::map_joint(int entry) {
+  if (solver.entry(entry).is_joint()) return joints.map(entry);
+  if (multibodies) multibodies->map(entry);
+}
+
+bool BulletWorld::keeps_entry(int entry) const { return multibodies && multibodies->is_stock(entry); }
 
 // ---- reading bodies ----
 
@@ -67,7 +74,8 @@ unsigned BulletWorld::locked_axes(BodyId id) const { return bullet::locked_axes(
 void BulletWorld::read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const {
   const btRigidBody& body = *bodies.body(id);
   load = {from_bullet(body.getTotalForce()), from_bullet(body.getTotalTorque())};
-  const int kind = body.getFlags() & gyroscopic_flags;
+  const int kind = body.getFlags() & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+                                      BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY);
   rule = kind == 0                                          ? host::GyroscopicRule::none
          : kind == BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY ? host::GyroscopicRule::implicit_body
                                                             : host::GyroscopicRule::host;
@@ -100,13 +108,13 @@ Vector3d BulletWorld::gyroscopic_change(BodyId id, const Matrix3d& R) const {
 }
 
 void BulletWorld::wake(BodyId id) {
-  if (!world_) return;  // bodies may be gone with it
+  if (!world()) return;  // bodies may be gone with it
   btRigidBody* const body = bodies.body(id);
   if (!body->isStaticOrKinematicObject()) body->activate();
 }
 
 bool BulletWorld::may_fall_asleep(BodyId id) const {
-  if (!world_ || !bodies.is_at_its_place(id)) return false;
+  if (!world() || !bodies.is_at_its_place(id)) return false;
   const int state = bodies.body(id)->getActivationState();
   return state == WANTS_DEACTIVATION || state == ISLAND_SLEEPING;
 }
@@ -142,16 +150,6 @@ void BulletWorld::move(BodyId id, const Vector3d& p, const Quaterniond& q) {
   bodies.body(id)->proceedToTransform(x);
 }
 
-bool BulletWorld::restore_finite(BodyId id, const BodyState& was) {
-  btRigidBody& body = *bodies.body(id);
-  const BodyState now = read_state(body);
-  if (can_be_squared(now.v) && can_be_squared(now.w) && now.p.allFinite() && now.q.coeffs().allFinite()) return false;
-  body.setLinearVelocity(to_bullet(was.v));
-  body.setAngularVelocity(to_bullet(was.w));
-  write_pose(body.getWorldTransform(), was.p, was.q);
-  return true;
-}
-
 // ---- joints ----
 
 bool BulletWorld::is_enabled(int entry) const {
@@ -164,21 +162,19 @@ double BulletWorld::breaking_impulse(int entry) const {
   return threshold < SIMD_INFINITY ? double(threshold) : std::numeric_limits<double>::infinity();
 }
 
-void BulletWorld::report_impulses(std::span<const host::JointImpulse> impulses) {
-  for (const auto& [entry, impulse] : impulses) report_impulse(entry, btScalar(impulse));
-}
-
 // Bullet's one number for a joint is the impulse of its last row: that of a motor or a limit where one is at work, as
-// programs read it. Of a joint without, where the last row says nothing, it is the norm of the force's impulse.
-void BulletWorld::report_impulse(int entry, btScalar of_force) {
-  const JointBinding& j = joints[entry];
-  const bool native = j.native_part && solver.entry(entry).outcome.has_host_rows;
-  j.joint->internalSetAppliedImpulse(native ? j.native_part->internalGetAppliedImpulse() : of_force);
-  JointTable::mark(*j.joint);
+// programs read it. For other joints the last row says nothing. The number is then the norm of the force's impulse.
+void BulletWorld::report_impulses(std::span<const host::JointImpulse> impulses) {
+  for (const auto& [entry, impulse] : impulses) {
+    const JointBinding& j = joints[entry];
+    const bool native = j.native_part && solver.entry(entry).outcome.has_host_rows;
+    j.joint->internalSetAppliedImpulse(native ? j.native_part->internalGetAppliedImpulse() : btScalar(impulse));
+    JointTable::mark(*j.joint);
+  }
 }
 
 // Bullet's own report: forces and torques about the centres of mass as a mean over the step, of all that the joint did
-// in it, native rows included.
+// in it, Bullet's own rows included.
 void BulletWorld::report_forces(int entry, const Wrench& on_a, const Wrench& on_b) {
   btJointFeedback* const feedback = joints[entry].joint->getJointFeedback();
   if (!feedback) return;
@@ -197,5 +193,4 @@ void BulletWorld::solve_in_host(int entry) {
   for (const auto& p : j.proxies) native_constraints.push_back(p.get());
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

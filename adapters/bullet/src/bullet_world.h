@@ -7,29 +7,35 @@
 
 #include <linchpin/host.h>
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+
+class Multibodies;  // multibody.h
+
+/// Bodies, contacts and constraints that Bullet gives to a solver.
+struct Group {
+  std::span<btCollisionObject*> bodies;
+  std::span<btPersistentManifold*> manifolds;
+  std::span<btTypedConstraint*> constraints;
+};
 
 class BulletWorld final : public host::World {
  public:
-  explicit BulletWorld(const host::Options& options)
-      : solver(*this, options), bodies(solver), joints(solver, bodies), rows(solver, bodies, joints) {}
+  explicit BulletWorld(const host::Options& options);
+  ~BulletWorld() override;
   void enter(btDiscreteDynamicsWorld* world);  ///< null: leaves it
-  btDiscreteDynamicsWorld* world() const { return world_; }
+  btDiscreteDynamicsWorld* world() const { return bodies.world(); }
   void end() { ended_ = true; }  ///< The world has been destroyed before it was left.
-
-  /// Joints of the world in Bullet's own ways: the applied impulse, and the feedback.
-  void report_impulse(int entry, btScalar of_force);
-  void report_forces(int entry, const Wrench& on_a, const Wrench& on_b) override;
 
   host::ConstraintSolver solver;
   BodyTable bodies;
   JointTable joints;
   RowReader rows;
+  std::unique_ptr<Multibodies> multibodies;            ///< of a btMultiBodyDynamicsWorld
   std::vector<btTypedConstraint*> native_constraints;  ///< that Bullet solves itself in the group at hand
   double max_gyroscopic_force = 100;                   ///< of the group at hand
   std::string native_solver = "sequential impulse";
@@ -41,9 +47,10 @@ class BulletWorld final : public host::World {
   double energy() const override;
   void find_joints() override { joints.scan(); }
   void look_at_bodies(bool step_begins) override;
-  bool map_joints(bool is_anew) override;
-  void map_joint(int entry) override { joints.map(entry); }
+  void map_joints(bool is_anew) override;
+  void map_joint(int entry) override;
   void forget_entry(int entry) override { joints.forget(entry); }
+  bool keeps_entry(int entry) const override;
   void read(BodyId id, BodyState& out) const override;
   const char* why_unsupported(BodyId id) const override;
   unsigned locked_axes(BodyId id) const override;
@@ -53,7 +60,7 @@ class BulletWorld final : public host::World {
   void write(std::span<host::Motion> motions) override;
   void replace_velocity(const host::Motion& given, const Vector3d& v, const Vector3d& w) override;
   void move(BodyId id, const Vector3d& p, const Quaterniond& q) override;
-  bool restore_finite(BodyId id, const BodyState& was) override;
+  bool can_hold(const Vector3d& u) const override { return can_be_squared(u); }
   Quaterniond rotation(const Vector3d& w, double dt) const override { return host_rotation(w, dt); }
   Vector3d gyroscopic_change(BodyId id, const Matrix3d& R) const override;
   Vector3d rounded(const Vector3d& u) const override { return from_bullet(to_bullet(u)); }
@@ -68,13 +75,15 @@ class BulletWorld final : public host::World {
   bool wants_forces(int entry) const override { return joints[entry].joint->getJointFeedback() != nullptr; }
   double breaking_impulse(int entry) const override;
   void break_joint(int entry) override { joints[entry].joint->setEnabled(false); }
+  bool is_host_part_broken(int entry) const override {
+    return joints[entry].native_part && !joints[entry].native_part->isEnabled();
+  }
   void report_impulses(std::span<const host::JointImpulse> impulses) override;
+  void report_forces(int entry, const Wrench& on_a, const Wrench& on_b) override;
   void solve_in_host(int entry) override;
 
  private:
-  btDiscreteDynamicsWorld* world_ = nullptr;
   bool ended_ = false;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -1,8 +1,7 @@
 // Draws reactions as arrows, open gaps as crosses, and the native solver's answer of shadow mode as ghosts.
 #include "world_binding.h"
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 void WorldBinding::debugDraw(btIDebugDraw* draw) {
   using Line = host::ConstraintSolver::Line;
@@ -34,5 +33,4 @@ void WorldBinding::draw_ghosts() {
   }
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -1,5 +1,4 @@
 // Installing linchpin into a Bullet world, and leaving it.
-#include "class_of.h"
 #include "multibody.h"
 #include "multibody_solver.h"
 #include "solver_hooks.h"
@@ -13,8 +12,7 @@
 #include <memory>
 #include <utility>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 namespace {
 
@@ -48,11 +46,11 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   found_ = {found, nullptr, std::exchange(WorldPeek::owns_solver(world), false)};
   if (threads_) found_.large = std::exchange(ThreadsPeek::large(*threads_), nullptr);
   set_solver(hooks_.get());
-  if (links_world_) multibodies_ = std::make_unique<Multibodies>(*this, *links_world_);
+  if (links_world_) world_.multibodies = std::make_unique<Multibodies>(world_, *links_world_);
   if (links_world_ || native_run_.compares()) solver().make_reactions();
   add_actions();
   joints().scan();
-  if (multibodies_) multibodies_->look();
+  if (multibodies()) multibodies()->scan();
   return {};
 }
 
@@ -99,8 +97,7 @@ std::string WorldBinding::find_kind(btDiscreteDynamicsWorld& world) {
     return {};
   return "linchpin: the class of this world was compiled without type information (-fno-rtti). Its solver is a "
          "btMultiBodyConstraintSolver, so linchpin cannot tell whether the world is a btMultiBodyDynamicsWorld. "
-         "Compile "
-         "the source files that use the class with -frtti";
+         "Compile the source files that use the class with -frtti";
 }
 
 void WorldBinding::enter(btDiscreteDynamicsWorld* world) {
@@ -115,7 +112,7 @@ void WorldBinding::enter(btDiscreteDynamicsWorld* world) {
   if (islands_ && !islands_->watches()) islands_.reset();
 }
 
-// Called from the world's destructor. Those of Bullet's derived classes have run already.
+// Called from the world's destructor. The destructors of Bullet's derived classes have run already.
 void WorldBinding::world_ends() {
   threads_ = nullptr;
   links_world_ = nullptr;
@@ -162,7 +159,7 @@ std::string WorldBinding::attach(btDiscreteDynamicsWorld& world) {
     return "linchpin: attach: worlds of multibodies (btMultiBodyDynamicsWorld), whose solver is given to the "
            "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
   for (int i = 0; i < solver().entry_count(); ++i)  // of a world before this one
-    if (!solver().entry(i).is_joint()) joints().remove(i);
+    if (!solver().entry(i).is_joint()) solver().remove(i);
   enter(&world);
   found_ = {};  // the world never had another: it gets a fresh sequential impulse solver when we leave
   add_actions();
@@ -186,7 +183,7 @@ void WorldBinding::uninstall() {
       WorldPeek::owns_solver(*world) = true;
     }
   }
-  multibodies_.reset();
+  world_.multibodies.reset();
   islands_.reset();
   enter(nullptr);
   found_ = {};
@@ -194,5 +191,4 @@ void WorldBinding::uninstall() {
   links_world_ = nullptr;
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

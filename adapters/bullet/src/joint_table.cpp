@@ -7,12 +7,9 @@
 #include <mutex>
 #include <utility>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 namespace {
-
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 /// How the program reads forces off a joint: a bit for each way.
 unsigned char ways_to_read_forces(const btTypedConstraint& joint) {
@@ -20,10 +17,6 @@ unsigned char ways_to_read_forces(const btTypedConstraint& joint) {
 }
 
 }  // namespace
-
-bool JointBinding::names(const btCollisionObject* body) const {
-  return std::find(bodies.begin(), bodies.end(), body) != bodies.end();
-}
 
 JointBinding& JointTable::operator[](int entry) {
   if (z(entry) >= bindings_.size()) bindings_.resize(z(entry) + 1);
@@ -41,48 +34,39 @@ std::string JointTable::add_user(Constraint constraint, std::vector<btRigidBody*
   for (std::size_t k = 0; k < bodies.size(); ++k)
     if (!bodies[k] || !bodies_.in_world(*bodies[k]))
       return "linchpin: constraint '" + constraint.name() + "': body " + std::to_string(k) + " is not in the world";
-  if (std::string why = solver_.add_user(std::move(constraint), entry); !why.empty()) return why;
+  if (std::string why = solver_.add_constraint(std::move(constraint), entry); !why.empty()) return why;
   (*this)[entry].bodies = std::move(bodies);
   add_proxies(entry);
   return {};
 }
 
-// Bullet's islands do not reach across a body that stands, so the first body of a proxy is one that moves. A native
-// solver that runs the rows sees two bodies at a time and takes the others as they stand. Of bodies that do stand one
-// pair says everything; a second pair, with less of the row in it, would hold the first one back.
 void JointTable::add_proxies(int entry) {
   JointBinding& j = (*this)[entry];
-  const int count = static_cast<int>(j.bodies.size());
-  const auto stands = [&](int k) { return j.bodies[z(k)]->isStaticOrKinematicObject(); };
-  int first = 0;
-  while (first < count - 1 && stands(first)) ++first;
-  int partners = 0;
-  for (int k = 0; k < count; ++k) partners += k != first && !stands(k);
-  for (int k = 0; k < count; ++k) {
-    if (k == first && count > 1) continue;
-    if (count > 1 && stands(k) && (partners > 0 || !j.proxies.empty())) continue;
-    btRigidBody& second = count > 1 ? *j.bodies[z(k)] : btTypedConstraint::getFixedBody();
-    Proxy& made = *j.proxies.emplace_back(
-        std::make_unique<Proxy>(solver_, entry, *j.bodies[z(first)], second, first, count > 1 ? k : -1));
+  std::vector<char> stands;
+  for (const btRigidBody* body : j.bodies) stands.push_back(body->isStaticOrKinematicObject());
+  for (const auto& [first, second] : host::pairs_of_bodies(stands)) {
+    btRigidBody& other = second < 0 ? btTypedConstraint::getFixedBody() : *j.bodies[z(second)];
+    Proxy& made =
+        *j.proxies.emplace_back(std::make_unique<Proxy>(solver_, entry, *j.bodies[z(first)], other, first, second));
     entry_of_[&made] = entry;
-    world_->addConstraint(&made, false);
+    bodies_.world()->addConstraint(&made, false);
     world_order_.emplace_back(&made);
   }
 }
 
 void JointTable::set_collisions(int entry, bool on) {
   JointBinding& j = (*this)[entry];
-  if (j.linked_collide == on || !world_) return;
+  if (j.linked_collide == on || !bodies_.world()) return;
   j.linked_collide = on;
   for (auto& p : j.proxies) {
-    world_->removeConstraint(p.get());
-    world_->addConstraint(p.get(), !on);
+    bodies_.world()->removeConstraint(p.get());
+    bodies_.world()->addConstraint(p.get(), !on);
   }
 }
 
 void JointTable::enable(int entry, bool on) {
   JointBinding& j = (*this)[entry];
-  if (j.joint && world_) j.joint->setEnabled(on);
+  if (j.joint && bodies_.world()) j.joint->setEnabled(on);
   for (auto& p : j.proxies) p->setEnabled(on);
 }
 
@@ -102,19 +86,19 @@ void JointTable::forget(int entry) {
 
 // A proxy that the program has taken out already may name bodies that are no more.
 void JointTable::take_out(Proxy& p) {
-  for (int i = 0; world_ && i < world_->getNumConstraints(); ++i)
-    if (world_->getConstraint(i) == &p) return world_->removeConstraint(&p);
+  for (int i = 0; bodies_.world() && i < bodies_.world()->getNumConstraints(); ++i)
+    if (bodies_.world()->getConstraint(i) == &p) return bodies_.world()->removeConstraint(&p);
 }
 
 // A body that is no longer in the world has most likely been deleted, as programs do before they come to the solver: it
 // is not touched. Should it live on, it still names the proxy, which therefore stays, switched off.
 void JointTable::take_out_for_good(std::unique_ptr<Proxy> p) {
-  const btCollisionObjectArray& all = world_->getCollisionObjectArray();
+  const btCollisionObjectArray& all = bodies_.world()->getCollisionObjectArray();
   const auto there = [&](btRigidBody& body) {
     return &body == &btTypedConstraint::getFixedBody() || all.findLinearSearch(&body) < all.size();
   };
   if (there(p->getRigidBodyA()) && there(p->getRigidBodyB())) return take_out(*p);
-  WorldPeek::joints(*world_).remove(p.get());
+  WorldPeek::joints(*bodies_.world()).remove(p.get());
   p->setEnabled(false);
   static std::mutex adding;
   static auto* const left_behind = new std::vector<std::unique_ptr<Proxy>>;  // to the end of the program
@@ -141,7 +125,8 @@ std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& e
 
 void JointTable::add_joint(btTypedConstraint& joint, int place) {
   const JointClass& of = joint_class(joint);
-  const int entry = add(Owner::joint, solver_.free_name(std::string(name_of(of)) + "#" + std::to_string(place)));
+  const int entry = solver_.add_entry(host::ConstraintEntry::Owner::joint,
+                                      solver_.free_name(std::string(of.name) + "#" + std::to_string(place)));
   JointBinding& made = (*this)[entry];
   made.joint = &joint;
   made.type = class_of(joint);
@@ -152,13 +137,13 @@ void JointTable::add_joint(btTypedConstraint& joint, int place) {
 
 void JointTable::map(int entry) {
   JointBinding& j = (*this)[entry];
-  const std::uint64_t settings = settings_of(*j.joint, *j.of);
+  const std::uint64_t settings = j.of->settings(*j.joint);
   j.bodies = {&j.joint->getRigidBodyA(), &j.joint->getRigidBodyB()};
   const std::array<BodyId, 2> ids{bodies_.id(*j.bodies[0]), bodies_.id(*j.bodies[1])};
   if (!solver_.is_to_be_mapped(entry, ids, std::exchange(j.settings, settings) != settings)) return;
   if (j.native_part) entry_of_.erase(j.native_part.get());
   j.native_part.reset();
-  host::JointShape shape = map_joint(*j.joint, *j.of);
+  host::JointShape shape = j.of->map(*j.joint);
   j.exact_axis = shape.exact_axis;
   solver_.set_joint(entry, ids, std::move(shape));
   if (!solver_.entry(entry).may_have_host_rows) return;
@@ -174,8 +159,8 @@ void JointTable::mark(btTypedConstraint& joint) {
   if (!is_marked(joint)) joint.internalSetAppliedImpulse(btScalar(-0.0));
 }
 void JointTable::mark_all() {
-  for (int i = 0; i < world_->getNumConstraints(); ++i)
-    if (find(world_->getConstraint(i)) >= 0) mark(*world_->getConstraint(i));
+  for (int i = 0; i < bodies_.world()->getNumConstraints(); ++i)
+    if (find(bodies_.world()->getConstraint(i)) >= 0) mark(*bodies_.world()->getConstraint(i));
 }
 
 bool JointTable::Seen::is_still(btTypedConstraint& c) const {
@@ -183,12 +168,13 @@ bool JointTable::Seen::is_still(btTypedConstraint& c) const {
 }
 bool JointTable::Seen::is_edited() const {
   return enabled != joint->isEnabled() || read_forces != ways_to_read_forces(*joint) ||
-         settings != settings_of(*joint, *of);
+         settings != of->settings(*joint);
 }
 
-// Whether the constraints of the world are those that were there; in the same walk, whether each is as it was mapped.
+// Returns whether the constraints of the world are those of the last scan. Finds in the same loop whether each is as it
+// was mapped.
 bool JointTable::is_same_world() {
-  const btAlignedObjectArray<btTypedConstraint*>& joints = WorldPeek::joints(*world_);
+  const btAlignedObjectArray<btTypedConstraint*>& joints = WorldPeek::joints(*bodies_.world());
   is_edited_ = false;
   if (z(joints.size()) != world_order_.size()) return false;
   for (int i = 0; i < joints.size(); ++i) {
@@ -201,13 +187,13 @@ bool JointTable::is_same_world() {
 
 void JointTable::scan() {
   if (is_same_world()) return;
-  const int n = world_->getNumConstraints();
+  const int n = bodies_.world()->getNumConstraints();
   world_order_.clear();
   std::vector<std::size_t> seen(bindings_.size(), 0);
   // Joints that are new, and their places, which do not stay: removing a constraint takes its proxies out of the order.
   std::vector<std::pair<int, btTypedConstraint*>> fresh;
   for (int i = 0; i < n; ++i) {
-    const Seen& here = world_order_.emplace_back(world_->getConstraint(i));
+    const Seen& here = world_order_.emplace_back(bodies_.world()->getConstraint(i));
     const int entry = find(here.joint);
     const JointBinding* const j = entry < 0 ? nullptr : &(*this)[entry];
     if (!j || (j->joint &&
@@ -218,24 +204,19 @@ void JointTable::scan() {
   }
   for (int i = 0; z(i) < seen.size(); ++i) {  // removed without notice; of the user's own, one of its proxies
     const JointBinding& j = bindings_[z(i)];
-    if (solver_.entry(i).alive && seen[z(i)] < (j.joint ? 1 : j.proxies.size())) remove(i);
+    if (solver_.entry(i).alive && seen[z(i)] < (j.joint ? 1 : j.proxies.size())) solver_.remove(i);
   }
   if (fresh.size() > bindings_.size())  // most of the world is new
-    solver_.system().reserve(static_cast<int>(bodies_.count()) + world_->getNumCollisionObjects(),
+    solver_.system().reserve(static_cast<int>(bodies_.count()) + bodies_.world()->getNumCollisionObjects(),
                              solver_.system().constraint_count() + n);
   for (const auto& [i, joint] : fresh)
     if (find(joint) < 0) add_joint(*joint, i);  // else it was added twice
-  for (const Seen& here : world_order_) mark(*here.joint);
-  solver_.set_order(joints_in_order());
-}
-
-std::vector<int> JointTable::joints_in_order() const {
-  std::vector<int> joints;
-  std::vector<char> taken(z(solver_.entry_count()), 0);
-  for (const Seen& here : world_order_)
-    if (const int entry = find(here.joint); entry >= 0 && (*this)[entry].joint == here.joint && !taken[z(entry)]++)
-      joints.push_back(entry);
-  return joints;
+  std::vector<int> order;
+  for (const Seen& here : world_order_) {
+    mark(*here.joint);
+    order.push_back(find(here.joint));
+  }
+  solver_.set_order(order);
 }
 
 void JointTable::watch() {
@@ -251,7 +232,7 @@ void JointTable::map_anew() {
   for (int i = 0; z(i) < bindings_.size(); ++i) {
     const JointBinding& j = bindings_[z(i)];
     if (!j.joint) continue;
-    if (j.settings != settings_of(*j.joint, *j.of)) solver_.forget_mapping(i);
+    if (j.settings != j.of->settings(*j.joint)) solver_.forget_mapping(i);
     map(i);
   }
 }
@@ -270,5 +251,4 @@ void JointTable::list_world() {
   is_edited_ = false;
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -1,9 +1,8 @@
-// The constraints of a Bullet world and their entries in the solver: joints of the world, which are mapped again when
-// the program changes them, and the user's own, which proxies represent in the world.
+// The constraints of a Bullet world and their entries in the solver. Joints of the world are mapped again when the
+// program changes them. Proxies represent the user's own constraints in the world.
 #pragma once
 
 #include "body_table.h"
-#include "class_of.h"
 #include "joints.h"
 #include "proxy.h"
 
@@ -18,45 +17,36 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
-/// What of an entry is Bullet's.
+/// The part of an entry that is Bullet's.
 struct JointBinding {
   btTypedConstraint* joint = nullptr;  ///< null for the user's own
   const void* type = nullptr;          ///< class_of() the joint: another may come to lie where it was
-  const JointClass* of = nullptr;
-  bool linked_collide = true;        ///< Bullet lets the bodies collide.
-  bool with_links = false;           ///< a rigid joint that is solved with links of multibodies
-  std::array<bool, 6> exact_axis{};  ///< see host::JointShape
-  std::uint64_t settings = 0;        ///< settings_of() the joint when it was mapped
+  const JointClass* of = nullptr;      ///< how it is mapped
+  bool linked_collide = true;          ///< Bullet lets the bodies collide.
+  std::array<bool, 6> exact_axis{};    ///< see host::JointShape
+  std::uint64_t settings = 0;          ///< JointClass::settings() of the joint when it was mapped
   std::unique_ptr<NativePart> native_part;
   std::vector<std::unique_ptr<Proxy>> proxies;
   std::vector<btRigidBody*> bodies;  ///< of the user's own; two for a joint
-  bool names(const btCollisionObject* body) const;
 };
 
 class JointTable {
  public:
-  using Owner = host::ConstraintEntry::Owner;
   JointTable(host::ConstraintSolver& solver, BodyTable& bodies) : solver_(solver), bodies_(bodies) {}
-  void set_world(btDiscreteDynamicsWorld* world) { world_ = world; }
 
   JointBinding& operator[](int entry);
   const JointBinding& operator[](int entry) const { return const_cast<JointTable&>(*this)[entry]; }
   int find(const btTypedConstraint* constraint) const;  ///< the entry of a joint, native part or proxy; −1: none
 
-  /// An entry that has no joint and no proxies.
-  int add(Owner owner, std::string name) { return solver_.add_entry(owner, std::move(name)); }
   std::string add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& entry);
   std::string adopt(btTypedConstraint& joint, std::string name, int& entry);
-  void remove(int entry) { solver_.remove(entry); }
   void forget(int entry);  ///< It is gone from the solver.
   void set_collisions(int entry, bool on);
   void enable(int entry, bool on);
   /// Takes all proxies out of the world, for good.
   void leave_world();
-  void order_reactions() { solver_.refresh_order(); }
 
   /// Finds which constraints of the world have come or gone.
   void scan();
@@ -96,11 +86,9 @@ class JointTable {
   void add_proxies(int entry);
   void take_out(Proxy& p);
   void take_out_for_good(std::unique_ptr<Proxy> p);
-  std::vector<int> joints_in_order() const;
 
   host::ConstraintSolver& solver_;
   BodyTable& bodies_;
-  btDiscreteDynamicsWorld* world_ = nullptr;
   std::deque<JointBinding> bindings_;  // by entry
   std::unordered_map<const btTypedConstraint*, int> entry_of_;
   std::vector<Seen> world_order_;                     // as last scanned
@@ -109,5 +97,4 @@ class JointTable {
   bool is_edited_ = false;  // a joint is not as it was mapped, as last scanned
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

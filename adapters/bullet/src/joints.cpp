@@ -1,7 +1,5 @@
 #include "joints.h"
 
-#include "class_of.h"
-
 #include <BulletDynamics/ConstraintSolver/btConeTwistConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btFixedConstraint.h>
 #include <BulletDynamics/ConstraintSolver/btGearConstraint.h>
@@ -13,13 +11,33 @@
 #include <algorithm>
 #include <cmath>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+
+/// Lists the rows of a joint in the order in which it emits them.
+struct RowList {
+  const std::array<bool, 6>& exact_axis;
+  int emitted;
+  std::vector<int>& kept;
+  int next = 0;
+  /// The next rows are those of an axis.
+  void add(int axis, int count) {
+    for (; count > 0; --count, ++next)
+      if (!exact_axis[static_cast<std::size_t>(axis)]) kept.push_back(next);
+  }
+};
 
 namespace {
 
 using host::JointAxis;
 using host::JointShape;
+
+/// The joint as a `Joint`, or null: by its type where it has one, else by the tag by which Bullet's own drawing and
+/// serialisation cast it. Classes without a tag of their own (fixed, universal, hinge2) have that of their base.
+template <class Joint, int tag = MAX_CONSTRAINT_TYPE>
+const Joint* as(const btTypedConstraint& joint) {
+  if (type_of(joint)) return dynamic_cast<const Joint*>(&joint);
+  return joint.getConstraintType() == tag ? static_cast<const Joint*>(&joint) : nullptr;
+}
 
 JointFrame frame_of(const btTransform& f) {
   JointFrame out;
@@ -54,11 +72,8 @@ constexpr int soft_flags<btConeTwistConstraint> = BT_CONETWIST_FLAGS_LIN_CFM;
 // ---- the exact part of each kind ----
 
 JointShape map(btPoint2PointConstraint& joint) {
+  if (joint.m_setting.m_impulseClamp != 0) return JointShape::left_to_host("impulse clamp");
   JointShape s;
-  if (joint.m_setting.m_impulseClamp != 0) {
-    s.leave_all("impulse clamp");
-    return s;
-  }
   s.acting_A = from_bullet(joint.getPivotInA());
   s.acting_B = from_bullet(joint.getPivotInB());
   s.hold_point();
@@ -106,20 +121,14 @@ JointShape map(btConeTwistConstraint& joint) {
 }
 
 JointShape map(btGearConstraint& joint) {
-  JointShape s;
   const Vector3d a = from_bullet(joint.getAxisA()), b = from_bullet(joint.getAxisB());
-  if (a.norm() > 0 && b.norm() > 0)
-    s.function = host::body_gear(a, b, double(joint.getRatio()));
-  else
-    s.leave_all("an axis is zero");
+  if (!(a.norm() > 0 && b.norm() > 0)) return JointShape::left_to_host("an axis is zero");
+  JointShape s;
+  s.function = host::body_gear(a, b, double(joint.getRatio()));
   return s;
 }
 
-JointShape map(btTypedConstraint&) {
-  JointShape s;
-  s.leave_all("constraint not adopted");
-  return s;
-}
+JointShape map(btTypedConstraint&) { return JointShape::left_to_host("constraint not adopted"); }
 
 template <class Joint>
 std::array<JointAxis, 6> axes_of(Joint& joint) {
@@ -133,7 +142,7 @@ std::array<JointAxis, 6> axes_of(Joint& joint) {
               lin.m_stopCFM[i] != 0};
     out[k + 3] = {double(rot.m_loLimit), double(rot.m_hiLimit), rot.m_enableMotor, false, rot.m_stopCFM != 0, !first};
     if constexpr (first) {
-      const auto* spring = as<btGeneric6DofSpringConstraint>(joint);
+      const auto* spring = as<btGeneric6DofSpringConstraint, D6_SPRING_CONSTRAINT_TYPE>(joint);
       out[k].spring = spring && spring->isSpringEnabled(i);
       out[k].soft = out[k].soft || lin.m_normalCFM[i] != 0;
       out[k + 3].spring = spring && spring->isSpringEnabled(i + 3);
@@ -219,19 +228,6 @@ void add_settings(Mixer& to, SixAxes& j) {
 
 // ---- rows that stay with Bullet ----
 
-/// Lists the rows of a joint in the order in which it emits them.
-struct RowList {
-  const std::array<bool, 6>& exact_axis;
-  int emitted;
-  std::vector<int>& kept;
-  int next = 0;
-  /// The next rows are those of an axis.
-  void add(int axis, int count) {
-    for (; count > 0; --count, ++next)
-      if (!exact_axis[static_cast<std::size_t>(axis)]) kept.push_back(next);
-  }
-};
-
 void list_rows(RowList& to, btHingeConstraint&) {
   to.next = 5;
   to.add(5, to.emitted - 5);
@@ -276,11 +272,7 @@ template <class Joint>
 JointShape map_as(btTypedConstraint& joint) {
   auto& j = static_cast<Joint&>(joint);
   if constexpr (soft_flags<Joint> != 0)
-    if (j.getFlags() & soft_flags<Joint>) {
-      JointShape s;
-      s.leave_all("soft: CFM set");
-      return s;
-    }
+    if (j.getFlags() & soft_flags<Joint>) return JointShape::left_to_host("soft: CFM set");
   return map(j);
 }
 template <class Joint>
@@ -294,37 +286,25 @@ void list_rows_as(RowList& to, btTypedConstraint& joint) {
   list_rows(to, static_cast<Joint&>(joint));
 }
 
-}  // namespace
-
-struct JointClass {
-  const char* name;
-  bool (*is)(const btTypedConstraint&);
-  JointShape (*map)(btTypedConstraint&);
-  std::uint64_t (*settings)(btTypedConstraint&);
-  void (*list_rows)(RowList&, btTypedConstraint&);
-};
-
-namespace {
-
 /// A class of joints that is mapped as its base is.
-template <class Joint, class Base = Joint>
+template <class Joint, int tag, class Base = Joint>
 constexpr JointClass make_class(const char* name) {
-  const auto is = [](const btTypedConstraint& joint) { return as<Joint>(joint) != nullptr; };
+  const auto is = [](const btTypedConstraint& joint) { return as<Joint, tag>(joint) != nullptr; };
   return {name, is, map_as<Base>, settings_as<Base>, list_rows_as<Base>};
 }
 /// Bullet's classes, derived ones before their bases. The last one is every other class.
 constexpr JointClass joint_classes[] = {
-    make_class<btPoint2PointConstraint>("point2point"),
-    make_class<btHingeConstraint>("hinge"),
-    make_class<btSliderConstraint>("slider"),
-    make_class<btFixedConstraint, btGeneric6DofSpring2Constraint>("fixed"),
-    make_class<btHinge2Constraint, btGeneric6DofSpring2Constraint>("hinge2"),
-    make_class<btGeneric6DofSpring2Constraint>("6dof-spring2"),
-    make_class<btUniversalConstraint, btGeneric6DofConstraint>("universal"),
-    make_class<btGeneric6DofSpringConstraint, btGeneric6DofConstraint>("6dof-spring"),
-    make_class<btGeneric6DofConstraint>("6dof"),
-    make_class<btConeTwistConstraint>("cone-twist"),
-    make_class<btGearConstraint>("gear"),
+    make_class<btPoint2PointConstraint, POINT2POINT_CONSTRAINT_TYPE>("point2point"),
+    make_class<btHingeConstraint, HINGE_CONSTRAINT_TYPE>("hinge"),
+    make_class<btSliderConstraint, SLIDER_CONSTRAINT_TYPE>("slider"),
+    make_class<btFixedConstraint, MAX_CONSTRAINT_TYPE, btGeneric6DofSpring2Constraint>("fixed"),
+    make_class<btHinge2Constraint, MAX_CONSTRAINT_TYPE, btGeneric6DofSpring2Constraint>("hinge2"),
+    make_class<btGeneric6DofSpring2Constraint, D6_SPRING_2_CONSTRAINT_TYPE>("6dof-spring2"),
+    make_class<btUniversalConstraint, MAX_CONSTRAINT_TYPE, btGeneric6DofConstraint>("universal"),
+    make_class<btGeneric6DofSpringConstraint, D6_SPRING_CONSTRAINT_TYPE, btGeneric6DofConstraint>("6dof-spring"),
+    make_class<btGeneric6DofConstraint, D6_CONSTRAINT_TYPE>("6dof"),
+    make_class<btConeTwistConstraint, CONETWIST_CONSTRAINT_TYPE>("cone-twist"),
+    make_class<btGearConstraint, GEAR_CONSTRAINT_TYPE>("gear"),
     {"constraint", [](const btTypedConstraint&) { return true; }, map_as<btTypedConstraint>,
      [](btTypedConstraint&) -> std::uint64_t { return 0; }, list_rows_as<btTypedConstraint>},
 };
@@ -335,9 +315,12 @@ const JointClass& joint_class(const btTypedConstraint& joint) {
   return *std::find_if(std::begin(joint_classes), std::end(joint_classes),
                        [&](const JointClass& c) { return c.is(joint); });
 }
-const char* name_of(const JointClass& of) { return of.name; }
-JointShape map_joint(btTypedConstraint& joint, const JointClass& of) { return of.map(joint); }
-std::uint64_t settings_of(btTypedConstraint& joint, const JointClass& of) { return of.settings(joint); }
+
+// It is the twist of a cone-twist joint without a motor that is to be none.
+bool is_held_by_own_rows(const btTypedConstraint& joint) {
+  const auto* const cone = as<btConeTwistConstraint, CONETWIST_CONSTRAINT_TYPE>(joint);
+  return cone && !cone->isMotorEnabled();
+}
 
 ExactPart exact_part(btTypedConstraint& joint) {
   const JointClass& of = joint_class(joint);
@@ -360,42 +343,32 @@ void NativePart::getInfo1(btConstraintInfo1* info) {
   info->nub = 0;
 }
 
+// The joint writes all its rows into an array here, from which those that stay are copied.
 void NativePart::getInfo2(btConstraintInfo2* info) {
-  struct Row {
-    btScalar j1l[4], j1a[4], j2l[4], j2a[4], rhs, cfm, lo, hi;
+  using Info = btConstraintInfo2;
+  struct Field {
+    btScalar* Info::*of;
+    int at, size;
   };
-  std::array<Row, 24> own{};
-  for (Row& r : own) {
-    r.lo = -SIMD_INFINITY;
-    r.hi = SIMD_INFINITY;
+  static constexpr Field fields[] = {{&Info::m_J1linearAxis, 0, 3},     {&Info::m_J1angularAxis, 3, 3},
+                                     {&Info::m_J2linearAxis, 6, 3},     {&Info::m_J2angularAxis, 9, 3},
+                                     {&Info::m_constraintError, 12, 1}, {&Info::cfm, 13, 1},
+                                     {&Info::m_lowerLimit, 14, 1},      {&Info::m_upperLimit, 15, 1}};
+  static constexpr int size = 16;
+  std::array<btScalar, 24 * size> own{};
+  for (std::size_t i = 0; i < own.size(); i += size) {
+    own[i + 14] = -SIMD_INFINITY;
+    own[i + 15] = SIMD_INFINITY;
   }
-  own[0].cfm = *info->cfm;
-  btConstraintInfo2 inner = *info;
-  inner.m_J1linearAxis = own[0].j1l;
-  inner.m_J1angularAxis = own[0].j1a;
-  inner.m_J2linearAxis = own[0].j2l;
-  inner.m_J2angularAxis = own[0].j2a;
-  inner.m_constraintError = &own[0].rhs;
-  inner.cfm = &own[0].cfm;
-  inner.m_lowerLimit = &own[0].lo;
-  inner.m_upperLimit = &own[0].hi;
-  inner.rowskip = int(sizeof(Row) / sizeof(btScalar));
+  own[13] = *info->cfm;
+  Info inner = *info;
+  for (const Field& f : fields) inner.*f.of = &own[z(f.at)];
+  inner.rowskip = size;
   joint_.getInfo2(&inner);
   info->m_damping = inner.m_damping;  // some joints change it for all their rows
-  int at = 0;
-  for (const int kept : rows_) {
-    const Row& r = own[static_cast<std::size_t>(kept)];
-    std::copy_n(r.j1l, 3, info->m_J1linearAxis + at);
-    std::copy_n(r.j1a, 3, info->m_J1angularAxis + at);
-    std::copy_n(r.j2l, 3, info->m_J2linearAxis + at);
-    std::copy_n(r.j2a, 3, info->m_J2angularAxis + at);
-    info->m_constraintError[at] = r.rhs;
-    info->cfm[at] = r.cfm;
-    info->m_lowerLimit[at] = r.lo;
-    info->m_upperLimit[at] = r.hi;
-    at += info->rowskip;
-  }
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    for (const Field& f : fields)
+      std::copy_n(&own[z(rows_[i] * size + f.at)], f.size, info->*f.of + static_cast<int>(i) * info->rowskip);
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -3,26 +3,32 @@
 // none.
 #pragma once
 
-#include <linchpin/bullet.h>
+#include "bodies.h"
+
 #include <linchpin/joint_mapping.h>
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
+struct RowList;
 /// How a class of joints is mapped; a new one is a line in the table of joints.cpp.
-struct JointClass;
+struct JointClass {
+  const char* name;  ///< "hinge", "slider", "6dof-spring2", … for names and reports
+  bool (*is)(const btTypedConstraint&);
+  /// Maps a joint as it is configured now.
+  host::JointShape (*map)(btTypedConstraint&);
+  /// A number for all settings that map() depends on. Where it has changed, the joint is mapped again.
+  std::uint64_t (*settings)(btTypedConstraint&);
+  void (*list_rows)(RowList&, btTypedConstraint&);
+};
 const JointClass& joint_class(const btTypedConstraint& joint);
-/// "hinge", "slider", "6dof-spring2", … for names and reports.
-const char* name_of(const JointClass& of);
 
-/// Maps a joint as it is configured now.
-host::JointShape map_joint(btTypedConstraint& joint, const JointClass& of);
-/// A number for all settings that map_joint() depends on. Where it has changed, the joint is mapped again.
-std::uint64_t settings_of(btTypedConstraint& joint, const JointClass& of);
+/// Returns whether rows without bounds that stay with Bullet hold the joint both ways. Such rows of other joints are
+/// motors.
+bool is_held_by_own_rows(const btTypedConstraint& joint);
 
 /// Rows of a joint that stay with Bullet, in the order of the joint's own, given that getInfo1 has just been called.
 /// @param exact_axis  axes whose rows linchpin holds @param emitted  number of the joint's own rows
@@ -49,5 +55,4 @@ class NativePart final : public btTypedConstraint {
   std::vector<int> rows_;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -7,8 +7,7 @@
 
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolver> {
   using Hooks = SolverHooks<btMultiBodyConstraintSolver>;
@@ -43,11 +42,11 @@ class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolve
     return r;
   }
   btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
-    if (links_()) links_()->read_host_rows(link_rows(), m_data);
+    if (links_()) links_()->read_rows(link_rows(), m_data);
     return Hooks::solveGroupCacheFriendlyFinish(bodies, nb, info);
   }
   void before_second_setup() override {
-    if (links_()) links_()->take_back_host_rows(m_data);
+    if (links_()) links_()->take_back_rows(m_data);
     setup_was_repeated_ = true;
   }
   void after_second_setup() override {
@@ -63,9 +62,7 @@ class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolve
  private:
   Multibodies* links_() const { return binding_.multibodies(); }
   void couple(bool first) {
-    if (!links_()) return;
-    if (first) links_()->find_host_rows(arrays());
-    links_()->couple(arrays(), m_data, first);
+    if (links_()) links_()->couple(arrays(), m_data, first);
   }
 
   WorldBinding& binding_;
@@ -73,5 +70,4 @@ class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolve
   bool setup_was_repeated_ = false;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

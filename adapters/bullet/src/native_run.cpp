@@ -1,15 +1,12 @@
 #include "native_run.h"
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
-
 template <class Visit>
-void for_points(btPersistentManifold** manifolds, int count, Visit visit) {
-  for (int i = 0; i < count; ++i)
-    for (int k = 0; k < manifolds[i]->getNumContacts(); ++k) visit(manifolds[i]->getContactPoint(k));
+void for_points(std::span<btPersistentManifold* const> manifolds, Visit visit) {
+  for (btPersistentManifold* const m : manifolds)
+    for (int k = 0; k < m->getNumContacts(); ++k) visit(m->getContactPoint(k));
 }
 }  // namespace
 
@@ -19,51 +16,48 @@ void NativeRun::save(const btCollisionObject* object) {
                              body->getCompanionId()});
 }
 
-void NativeRun::save(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
-                     btTypedConstraint** constraints, int nc) {
+void NativeRun::save(const Group& group) {
   saved_bodies_.clear();
-  for (int i = 0; i < nb; ++i) save(bodies[i]);
+  for (const btCollisionObject* body : group.bodies) save(body);
   // Kinematic bodies are in no island, but rows of joints and contacts write to them all the same.
   const auto save_kinematic = [&](const btCollisionObject* a, const btCollisionObject* b) {
     for (const btCollisionObject* object : {a, b})
       if (object->isKinematicObject()) save(object);
   };
-  for (int i = 0; i < nc; ++i) save_kinematic(&constraints[i]->getRigidBodyA(), &constraints[i]->getRigidBodyB());
-  for (int i = 0; i < nm; ++i) save_kinematic(manifolds[i]->getBody0(), manifolds[i]->getBody1());
+  for (const btTypedConstraint* c : group.constraints) save_kinematic(&c->getRigidBodyA(), &c->getRigidBodyB());
+  for (const btPersistentManifold* m : group.manifolds) save_kinematic(m->getBody0(), m->getBody1());
   saved_points_.clear();
-  for_points(manifolds, nm, [&](const btManifoldPoint& p) { saved_points_.push_back(p); });
-  saved_joints_.clear();
-  feedback_.resize(z(nc));
-  for (int i = 0; i < nc; ++i) {
-    saved_joints_.push_back(
-        {constraints[i]->isEnabled(), constraints[i]->internalGetAppliedImpulse(), constraints[i]->getJointFeedback()});
-    constraints[i]->setJointFeedback(&feedback_[z(i)]);
+  for_points(group.manifolds, [&](const btManifoldPoint& p) { saved_points_.push_back(p); });
+  saved_joints_.resize(group.constraints.size());
+  for (std::size_t i = 0; i < saved_joints_.size(); ++i) {
+    btTypedConstraint& c = *group.constraints[i];
+    saved_joints_[i] = {c.isEnabled(), c.internalGetAppliedImpulse(), c.getJointFeedback(), {}};
+    c.setJointFeedback(&saved_joints_[i].native);
   }
 }
 
-void NativeRun::take(btPersistentManifold** manifolds, int nm, btTypedConstraint** constraints, int nc) {
-  for (int i = 0; i < nc; ++i) {
-    const SavedJoint& saved = saved_joints_[z(i)];
-    constraints[i]->setJointFeedback(saved.feedback);
-    if (const int entry = world_.joints.find(constraints[i]); entry >= 0 && saved.enabled)
-      comparison_.set_wrench(entry, from_bullet(feedback_[z(i)].m_appliedForceBodyA),
-                             from_bullet(feedback_[z(i)].m_appliedTorqueBodyA));
-    constraints[i]->setEnabled(saved.enabled);
-    constraints[i]->internalSetAppliedImpulse(saved.impulse);
+void NativeRun::take(const Group& group) {
+  for (std::size_t i = 0; i < saved_joints_.size(); ++i) {
+    const SavedJoint& saved = saved_joints_[i];
+    btTypedConstraint& c = *group.constraints[i];
+    c.setJointFeedback(saved.feedback);
+    if (const int entry = world_.joints.find(&c); entry >= 0 && saved.enabled)
+      comparison_.set_wrench(entry, from_bullet(saved.native.m_appliedForceBodyA),
+                             from_bullet(saved.native.m_appliedTorqueBodyA));
+    c.setEnabled(saved.enabled);
+    c.internalSetAppliedImpulse(saved.impulse);
   }
-  for (const SavedBody& s : saved_bodies_)
+  for (const SavedBody& s : saved_bodies_) {  // a kinematic body that is there twice has no answer of interest
     if (const int id = world_.bodies.find(*s.body); id >= 0)
       comparison_.set_velocity(world_.solver.system().body_at(id), from_bullet(s.body->getLinearVelocity()),
                                from_bullet(s.body->getAngularVelocity()));
-  for (const SavedBody& s : saved_bodies_) {
     s.body->setLinearVelocity(s.v);
     s.body->setAngularVelocity(s.w);
     s.body->setWorldTransform(s.x);
     s.body->setCompanionId(s.companion);
   }
   auto saved = saved_points_.begin();
-  for_points(manifolds, nm, [&](btManifoldPoint& p) { p = *saved++; });
+  for_points(group.manifolds, [&](btManifoldPoint& p) { p = *saved++; });
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

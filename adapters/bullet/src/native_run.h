@@ -9,25 +9,22 @@
 
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 class NativeRun {
  public:
   NativeRun(BulletWorld& world, const Options& options)
       : world_(world), observes_(options.mode == Mode::observe), shadow_(options.shadow), comparison_(world.solver) {}
 
-  /// Whether Bullet's solver runs beside linchpin's, and whether its answer is known at all.
+  /// Returns whether Bullet's solver runs beside linchpin's, and whether its answer is known at all.
   bool runs() const { return shadow_ && !observes_ && world_.world(); }
   bool compares() const { return shadow_ || observes_; }
   host::Comparison& comparison() { return comparison_; }
 
   /// Keeps all that the native solver writes. Its run follows.
-  void save(btCollisionObject** bodies, int body_count, btPersistentManifold** manifolds, int manifold_count,
-            btTypedConstraint** constraints, int constraint_count);
+  void save(const Group& group);
   /// Takes its answer, and puts everything back.
-  void take(btPersistentManifold** manifolds, int manifold_count, btTypedConstraint** constraints,
-            int constraint_count);
+  void take(const Group& group);
 
  private:
   struct SavedBody {
@@ -39,7 +36,7 @@ class NativeRun {
   struct SavedJoint {
     bool enabled;
     btScalar impulse;
-    btJointFeedback* feedback;
+    btJointFeedback *feedback, native;
   };
   void save(const btCollisionObject* object);
 
@@ -49,8 +46,6 @@ class NativeRun {
   std::vector<SavedBody> saved_bodies_;
   std::vector<btManifoldPoint> saved_points_;
   std::vector<SavedJoint> saved_joints_;
-  std::vector<btJointFeedback> feedback_;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

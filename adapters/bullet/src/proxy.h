@@ -6,8 +6,7 @@
 #include <linchpin/bullet.h>
 #include <linchpin/host.h>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 class Proxy final : public btTypedConstraint {
  public:
@@ -25,5 +24,4 @@ class Proxy final : public btTypedConstraint {
   int first_, second_;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

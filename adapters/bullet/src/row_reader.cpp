@@ -4,16 +4,13 @@
 #include <functional>
 #include <utility>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 namespace {
 
 using Row = host::Row;
 
 thread_local RowReader* iterating = nullptr;  // Bullet's row solvers are plain functions
-
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 // The two sides of a row.
 using Vector = btVector3 btSolverConstraint::*;
@@ -35,18 +32,21 @@ btTypedConstraint* joint_of(const btSolverConstraint& row) {
 constexpr btScalar unbounded_joint = btScalar(1e9);  // a bound of a joint's row beyond this is none
 constexpr btScalar unbounded = btScalar(1e10);       // as Bullet writes it in contacts
 
-/// Whether a joint's row pushes without bounds and one way only, which no motor does.
+/// Returns whether a joint's row pushes without bounds and one way only, which no motor does.
 bool is_limit(const btSolverConstraint& row) {
   return (row.m_lowerLimit == 0 && row.m_upperLimit >= unbounded_joint) ||
          (row.m_upperLimit == 0 && row.m_lowerLimit <= -unbounded_joint);
 }
 
-/// Whether a joint's row holds an angle both ways: the twist of a cone-twist joint without a motor that is to be none.
-/// Other rows without bounds are motors.
+/// Returns whether a joint's row holds both ways.
 bool is_lock(const btSolverConstraint& row, const JointBinding& j) {
-  if (row.m_lowerLimit > -unbounded_joint || row.m_upperLimit < unbounded_joint) return false;
-  const auto* joint = j.joint ? as<btConeTwistConstraint>(*j.joint) : nullptr;
-  return joint && !joint->isMotorEnabled();
+  return row.m_lowerLimit <= -unbounded_joint && row.m_upperLimit >= unbounded_joint && j.joint &&
+         is_held_by_own_rows(*j.joint);
+}
+
+/// By how much the bodies of a contact overlap beyond what Bullet lets them.
+btScalar overlap_of(const btSolverConstraint& row, const btContactSolverInfo& info) {
+  return -(static_cast<const btManifoldPoint*>(row.m_originalContactPoint)->getDistance() + info.m_linearSlop);
 }
 
 void make_inactive(btSolverConstraint& row) { row.m_jacDiagABInv = row.m_rhs = row.m_cfm = 0; }
@@ -119,7 +119,7 @@ Row& RowReader::read_row(const btSolverConstraint& row, int index, std::vector<R
   out.ask = double(row.m_rhs) / inverse;
   out.effective_mass = inverse;
   out.softness = double(row.m_cfm) / inverse;
-  out.host_mobility = double(world_->getSolverInfo().m_sor) / inverse;
+  out.host_mobility = double(bodies_.world()->getSolverInfo().m_sor) / inverse;
   out.impulse = double(row.m_appliedImpulse);
   for (const int k : {0, 1}) {
     Row::Side& side = out.side[z(k)];
@@ -132,18 +132,16 @@ Row& RowReader::read_row(const btSolverConstraint& row, int index, std::vector<R
   return out;
 }
 
-void RowReader::read_contact(const btSolverConstraint& row, Row& out) const {
-  const auto& point = *static_cast<const btManifoldPoint*>(row.m_originalContactPoint);
-  out.kind = Row::Kind::contact;
-  out.penetrates = row.m_rhsPenetration == 0 && -(point.getDistance() + world_->getSolverInfo().m_linearSlop) > 0;
-}
-
 void RowReader::read_rows(SolverArrays arrays) {
   read_bodies(arrays);
   for (std::vector<Row>* rows : rows_.all()) rows->clear();
-  for (int i = 0; i < arrays.contacts.size(); ++i)
-    if (concerns_us(arrays.contacts[i]))
-      read_contact(arrays.contacts[i], read_row(arrays.contacts[i], i, rows_.contacts));
+  for (int i = 0; i < arrays.contacts.size(); ++i) {
+    const btSolverConstraint& row = arrays.contacts[i];
+    if (!concerns_us(row)) continue;
+    Row& to = read_row(row, i, rows_.contacts);
+    to.kind = Row::Kind::contact;
+    to.penetrates = row.m_rhsPenetration == 0 && overlap_of(row, bodies_.world()->getSolverInfo()) > 0;
+  }
   read_friction(arrays.friction, arrays.contacts, rows_.friction);
   read_friction(arrays.rolling, arrays.contacts, rows_.rolling);
   read_joints(arrays);
@@ -170,7 +168,8 @@ void RowReader::read_joints(SolverArrays arrays) {
     const JointBinding* const binding = entry < 0 ? nullptr : &joints_[entry];
     const bool equalities = observes && entry >= 0 && solver_.entry(entry).id.index >= 0;
     own_rows_.clear();
-    if (equalities && binding->joint) find_native_rows(*binding->joint, binding->exact_axis, end - i, own_rows_);
+    if (equalities && binding->joint && solver_.entry(entry).may_have_host_rows)
+      find_native_rows(*binding->joint, binding->exact_axis, end - i, own_rows_);
     for (int k = i; k < end; ++k) {
       if (entry < 0 && !concerns_us(rows[k])) continue;
       Row& to = read_row(rows[k], k, rows_.joints);
@@ -182,23 +181,6 @@ void RowReader::read_joints(SolverArrays arrays) {
         to.kind = Row::Kind::equality;
     }
   }
-}
-
-void RowReader::read_link_rows(SolverArrays arrays) {
-  rows_.multibody.clear();
-  for (const btMultiBodyConstraintArray* rows : arrays.link_rows)
-    for (int i = 0; rows && i < rows->size(); ++i) {
-      const btMultiBodySolverConstraint& row = (*rows)[i];
-      const int a = row.m_multiBodyA ? -1 : row.m_solverBodyIdA, b = row.m_multiBodyB ? -1 : row.m_solverBodyIdB;
-      if (!solver_.acts_on_island(a) && !solver_.acts_on_island(b)) continue;
-      Row& to = rows_.multibody.emplace_back();
-      to.kind = Row::Kind::multibody;
-      to.impulse = double(row.m_appliedImpulse);
-      to.side[0].body = a;
-      to.side[0].J << from_bullet(row.m_contactNormal1), from_bullet(row.m_relpos1CrossNormal);
-      to.side[1].body = b;
-      to.side[1].J << from_bullet(row.m_contactNormal2), from_bullet(row.m_relpos2CrossNormal);
-    }
 }
 
 // ---- before the iterations ----
@@ -242,7 +224,7 @@ void RowReader::write_start_velocities(SolverArrays arrays) {
 }
 
 void RowReader::push(SolverArrays arrays) {
-  const btScalar erp = world_ ? world_->getSolverInfo().m_splitImpulseTurnErp : btScalar(0);
+  const btScalar erp = bodies_.world() ? bodies_.world()->getSolverInfo().m_splitImpulseTurnErp : btScalar(0);
   bool any = false;
   for (host::RowVelocity& at : solver_.coupled_bodies()) {
     const btSolverBody& sb = arrays.bodies[at.body];
@@ -254,7 +236,6 @@ void RowReader::push(SolverArrays arrays) {
 }
 
 bool RowReader::couple(SolverArrays arrays, bool find_composites) {
-  responses_.clear();
   for (Range& range : ranges_) range.first = nullptr;
   if (!solver_.has_group()) return false;
   read_rows(arrays);
@@ -263,7 +244,7 @@ bool RowReader::couple(SolverArrays arrays, bool find_composites) {
     any = true;
     read_rows(arrays);
   }
-  const host::RowSettings settings{.joint_erp = double(world_->getSolverInfo().m_erp)};
+  const host::RowSettings settings{.joint_erp = double(bodies_.world()->getSolverInfo().m_erp)};
   if (!solver_.find_responses(rows_, settings)) return any;  // rows of composites too may be inactive
   apply_changes(arrays);
   return true;
@@ -287,9 +268,9 @@ bool RowReader::make_composites(SolverArrays arrays) {
     arrays.bodies.push_back(one);
   }
   if (found.empty()) return false;
-  for (std::size_t of = 0; of < all(arrays).size(); ++of)
+  for (std::size_t of = 0; of < arrays.all().size(); ++of)
     for (const Row& row : *rows_.all()[of])
-      put_on_composites((*all(arrays)[of])[row.index], solver_.on_composites(rows_, row));
+      put_on_composites((*arrays.all()[of])[row.index], solver_.on_composites(rows_, row));
   return true;
 }
 
@@ -330,38 +311,29 @@ void RowReader::put_rows_back(SolverArrays arrays) {
 void RowReader::apply_changes(SolverArrays arrays) {
   for (std::size_t of = 0; of < ranges_.size(); ++of) {
     const std::vector<Row>& rows = *rows_.all()[of];
-    btConstraintArray& to = *all(arrays)[of];
+    btConstraintArray& to = *arrays.all()[of];
     Range& range = ranges_[of];
     range.first = to.size() > 0 ? &to[0] : nullptr;
-    range.response.assign(z(to.size()), -1);
+    range.response.assign(z(to.size()), nullptr);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       apply(solver_.row_change(rows, i), to[rows[i].index]);
       const host::Response& response = solver_.response(rows, i);
-      if (response.island[0] < 0 && response.island[1] < 0) continue;
-      range.response[z(rows[i].index)] = static_cast<int>(responses_.size());
-      responses_.push_back(response);
+      if (response.island[0] >= 0 || response.island[1] >= 0) range.response[z(rows[i].index)] = &response;
     }
   }
   const std::span<const double> motion = solver_.response_motion();
   motion_.resize(motion.size() / 3);
   for (std::size_t i = 0; i < motion_.size(); ++i)
     motion_[i] = to_bullet(Vector3d(motion[3 * i], motion[3 * i + 1], motion[3 * i + 2]));
-  for (const host::Response& response : responses_)
-    for (const int island : response.island) {
-      if (island < 0) continue;
-      if (z(island) >= response_bodies_.size()) response_bodies_.resize(z(island) + 1);
-      const auto bodies = solver_.response_bodies(island);
-      response_bodies_[z(island)].assign(bodies.begin(), bodies.end());
-    }
 }
 
 void RowReader::apply(const host::RowChange& change, btSolverConstraint& row) const {
   if (change.overlap_less != 0) {
-    const btContactSolverInfo& info = world_->getSolverInfo();
+    const btContactSolverInfo& info = bodies_.world()->getSolverInfo();
     const auto& point = *static_cast<const btManifoldPoint*>(row.m_originalContactPoint);
-    const btScalar depth = -(point.getDistance() + info.m_linearSlop);
     const btScalar erp = point.m_contactPointFlags & BT_CONTACT_FLAG_HAS_CONTACT_ERP ? point.m_contactERP : info.m_erp2;
-    row.m_rhs -= btScalar(change.overlap_less) * depth * erp / btScalar(solver_.dt()) * row.m_jacDiagABInv;
+    row.m_rhs -=
+        btScalar(change.overlap_less) * overlap_of(row, info) * erp / btScalar(solver_.dt()) * row.m_jacDiagABInv;
   }
   if (change.target_less != 0) row.m_rhs -= btScalar(change.target_less) * row.m_jacDiagABInv;
   if (change.inactive)
@@ -388,15 +360,13 @@ btScalar RowReader::row_lower(btSolverBody& a, btSolverBody& b, const btSolverCo
 
 const host::Response* RowReader::response_of(const btSolverConstraint& row) const {
   for (const Range& range : ranges_)
-    if (range.first && !std::less<>()(&row, range.first) && std::less<>()(&row, range.first + range.response.size())) {
-      const int response = range.response[static_cast<std::size_t>(&row - range.first)];
-      return response < 0 ? nullptr : &responses_[z(response)];
-    }
+    if (range.first && !std::less<>()(&row, range.first) && std::less<>()(&row, range.first + range.response.size()))
+      return range.response[static_cast<std::size_t>(&row - range.first)];
   return nullptr;
 }
 
-// As Bullet's own scalar row solver, but for what moves; where that is no more than Bullet takes it to be, Bullet's
-// own. An inactive row leaves nothing to do: 0 · ∞ would hide from Bullet, which ends where all rows leave nothing,
+// Bullet's own scalar row solver, where a row moves no more than its two bodies. Otherwise the same with the response.
+// An inactive row leaves nothing to do: 0 · ∞ would hide from Bullet, which ends where all rows leave nothing,
 // what the rows before it do.
 btScalar RowReader::resolve(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) const {
   if (row.m_jacDiagABInv == 0) return 0;
@@ -404,12 +374,12 @@ btScalar RowReader::resolve(btSolverBody& a, btSolverBody& b, const btSolverCons
   if (!response) return bounded_above ? native_generic_(a, b, row) : native_lower_(a, b, row);
   const btScalar before = btScalar(row.m_appliedImpulse);
   btScalar change = row.m_rhs - before * row.m_cfm;
-  change -= (row.m_contactNormal1.dot(a.internalGetDeltaLinearVelocity()) +
-             row.m_relpos1CrossNormal.dot(a.internalGetDeltaAngularVelocity())) *
-            row.m_jacDiagABInv;
-  change -= (row.m_contactNormal2.dot(b.internalGetDeltaLinearVelocity()) +
-             row.m_relpos2CrossNormal.dot(b.internalGetDeltaAngularVelocity())) *
-            row.m_jacDiagABInv;
+  for (const int k : {0, 1}) {
+    btSolverBody& sb = k == 0 ? a : b;
+    change -= ((row.*normals[k]).dot(sb.internalGetDeltaLinearVelocity()) +
+               (row.*moments[k]).dot(sb.internalGetDeltaAngularVelocity())) *
+              row.m_jacDiagABInv;
+  }
   btScalar sum = before + change;
   if (sum < row.m_lowerLimit) sum = row.m_lowerLimit;
   if (bounded_above && sum > row.m_upperLimit) sum = row.m_upperLimit;
@@ -419,7 +389,7 @@ btScalar RowReader::resolve(btSolverBody& a, btSolverBody& b, const btSolverCons
     if (change == 0) break;
     if (const int island = response->island[z(k)]; island >= 0) {
       const btVector3* part = &motion_[response->first[z(k)] / 3];
-      for (const int moved : response_bodies_[z(island)]) {
+      for (const int moved : solver_.response_bodies(island)) {
         btSolverBody& sb = (*solver_bodies_)[moved];
         sb.internalGetDeltaLinearVelocity() += part[0] * change;
         sb.internalGetDeltaAngularVelocity() += part[1] * change;
@@ -455,14 +425,13 @@ bool RowReader::finish(SolverArrays arrays) {
   solver_bodies_ = &arrays.bodies;
   put_rows_back(arrays);
   hold_kinematic(arrays);  // the iterations bring in bodies that no row knows
-  if (!solver_.has_group() && (!world_ || arrays.joints.size() == 0)) return true;
+  if (!solver_.has_group() && (!bodies_.world() || arrays.joints.size() == 0)) return true;
   read_rows(arrays);
   if (!solver_.finish_rows(rows_)) return false;
-  for (std::size_t of = 0; of < all(arrays).size(); ++of)
+  for (std::size_t of = 0; of < arrays.all().size(); ++of)
     for (const Row& row : *rows_.all()[of])
-      if (row.was_cut) (*all(arrays)[of])[row.index].m_appliedImpulse = btScalar(row.impulse);
+      if (row.was_cut) (*arrays.all()[of])[row.index].m_appliedImpulse = btScalar(row.impulse);
   return true;
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

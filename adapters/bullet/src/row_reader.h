@@ -10,8 +10,7 @@
 #include <array>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 /// Rows that act on a multibody, and perhaps a rigid body; none in a world without.
 using LinkRows = std::array<const btMultiBodyConstraintArray*, 5>;
@@ -24,18 +23,19 @@ struct SolverArrays {
   btConstraintArray& friction;
   btConstraintArray& rolling;
   LinkRows link_rows{};
+  /// In the order of host::Rows::all().
+  std::array<btConstraintArray*, 4> all() const { return {&contacts, &joints, &friction, &rolling}; }
 };
 
 class RowReader {
  public:
   RowReader(host::ConstraintSolver& solver, const BodyTable& bodies, const JointTable& joints)
       : solver_(solver), bodies_(bodies), joints_(joints) {}
-  void set_world(btDiscreteDynamicsWorld* world) { world_ = world; }
 
   /// Index of a body in the arrays, −1 where it is not there.
   int row_body(const btRigidBody& body) const;
-  /// A kinematic body that kept its mass would be moved by rows, warm start, pushes and forces, away from where the
-  /// program has it, and with a velocity that it still has in the next of several substeps.
+  /// Takes the mass of kinematic bodies away. Otherwise rows, warm start, pushes and forces would move them from where
+  /// the program has them. Their velocity would still be there in the next of several substeps.
   void hold_kinematic(SolverArrays arrays) const;
   /// Before a setup is done again: companion ids of kinematic bodies outlive a setup, and would index the next arrays.
   static void forget_companions(SolverArrays arrays);
@@ -54,17 +54,12 @@ class RowReader {
   bool finish(SolverArrays arrays);
 
  private:
-  /// In the order of host::Rows::all().
-  static std::array<btConstraintArray*, 4> all(SolverArrays arrays) {
-    return {&arrays.contacts, &arrays.joints, &arrays.friction, &arrays.rolling};
-  }
   void read_bodies(SolverArrays arrays);
   void read_rows(SolverArrays arrays);
   void read_joints(SolverArrays arrays);
   void read_link_rows(SolverArrays arrays);
   host::Row& read_row(const btSolverConstraint& row, int index, std::vector<host::Row>& to) const;
   void read_friction(const btConstraintArray& from, const btConstraintArray& contacts, std::vector<host::Row>& to);
-  void read_contact(const btSolverConstraint& row, host::Row& out) const;
   bool concerns_us(const btSolverConstraint& row) const;
   void leave_out_rigid_parts(SolverArrays arrays);
   void write_start_velocities(SolverArrays arrays);
@@ -76,7 +71,7 @@ class RowReader {
   btScalar resolve(btSolverBody& a, btSolverBody& b, const btSolverConstraint& row, bool bounded_above) const;
   const host::Response* response_of(const btSolverConstraint& row) const;
 
-  /// What of a row is another while it acts on a composite body.
+  /// The side of a row as it was before the row acted on a composite body.
   struct Side {
     btSolverConstraint* row;
     int k, body;
@@ -85,24 +80,20 @@ class RowReader {
   /// A part of the arrays whose rows have responses.
   struct Range {
     const btSolverConstraint* first = nullptr;
-    std::vector<int> response;  // by row, −1: none
+    std::vector<const host::Response*> response;  // by row; null: none
   };
 
   host::ConstraintSolver& solver_;
   const BodyTable& bodies_;
   const JointTable& joints_;
-  btDiscreteDynamicsWorld* world_ = nullptr;
   btAlignedObjectArray<btSolverBody>* solver_bodies_ = nullptr;  // during a group
   host::Rows rows_;
   std::vector<int> own_rows_;
   std::vector<Side> sides_;
   std::vector<int> composite_body_;  // by composite: its solver body
   std::array<Range, 4> ranges_;
-  std::vector<host::Response> responses_;
-  std::vector<btVector3> motion_;                  // of responses, in Bullet's precision: linear and angular by body
-  std::vector<std::vector<int>> response_bodies_;  // by island
+  std::vector<btVector3> motion_;  // of responses, in Bullet's precision: linear and angular by body
   btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 template <class Base>
 class SolverHooks : public Base {
@@ -31,10 +30,9 @@ class SolverHooks : public Base {
     if (!groups().takes_islands())
       return Base::solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, dispatcher);
     if (nb == 0) return 0;
-    WorldGroup& g = groups().gather(bodies, nb, manifolds, nm, constraints, nc, dispatcher);
-    shadow(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), g.constraints.data(),
-           size(g.constraints), info, draw);
-    binding_.begin_group(g.constraints.data(), size(g.constraints), info);
+    WorldGroup& g = groups().gather(group(bodies, nb, manifolds, nm, constraints, nc), dispatcher);
+    shadow({g.bodies, g.manifolds, g.constraints}, info, draw);
+    binding_.begin_group(g.constraints, info);
     groups().solve_separate();
     if (!g.bodies.empty() || !native().empty())
       Base::solveGroup(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), native_data(),
@@ -48,8 +46,9 @@ class SolverHooks : public Base {
                                         btTypedConstraint** constraints, int nc, const btContactSolverInfo& info,
                                         btIDebugDraw* draw) override {
     if (!groups().takes_islands()) {
-      shadow(bodies, nb, manifolds, nm, constraints, nc, info, draw);
-      binding_.begin_group(constraints, nc, info);
+      const Group g = group(bodies, nb, manifolds, nm, constraints, nc);
+      shadow(g, info, draw);
+      binding_.begin_group(g.constraints, info);
     }
     btScalar r =
         Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
@@ -65,8 +64,9 @@ class SolverHooks : public Base {
     rows().push(arrays());
     // After the pushes, whose own iterations use the rows as they were.
     if (!binding_.couples_rows() || !rows().couple(arrays(), !binding_.multibodies())) return;
-    rows().begin_iterations(arrays(), this->getActiveConstraintRowSolverGeneric(),
-                            this->getActiveConstraintRowSolverLowerLimit());
+    native_generic_ = this->getActiveConstraintRowSolverGeneric();
+    native_lower_ = this->getActiveConstraintRowSolverLowerLimit();
+    rows().begin_iterations(arrays(), native_generic_, native_lower_);
     this->setConstraintRowSolverGeneric(&RowReader::row_generic);
     this->setConstraintRowSolverLowerLimit(&RowReader::row_lower);
   }
@@ -83,11 +83,12 @@ class SolverHooks : public Base {
   btScalar solveGroupCacheFriendlyIterations(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds,
                                              int nm, btTypedConstraint**, int, const btContactSolverInfo& info,
                                              btIDebugDraw* draw) override {
-    const RowSolvers own(*this);
     const auto iterate = [&] {
       const btScalar r =
           Base::solveGroupCacheFriendlyIterations(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
-      own.put_back();
+      if (!native_generic_) return r;  // no row was coupled
+      this->setConstraintRowSolverGeneric(std::exchange(native_generic_, nullptr));
+      this->setConstraintRowSolverLowerLimit(native_lower_);
       return r;
     };
     btScalar r = iterate();
@@ -121,50 +122,38 @@ class SolverHooks : public Base {
   }
 
  private:
-  /// The row solvers that the program chose, for while coupled rows have another.
-  struct RowSolvers {
-    explicit RowSolvers(SolverHooks& s)
-        : solver(s),
-          generic(s.getActiveConstraintRowSolverGeneric()),
-          lower(s.getActiveConstraintRowSolverLowerLimit()) {}
-    void put_back() const {
-      solver.setConstraintRowSolverGeneric(generic);
-      solver.setConstraintRowSolverLowerLimit(lower);
-    }
-    SolverHooks& solver;
-    btSingleConstraintRowSolver generic, lower;
-  };
   template <class T>
-  static int size(const std::vector<T>& x) {
+  static int size(const T& x) {
     return static_cast<int>(x.size());
   }
   RowReader& rows() { return binding_.world().rows; }
   GroupTaker& groups() { return binding_.groups(); }
   std::vector<btTypedConstraint*>& native() { return binding_.world().native_constraints; }
   btTypedConstraint** native_data() { return native().empty() ? nullptr : native().data(); }
-  void shadow(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
-              btTypedConstraint** constraints, int nc, const btContactSolverInfo& info, btIDebugDraw* draw) {
+  static Group group(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
+                     btTypedConstraint** constraints, int nc) {
+    return {{bodies, z(nb)}, {manifolds, z(nm)}, {constraints, z(nc)}};
+  }
+  void shadow(const Group& g, const btContactSolverInfo& info, btIDebugDraw* draw) {
     NativeRun& run = binding_.native_run();
     if (!run.runs()) return;
-    run.save(bodies, nb, manifolds, nm, constraints, nc);
-    shadow_.solveGroup(bodies, nb, manifolds, nm, constraints, nc, info, draw, nullptr);
-    run.take(manifolds, nm, constraints, nc);
+    run.save(g);
+    shadow_.solveGroup(g.bodies.data(), size(g.bodies), g.manifolds.data(), size(g.manifolds), g.constraints.data(),
+                       size(g.constraints), info, draw, nullptr);
+    run.take(g);
   }
   btScalar set_up_again(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
                         const btContactSolverInfo& info, btIDebugDraw* draw) {
     before_second_setup();
     RowReader::forget_companions(arrays());
-    binding_.forget_contacts_of_failed(manifolds, nm);
-    this->m_tmpSolverContactConstraintPool.resizeNoInitialize(0);
-    this->m_tmpSolverNonContactConstraintPool.resizeNoInitialize(0);
-    this->m_tmpSolverContactFrictionConstraintPool.resizeNoInitialize(0);
-    this->m_tmpSolverContactRollingFrictionConstraintPool.resizeNoInitialize(0);
+    binding_.forget_contacts_of_failed({manifolds, z(nm)});
+    for (btConstraintArray* rows : arrays().all()) rows->resizeNoInitialize(0);
     return Base::solveGroupCacheFriendlySetup(bodies, nb, manifolds, nm, native_data(), size(native()), info, draw);
   }
 
   WorldBinding& binding_;
   Base shadow_;
+  btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;  // while rows() has others
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -6,30 +6,12 @@
 #include <algorithm>
 #include <utility>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
-
-namespace {
-host::Options host_options(const Options& o) {
-  return {.mode = o.mode,
-          .stepping = o.stepping,
-          .rank_tolerance = o.rank_tolerance,
-          .newton_tolerance = o.newton_tolerance,
-          .gap_tolerance = o.gap_tolerance,
-          .tolerance = o.tolerance,
-          .swing_limit = o.swing_limit,
-          .max_newton = o.max_newton,
-          .max_substeps = o.max_substeps,
-          .threads = o.threads,
-          .geometric_stiffness = o.geometric_stiffness,
-          .drift_correction = o.drift_correction};
-}
-}  // namespace
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 WorldBinding::WorldBinding(Solver& owner, const Options& options)
     : owner_(owner),
       options_(host::with_default_tolerances(options, sizeof(btScalar) == 4)),
-      world_(host_options(options_)),
+      world_(host::options_of(options_)),
       groups_(world_),
       native_run_(world_, options_) {}
 
@@ -46,6 +28,7 @@ void WorldBinding::begin_step() {
   still_.clear();
   solver().begin_step();
   if (!world_.world()) return;
+  if (multibodies()) multibodies()->begin_step();
   stepped_ = true;
   groups_.expect_timers();
   if (islands_) islands_->exchange_split();
@@ -54,9 +37,9 @@ void WorldBinding::begin_step() {
                        (solver().has_exact_constraints() || threads_));
 }
 
-void WorldBinding::begin_group(btTypedConstraint** constraints, int count, const btContactSolverInfo& info) {
+void WorldBinding::begin_group(std::span<btTypedConstraint* const> constraints, const btContactSolverInfo& info) {
   world_.max_gyroscopic_force = double(info.m_maxGyroscopicForce);
-  groups_.divide(constraints, count);
+  groups_.divide(constraints);
   for (const BodyId id : solver().begin_islands(double(info.m_timeStep))) {
     btRigidBody* const body = bodies().body(id);
     still_.push_back({body, body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
@@ -75,32 +58,26 @@ void WorldBinding::write_group() {
 
 void WorldBinding::end_group() {
   for (btTypedConstraint* c : world_.native_constraints) JointTable::mark(*c);  // Bullet's solver has written zeros
-  for (const int i : solver().entries_with_host_rows()) {  // a limit row that broke breaks its joint
-    const JointBinding& j = joints()[i];
-    if (!j.native_part || j.native_part->isEnabled() || !j.joint->isEnabled()) continue;
-    world_.break_joint(i);
-    solver().entry(i).outcome.broken = true;
-  }
   solver().end_group();
 }
 
 void WorldBinding::end_solve() {
   groups_.give_islands_back();
-  if (multibodies_) multibodies_->finish();
+  if (multibodies()) multibodies()->finish();
 }
 
-// Contacts remember impulses between bodies that their joints held exactly, which may be any number of times what stops
-// the bodies alone: native rows begin without them.
-void WorldBinding::forget_contacts_of_failed(btPersistentManifold** manifolds, int count) const {
+// Contacts remember impulses between bodies that their joints held exactly. Such an impulse may be any number of times
+// the one that stops the bodies alone. The rows of Bullet therefore begin without them.
+void WorldBinding::forget_contacts_of_failed(std::span<btPersistentManifold* const> manifolds) const {
   const auto failed = [&](const btCollisionObject* object) {
-    const auto entries = world_.solver.entries_left_to_host();
     return !object->isStaticOrKinematicObject() &&
-           std::any_of(entries.begin(), entries.end(), [&](int entry) { return world_.joints[entry].names(object); });
+           std::ranges::any_of(world_.solver.entries_left_to_host(),
+                               [&](int entry) { return std::ranges::count(world_.joints[entry].bodies, object) > 0; });
   };
-  for (int i = 0; i < count; ++i) {
-    if (!failed(manifolds[i]->getBody0()) && !failed(manifolds[i]->getBody1())) continue;
-    for (int k = 0; k < manifolds[i]->getNumContacts(); ++k) {
-      btManifoldPoint& point = manifolds[i]->getContactPoint(k);
+  for (btPersistentManifold* const m : manifolds) {
+    if (!failed(m->getBody0()) && !failed(m->getBody1())) continue;
+    for (int k = 0; k < m->getNumContacts(); ++k) {
+      btManifoldPoint& point = m->getContactPoint(k);
       point.m_appliedImpulse = point.m_appliedImpulseLateral1 = point.m_appliedImpulseLateral2 = 0;
     }
   }
@@ -119,10 +96,7 @@ void WorldBinding::updateAction(btCollisionWorld*, btScalar dt) {
   world_.map_joints(false);
   put_back_still();
   const bool may_stop = (others || bodies().any_swept()) && world_.world()->getDispatchInfo().m_useContinuous;
-  solver().end_step({.dt = double(dt),
-                     .may_stop_bodies = may_stop,
-                     .timers_run = groups_.timers_run() || others,
-                     .kinematic = bodies().kinematic()});
+  solver().end_step({.dt = double(dt), .may_stop_bodies = may_stop, .timers_run = groups_.timers_run() || others});
   if (native_run_.compares()) native_run_.comparison().compare();
   if (const auto callback = callback_) (*callback)(Step{solver().t(), double(dt), owner_});
 }
@@ -138,18 +112,8 @@ void WorldBinding::put_back_still() {
 
 // ---- for the facade ----
 
-void WorldBinding::forget(btRigidBody& body) {
-  const int known = bodies().find(body);
-  if (known < 0) return;
-  solver().update_reports();
-  solver().remove_constraints_on(solver().system().body_at(known));
-  bodies().forget(body);
-  solver().forget_islands();
-}
-
 void WorldBinding::set_callback(std::function<void(const Step&)> callback) {
   callback_ = callback ? std::make_shared<const std::function<void(const Step&)>>(std::move(callback)) : nullptr;
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -17,10 +17,7 @@
 
 class btMultiBodyDynamicsWorld;
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
-
-class Multibodies;  // multibody.h
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 class WorldBinding final : public btActionInterface {
  public:
@@ -41,26 +38,22 @@ class WorldBinding final : public btActionInterface {
   BulletWorld& world() { return world_; }
   GroupTaker& groups() { return groups_; }
   NativeRun& native_run() { return native_run_; }
-  Multibodies* multibodies() const { return multibodies_.get(); }
+  Multibodies* multibodies() const { return world_.multibodies.get(); }
   const Options& options() const { return options_; }
-  bool couples_rows() const { return world_.native_solver == "sequential impulse" || multibodies_; }
+  bool couples_rows() const { return world_.native_solver == "sequential impulse" || multibodies(); }
 
   // ---- one step, called by the hooks ----
   void begin_step();
-  void begin_group(btTypedConstraint** constraints, int count, const btContactSolverInfo& info);
+  void begin_group(std::span<btTypedConstraint* const> constraints, const btContactSolverInfo& info);
   void write_separate();
   void write_group();
   void end_solve();
-  void forget_contacts_of_failed(btPersistentManifold** manifolds, int count) const;
+  void forget_contacts_of_failed(std::span<btPersistentManifold* const> manifolds) const;
   void updateAction(btCollisionWorld*, btScalar dt) override;
   void debugDraw(btIDebugDraw* draw) override;
 
   // ---- for the facade ----
-  void forget(btRigidBody& body);
   void set_callback(std::function<void(const Step&)> callback);
-
-  void report_impulse(int entry, btScalar of_force) { world_.report_impulse(entry, of_force); }
-  void report_forces(int entry, const Wrench& on_a, const Wrench& on_b) { world_.report_forces(entry, on_a, on_b); }
 
  private:
   /// The first of the world's actions: what others read and change must be the velocities of the step's end.
@@ -78,7 +71,7 @@ class WorldBinding final : public btActionInterface {
     btTransform pose;
     btVector3 v, w;
   };
-  /// What the world had before, and gets back.
+  /// The solvers that the world had before, and gets back.
   struct Found {
     btConstraintSolver* solver = nullptr;
     btConstraintSolver* large = nullptr;  // a btDiscreteDynamicsWorldMt's other one, for large islands
@@ -102,7 +95,6 @@ class WorldBinding final : public btActionInterface {
   BulletWorld world_;
   GroupTaker groups_;
   NativeRun native_run_;
-  std::unique_ptr<Multibodies> multibodies_;         // of a btMultiBodyDynamicsWorld
   btDiscreteDynamicsWorldMt* threads_ = nullptr;     // the world, where it is one of several threads,
   btMultiBodyDynamicsWorld* links_world_ = nullptr;  // or one of multibodies
   std::unique_ptr<WorldIslands> islands_;            // while there is a world
@@ -114,5 +106,4 @@ class WorldBinding final : public btActionInterface {
   std::shared_ptr<const std::function<void(const Step&)>> callback_;  // shared: it may replace or destroy us
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

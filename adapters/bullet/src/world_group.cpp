@@ -1,14 +1,14 @@
 #include "world_group.h"
 
+#include "multibody.h"
+
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
 
 #include <algorithm>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 bool sleeps(const btCollisionObject& body) { return body.getActivationState() == ISLAND_SLEEPING; }
 bool awake(const btRigidBody& body) { return !body.isStaticOrKinematicObject() && !sleeps(body); }
 }  // namespace
@@ -25,36 +25,34 @@ void GroupTaker::give_islands_back() {
   takes_ = false;
 }
 
-WorldGroup& GroupTaker::gather(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
-                               btTypedConstraint** constraints, int nc, btDispatcher* dispatcher) {
+WorldGroup& GroupTaker::gather(const Group& all, btDispatcher* dispatcher) {
   group_.bodies.clear();
   group_.constraints.clear();
   group_ids_.clear();
   timers_run_ = false;
-  for (int i = 0; i < nb; ++i) {
-    const btRigidBody* body = btRigidBody::upcast(bodies[i]);
-    timers_run_ = timers_run_ || bodies[i]->getDeactivationTime() > 0;
+  for (btCollisionObject* const object : all.bodies) {
+    const btRigidBody* body = btRigidBody::upcast(object);
+    timers_run_ = timers_run_ || object->getDeactivationTime() > 0;
     if (!body || !awake(*body)) continue;
-    group_.bodies.push_back(bodies[i]);
+    group_.bodies.push_back(object);
     group_ids_.push_back(world_.bodies.find(*body));
   }
-  gather_manifolds(manifolds, nm, dispatcher);
-  for (int i = 0; i < nc; ++i)
-    if (awake(constraints[i]->getRigidBodyA()) || awake(constraints[i]->getRigidBodyB()))
-      group_.constraints.push_back(constraints[i]);
+  gather_manifolds(all.manifolds, dispatcher);
+  for (btTypedConstraint* const c : all.constraints)
+    if (awake(c->getRigidBodyA()) || awake(c->getRigidBodyB())) group_.constraints.push_back(c);
   return group_;
 }
 
 // Chooses contacts as btSimulationIslandManager::buildIslands does.
-void GroupTaker::gather_manifolds(btPersistentManifold** manifolds, int nm, btDispatcher* dispatcher) {
+void GroupTaker::gather_manifolds(std::span<btPersistentManifold* const> all, btDispatcher* dispatcher) {
   group_.manifolds.clear();
   const bool sorted = world_.world()->getDispatchInfo().m_deterministicOverlappingPairs;
-  for (int i = 0; i < nm; ++i) {
-    const btCollisionObject &a = *manifolds[i]->getBody0(), &b = *manifolds[i]->getBody1();
-    if ((sorted && manifolds[i]->getNumContacts() == 0) || (sleeps(a) && sleeps(b))) continue;
+  for (btPersistentManifold* const m : all) {
+    const btCollisionObject &a = *m->getBody0(), &b = *m->getBody1();
+    if ((sorted && m->getNumContacts() == 0) || (sleeps(a) && sleeps(b))) continue;
     // Where bodies have been joined since, and are not to collide, Bullet keeps the contacts as they were.
     if (!a.checkCollideWith(&b) || !b.checkCollideWith(&a)) continue;
-    if (dispatcher->needsResponse(&a, &b)) group_.manifolds.push_back(manifolds[i]);
+    if (dispatcher->needsResponse(&a, &b)) group_.manifolds.push_back(m);
   }
   if (!sorted) return;
   const auto key = [](const btPersistentManifold* m) {
@@ -65,10 +63,9 @@ void GroupTaker::gather_manifolds(btPersistentManifold** manifolds, int nm, btDi
             [&](const auto* x, const auto* y) { return key(x) < key(y); });
 }
 
-void GroupTaker::divide(btTypedConstraint** constraints, int count) {
-  if (!takes_ || grouped_structure_ != world_.solver.structure() || last_constraints_.size() != z(count) ||
-      !std::equal(last_constraints_.begin(), last_constraints_.end(), constraints))
-    list(constraints, count);
+void GroupTaker::divide(std::span<btTypedConstraint* const> constraints) {
+  if (!takes_ || grouped_structure_ != world_.solver.structure() || !std::ranges::equal(last_constraints_, constraints))
+    list(constraints);
   world_.native_constraints.clear();
   for (const auto& [constraint, entry] : stays_native_) {
     if (entry >= 0) {
@@ -81,23 +78,22 @@ void GroupTaker::divide(btTypedConstraint** constraints, int count) {
   }
 }
 
-// The user's own constraints are named by whichever of their proxies is awake.
-void GroupTaker::list(btTypedConstraint** constraints, int count) {
+// A constraint of the user's own is in the group by any proxy of it that is awake.
+void GroupTaker::list(std::span<btTypedConstraint* const> constraints) {
   std::vector<int> exact_entries;
   stays_native_.clear();
-  for (int i = 0; i < count; ++i) {
-    btTypedConstraint* const c = constraints[i];
+  for (btTypedConstraint* const c : constraints) {
     const int entry = world_.world() ? world_.joints.find(c) : -1;
     const host::ConstraintEntry* const r = entry < 0 ? nullptr : &world_.solver.entry(entry);
     const bool exact = r && r->alive && r->id.index >= 0 && c->isEnabled();
-    if (exact && !world_.joints[entry].with_links) exact_entries.push_back(entry);
+    if (exact && !(world_.multibodies && world_.multibodies->trees().holds(entry))) exact_entries.push_back(entry);
     if (!exact || world_.solver.options().mode == Mode::observe)
       stays_native_.push_back({c, -1});
     else if (NativePart* const part = world_.joints[entry].native_part.get())
       stays_native_.push_back({part, entry});
   }
   world_.solver.build_islands(exact_entries);
-  last_constraints_.assign(constraints, constraints + count);
+  last_constraints_.assign(constraints.begin(), constraints.end());
   grouped_structure_ = world_.solver.structure();
 }
 
@@ -131,5 +127,4 @@ std::span<const char> GroupTaker::find_touched() {
   return touched_;
 }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

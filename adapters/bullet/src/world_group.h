@@ -1,6 +1,6 @@
-// What of a Bullet world takes part in a step: awake bodies, contacts and constraints, and which constraints are exact.
-// Where something is exact, Bullet's island pass, whose cost is islands × constraints, is taken over: the world hands
-// over everything at once, and what sleeps is left out here.
+// Chooses the part of a Bullet world that takes part in a step: awake bodies, contacts and constraints, and which of
+// these are exact. Bullet's own island pass costs islands × constraints. Where something is exact, it is replaced: the
+// world hands over everything at once, and bodies that sleep are left out here.
 #pragma once
 
 #include "bullet_world.h"
@@ -11,10 +11,9 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
-/// A group of Bullet's solver.
+/// A group of Bullet's solver, chosen here.
 struct WorldGroup {
   std::vector<btCollisionObject*> bodies;
   std::vector<btPersistentManifold*> manifolds;
@@ -32,16 +31,15 @@ class GroupTaker {
   bool timers_run() const { return timers_run_; }
   void expect_timers() { timers_run_ = true; }
 
-  WorldGroup& gather(btCollisionObject** bodies, int nb, btPersistentManifold** manifolds, int nm,
-                     btTypedConstraint** constraints, int nc, btDispatcher* dispatcher);
+  WorldGroup& gather(const Group& all, btDispatcher* dispatcher);
   /// Makes the islands of the exact constraints of a group, and lists what Bullet solves of the others.
-  void divide(btTypedConstraint** constraints, int count);
+  void divide(std::span<btTypedConstraint* const> constraints);
   /// Solves the islands of the group on which nothing of Bullet's acts.
   void solve_separate();
 
  private:
-  void gather_manifolds(btPersistentManifold** manifolds, int nm, btDispatcher* dispatcher);
-  void list(btTypedConstraint** constraints, int count);
+  void gather_manifolds(std::span<btPersistentManifold* const> all, btDispatcher* dispatcher);
+  void list(std::span<btTypedConstraint* const> constraints);
   std::span<const char> find_touched();
 
   BulletWorld& world_;
@@ -54,5 +52,4 @@ class GroupTaker {
   bool takes_ = false, were_split_ = true, timers_run_ = true;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -3,7 +3,7 @@
 // engine.
 #pragma once
 
-#include "class_of.h"
+#include "bodies.h"
 
 #include <BulletCollision/CollisionDispatch/btSimulationIslandManager.h>
 #include <BulletDynamics/Dynamics/btSimulationIslandManagerMt.h>
@@ -12,8 +12,7 @@
 #include <new>
 #include <utility>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 /// Replaces a world's island manager for as long as it lives, with the same settings.
 class WorldIslands {
@@ -98,5 +97,4 @@ class WorldIslands {
   bool ended_ = false, split_ = true;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

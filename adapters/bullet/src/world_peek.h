@@ -5,8 +5,7 @@
 #include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 struct WorldPeek : btDiscreteDynamicsWorld {
   static btAlignedObjectArray<btActionInterface*>& actions(btDiscreteDynamicsWorld& w) {
@@ -26,5 +25,4 @@ struct MlcpPeek : btMLCPSolver {
   static btMLCPSolverInterface* inner(btMLCPSolver& s) { return s.*(&MlcpPeek::m_solver); }
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

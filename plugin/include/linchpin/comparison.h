@@ -9,7 +9,7 @@
 
 namespace linchpin::host {
 
-/// What the host's solver would have done from the same state, one per constraint, as reactions() orders them.
+/// The answer of the host's solver from the same state, one per constraint, as reactions() orders them.
 struct Shadow {
   std::string name;
   Vector3d force = Vector3d::Zero();   ///< the host's force on the first body, mean over the step [N]
@@ -22,7 +22,7 @@ class Comparison {
  public:
   explicit Comparison(ConstraintSolver& solver) : solver_(solver) {}
 
-  /// What the host did at a constraint, on its first body and about its centre of mass.
+  /// Sets the wrench of the host at a constraint, on its first body and about its centre of mass.
   void set_wrench(int entry, const Vector3d& force, const Vector3d& moment);
   /// The velocities with which the host would have ended the step.
   void set_velocity(BodyId id, const Vector3d& v, const Vector3d& w);

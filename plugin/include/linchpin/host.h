@@ -14,6 +14,7 @@
 #include <linchpin/system.h>
 
 #include <array>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -56,7 +57,7 @@ struct Options {
   double tolerance = 1e-9;           ///< error of a substep of Stepping::adaptive
   double swing_limit = 1;            ///< ω·dt above which a step is taken in substeps (T15)
   int max_newton = 30;               ///< solves of one end-of-step Newton
-  int max_substeps = 1024;           ///< of one step; then the island is left to the host
+  int max_substeps = 1024;           ///< of one step; above it the island is left to the host
   int threads = 1;                   ///< that solve islands without host rows, the caller's included
   bool geometric_stiffness = false;  ///< T15: implicit geometric stiffness in place of substeps
   bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
@@ -74,6 +75,23 @@ O with_default_tolerances(O options, bool single) {
   set(options.gap_tolerance, 1e-9, 1e-5);
   set(options.tolerance, 1e-9, 1e-6);
   return options;
+}
+
+/// The options of an adapter that have the names of Options.
+template <class O>
+Options options_of(const O& o) {
+  return {.mode = o.mode,
+          .stepping = o.stepping,
+          .rank_tolerance = o.rank_tolerance,
+          .newton_tolerance = o.newton_tolerance,
+          .gap_tolerance = o.gap_tolerance,
+          .tolerance = o.tolerance,
+          .swing_limit = o.swing_limit,
+          .max_newton = o.max_newton,
+          .max_substeps = o.max_substeps,
+          .threads = o.threads,
+          .geometric_stiffness = o.geometric_stiffness,
+          .drift_correction = o.drift_correction};
 }
 
 /// Counts since the start or the last reset().
@@ -106,14 +124,15 @@ struct Counts {
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
-/// A warning of a law: a step without a solution on the actual thrust (Painlevé's case) or with several, an effort that
-/// jumps, a thrust that redundancy leaves undetermined, a law with nothing to rub on. It names law and constraint.
+/// A warning of a law. Examples: a step without a solution for the actual normal force (Painlevé's case) or with
+/// several, an effort that jumps, or a normal force that redundancy leaves undetermined. The text names law and
+/// constraint.
 struct LawWarning {
-  std::string text;  ///< with the numbers of the first time
-  double t = 0;      ///< [s] at the start of the step in which it was first so
-  long steps = 0;    ///< number of such steps; 0 for what holds as long as laws and constraints stay as they are
+  std::string text;  ///< With the numbers of the first step.
+  double t = 0;      ///< Time at the start of the first such step [s].
+  long steps = 0;    ///< Number of such steps; 0: it holds as long as laws and constraints stay as they are.
 };
-/// The text of a warning, then when and how often it was so, as a summary prints it.
+/// Returns the text of a warning, and its first time and number of steps, as a summary prints it.
 std::string told(const LawWarning& warning);
 
 // ---- bodies and rows of the host ----
@@ -123,7 +142,7 @@ struct Load {
   Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();
 };
 
-/// By which rule the host adds the gyroscopic torque of a body.
+/// The rule by which the host adds the gyroscopic torque of a body.
 enum class GyroscopicRule : unsigned char {
   none,           ///< The program does not want one.
   implicit_body,  ///< One Newton step of implicit Euler in the body's axes.
@@ -176,7 +195,7 @@ struct Row {
 
   bool moves_nothing() const { return side[0].J.isZero(0) && side[1].J.isZero(0); }
   bool of_joint() const { return kind == Kind::limit || kind == Kind::lock || kind == Kind::motor; }
-  /// Whether what it does can only be passive.
+  /// Returns whether the row can only be passive.
   bool is_passive() const { return kind != Kind::belt && kind != Kind::motor; }
 };
 
@@ -189,29 +208,41 @@ struct Rows {
   std::array<const std::vector<Row>*, 4> all() const { return {&contacts, &joints, &friction, &rolling}; }
 };
 
+/// A row of a constraint for a host whose rows act on two bodies. All other bodies are taken to move as they do.
+struct PairRow {
+  std::array<Vector6, 2> J;  ///< By side: derivatives by linear and angular velocity (W).
+  double target = 0;         ///< Velocity of the row.
+  bool is_finite = true;     ///< false: the row must do nothing; J and the target are zero.
+};
+/// Chooses pairs of the bodies of a constraint for a host whose islands and rows know two bodies. The first body of all
+/// pairs is one that moves. The second is −1 where there is one body.
+/// @param stands  by body: it does not move by forces
+std::vector<std::array<int, 2>> pairs_of_bodies(std::span<const char> stands);
+
 /// Settings of the host's row solver.
 struct RowSettings {
   double joint_erp = 0.2;  ///< share of a position error of a joint that a row removes in a step
 };
 
-/// What is to be changed of a row before the iterations, in this order.
+/// Changes of a row that are to be made before the iterations, in this order.
 struct RowChange {
-  double overlap_less = 0;  ///< share of the velocity that removes an overlap which is to be taken off
-  double target_less = 0;   ///< velocity to be taken off
-  double scale = 1;         ///< factor on effective mass, target impulse and softness
+  double overlap_less = 0;  ///< Share to subtract from the velocity that removes an overlap.
+  double target_less = 0;   ///< Velocity to subtract from the target.
+  double scale = 1;         ///< Factor on effective mass, target impulse and softness.
   bool inactive = false;    ///< The row is to do nothing.
 };
 
-/// What an impulse of one on a row changes: of each side the bodies of an island that rows act on, or the host's body.
+/// The response to a unit impulse on a row. By side, it moves the bodies of an island on which rows act, or the host's
+/// body.
 struct Response {
-  std::array<int, 2> island{-1, -1};       ///< −1: the host's body alone
-  std::array<std::size_t, 2> first{0, 0};  ///< first of its numbers in ConstraintSolver::response_motion()
-  bool second_with_first = false;          ///< both sides act on the island of the first one, which moves as a whole
+  std::array<int, 2> island{-1, -1};       ///< −1: The side moves the host's body alone.
+  std::array<std::size_t, 2> first{0, 0};  ///< First number in ConstraintSolver::response_motion().
+  bool second_with_first = false;          ///< Both sides act on the island of the first one, which moves as a whole.
   bool moves_body(int side) const {        ///< A side moves the host's own body.
     return island[static_cast<std::size_t>(side)] < 0 && !(side == 1 && second_with_first);
   }
-  double raw = 0;   ///< motion of the row itself as the host knows it [1/kg]
-  double held = 0;  ///< the part of it that bodies outside of islands have [1/kg]
+  double raw = 0;   ///< Motion of the row itself in the host's arithmetic [1/kg].
+  double held = 0;  ///< Part of that motion by bodies outside of islands [1/kg].
 };
 
 /// Velocities of a body of the host's row solver.
@@ -235,9 +266,9 @@ struct CompositeBody {
 };
 /// A row as it acts on composite bodies.
 struct CompositeRow {
-  std::array<int, 2> composite{-1, -1};  ///< index in ConstraintSolver::composites(); −1: that side is as it was
-  std::array<Vector3d, 2> moment, turn;  ///< of an impulse of one; the angular velocity by it
-  double had = 0;                        ///< velocity of the row so far, which the composite body does not have
+  std::array<int, 2> composite{-1, -1};  ///< Index in ConstraintSolver::composites(); −1: that side is unchanged.
+  std::array<Vector3d, 2> moment, turn;  ///< Moment of a unit impulse; the angular velocity by it.
+  double had = 0;                        ///< Velocity of the row so far. The composite body does not have it.
   RowChange change;
 };
 
@@ -246,11 +277,11 @@ struct CompositeRow {
 /// The exact part of a stock joint, by primitives.
 struct JointGeometry {
   short points = 0, axes = 0, dots = 0;
-  bool has_orientation = false;             ///< It holds all three axes of turning.
-  bool is_gear = false;                     ///< a function with an internal state in place of primitives
-  bool turned_far = false;                  ///< its bodies were turned far from where it holds them when last looked at
-  int first = 0, size = 0;                  ///< its numbers in the gap monitor
-  std::unique_ptr<Matrix3d> breaking_axes;  ///< axes in the first body for the breaking test; null: world axes
+  bool has_orientation = false;  ///< It holds all three axes of turning.
+  bool is_gear = false;          ///< A function with an internal state is in place of primitives.
+  bool turned_far = false;       ///< Its bodies were turned far from its required rotation when last measured.
+  int first = 0, size = 0;       ///< Its numbers in the gap monitor.
+  std::unique_ptr<Matrix3d> breaking_axes;  ///< Axes in the first body for the breaking test; null: world axes.
 };
 
 /// One constraint that the solver knows, by its index: a joint of the host, one of the user's own, or the locked axes
@@ -269,14 +300,14 @@ struct ConstraintEntry {
     stopped,   ///< φ_t was not zero in an earlier step.
     moving     ///< φ_t is not zero now: the constraint moves its bodies.
   };
-  /// What the last step found.
+  /// The outcome of the last step.
   struct Outcome {
     bool contradictory = false;  ///< contradicts others: met in the least squares only
     bool left_to_host = false;   ///< no exact reaction
     bool has_host_rows = false;  ///< `host` is of the last step
     bool broken = false;
   };
-  /// What is known of a joint of the host.
+  /// The state of a joint of the host.
   struct Joint {
     std::array<BodyId, 2> bodies;
     bool is_mapped = false;   ///< as it is configured, and its bodies have stayed what they were
@@ -284,6 +315,8 @@ struct ConstraintEntry {
   };
   bool is_joint() const { return owner == Owner::joint; }
   bool is_on_links() const { return owner >= Owner::user_on_links; }
+  /// Returns whether the host can solve it.
+  bool is_of_host() const { return is_joint() || owner == Owner::multibody_constraint; }
   Owner owner = Owner::user;
   bool alive = true;
   bool enabled = true;              ///< by the program
@@ -313,7 +346,7 @@ struct ConstraintEntry {
 
 // ---- what an adapter implements ----
 
-/// What a host lets linchpin do beside its own solver.
+/// The ways in which a host can couple linchpin with its own solver.
 struct Capabilities {
   enum class Coupling : unsigned char {
     after_solve,         ///< linchpin reads the impulses of the host's rows when the host has solved them.
@@ -342,8 +375,8 @@ struct JointImpulse {
   double impulse;
 };
 
-/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are named by the ids
-/// that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
+/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are identified by the
+/// ids that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
 class World {
  public:
   virtual ~World() = default;
@@ -363,19 +396,22 @@ class World {
   virtual void read_frame(BodyId body, Vector3d& p, Matrix3d& R) const;
   virtual void write(std::span<Motion> motions) = 0;
   /// After the host has integrated: the velocities that were written as `given` become v and w; what the host has added
-  /// since stays added.
+  /// since stays added. Default: write().
   virtual void replace_velocity(const Motion& given, const Vector3d& v, const Vector3d& w);
-  /// After the host has integrated: moves a body to a pose, without a velocity.
-  virtual void move(BodyId body, const Vector3d& p, const Quaterniond& q) = 0;
-  /// Gives a body whose state is not finite in the host's precision the state `was`. @return whether it was not finite
-  virtual bool restore_finite(BodyId body, const BodyState& was) = 0;
+  /// After the host has integrated: moves a body to a pose, without a velocity. Default: write().
+  virtual void move(BodyId body, const Vector3d& p, const Quaterniond& q);
+  /// Gives a body whose state is not finite in the host's precision the state `was`. Default: in double, by write().
+  /// @return whether it was not finite
+  virtual bool restore_finite(BodyId body, const BodyState& was);
   /// Rotation by which the host's integrator turns a body of angular velocity w in dt. Default: the exponential map.
   virtual Quaterniond rotation(const Vector3d& w, double dt) const;
-  /// Of GyroscopicRule::host: change of the angular velocity in a step [rad/s], in the body's axes.
+  /// Change of the angular velocity in a step by GyroscopicRule::host [rad/s], in the body's axes.
   virtual Vector3d gyroscopic_change(BodyId body, const Matrix3d& R) const;
+  /// Returns whether the host can compute with a velocity. Default: it is finite.
+  virtual bool can_hold(const Vector3d& u) const { return u.allFinite(); }
   /// A velocity in the host's precision. Default: itself.
   virtual Vector3d rounded(const Vector3d& u) const { return u; }
-  /// Square of the way in a step beyond which the host stops a body in mid-step; 0: never [m²].
+  /// Square of the displacement in a step above which the host may stop a body in mid-step [m²]; 0: never.
   virtual double swept_motion(BodyId) const { return 0; }
 
   // Sleeping. By default the host has none.
@@ -385,24 +421,25 @@ class World {
   virtual double rest_time(BodyId) const { return 0; }          ///< since when the sleep timer runs [s]
   virtual void restart_rest_timer(BodyId) {}
 
-  // The world itself. What follows is only called while why_absent() is null.
+  // The world itself. The solver calls the following only while why_absent() is null.
   virtual std::string name() const { return "a host"; }  ///< for summaries
   /// Why there is no world, as before the solver is attached to one; null: there is one.
   virtual const char* why_absent() const { return nullptr; }
   virtual bool has_ended() const { return false; }  ///< The world has been destroyed before its solver.
   virtual double energy() const { return 0; }       ///< of its bodies that move, gravity included [J]
 
-  // What the program may have changed.
+  // Changes that the program may have made.
   /// Adds joints that are new in the world, and removes those that the program has deleted. Then set_order().
   virtual void find_joints() {}
   /// Looks at all bodies: whether they are still there, what has changed of them (ConstraintSolver::change_body,
   /// set_in_world, remove_body), and, in a step that begins, calls ConstraintSolver::read_body().
   virtual void look_at_bodies(bool /*step_begins*/) {}
   /// Calls ConstraintSolver::set_joint() for joints that are to be mapped.
-  /// @param is_anew  as if they had always been as they are @return whether the solver has got bodies by it
-  virtual bool map_joints(bool /*is_anew*/) { return false; }
-  virtual void map_joint(int) {}     ///< the same for one entry
-  virtual void forget_entry(int) {}  ///< An entry is gone.
+  /// @param is_anew  as if they had always been as they are
+  virtual void map_joints(bool /*is_anew*/) {}
+  virtual void map_joint(int) {}                         ///< Maps one joint, or one constraint of the host on links.
+  virtual void forget_entry(int) {}                      ///< An entry is gone.
+  virtual bool keeps_entry(int) const { return false; }  ///< It still names an entry that is gone.
 
   // Joints and the user's constraints, by entry.
   virtual bool is_enabled(int) const { return true; }
@@ -412,6 +449,7 @@ class World {
   /// Impulse of one row above which a joint breaks [N·s or N·m·s].
   virtual double breaking_impulse(int) const { return std::numeric_limits<double>::infinity(); }
   virtual void break_joint(int) {}
+  virtual bool is_host_part_broken(int) const { return false; }  ///< The host has broken its own rows of a joint.
   virtual void report_impulses(std::span<const JointImpulse>) {}
   /// Mean forces of a joint in the step, about the centres of mass, without the host's own rows of it.
   virtual void report_forces(int, const Wrench&, const Wrench&) {}
@@ -421,11 +459,11 @@ class World {
 
 // ---- reports ----
 
-/// What a host keeps of a constraint, and why.
+/// The part of a constraint that a host solves, and the reason.
 struct HostPart {
   std::string name, why;
 };
-/// Something that is wrong with a constraint.
+/// A fault of a constraint.
 struct Finding {
   std::string constraint, message;
 };
@@ -448,11 +486,7 @@ class Companion {
   virtual std::vector<Finding> check() = 0;
   virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
   virtual void restore(std::shared_ptr<const Dynamics::LawHistory> laws) = 0;
-  virtual bool give_back(int entry) = 0;  ///< The host solves a constraint again. @return whether it is one of its own
-  virtual double energy() const = 0;      ///< of what it solves [J]
-  virtual void begin_step() = 0;
-  virtual void end_step() = 0;                    ///< after the host has integrated
-  virtual bool keeps_place(int entry) const = 0;  ///< It names an entry that is gone.
+  virtual void end_step() = 0;  ///< after the host has integrated
   virtual void reset() = 0;
 };
 
@@ -485,17 +519,16 @@ class ConstraintSolver {
   bool is_of_kind(BodyId body, BodyKind kind) const;  ///< also where its numbers are no mass
   /// The body is gone. Its id is used again when no constraint names it any more.
   void remove_body(BodyId body);
-  /// The program is about to delete a body: the user's constraints on it are removed.
-  void remove_constraints_on(BodyId body);
+  /// The program is about to delete a body: removes it, and the user's constraints on it.
+  void forget_body(BodyId body);
   /// A body has become one of another kind: `now` takes the place of `old`, which is removed.
   void replace_body(BodyId old, BodyId now);
   /// Settings of a body have changed: its mass, or what World says about it.
   void change_body(BodyId body, double mass, const Vector3d& inertia);
-  /// A velocity of a body was no number once the host squares it, and was taken for 0. @param unit  "m/s" or "rad/s"
-  void note_refused_velocity(BodyId body, double size, const char* unit);
   bool is_named(BodyId body) const;  ///< Some constraint names it.
   void set_in_world(BodyId body, bool is);
-  /// Reads state and forces of a body that can move, in the step that begins. Call it in World::look_at_bodies().
+  /// Reads state and forces of a body that can move, in the step that begins. Call it in World::look_at_bodies(). In
+  /// Mode::exact, a velocity that the host cannot hold becomes zero there.
   void read_body(BodyId body);
 
   // ---- constraints ----
@@ -508,9 +541,10 @@ class ConstraintSolver {
   int find(std::string_view name) const;  ///< −1: none
   std::string free_name(std::string base) const;
   int add_entry(ConstraintEntry::Owner owner, std::string name);
-  /// Adds a constraint of the user's own on bodies that the solver knows. @return why not, or empty
-  std::string add_user(Constraint constraint, int& entry);
-  /// Whether set_joint() is to be called for a joint. @param changed  its settings are not those of the last call
+  /// Adds a constraint of the user's own and its reaction, behind all others. Its derivatives are checked at the
+  /// present state of its bodies. @return why not, or empty; then `entry` is set
+  std::string add_constraint(Constraint constraint, int& entry);
+  /// Returns whether set_joint() is to be called. @param changed  the settings are not those of the last call
   bool is_to_be_mapped(int entry, const std::array<BodyId, 2>& bodies, bool changed) const;
   /// Holds a joint of the host exactly as far as `shape` says.
   void set_joint(int entry, const std::array<BodyId, 2>& bodies, JointShape shape);
@@ -518,8 +552,8 @@ class ConstraintSolver {
   void forget_mapping(int entry) { this->entry(entry).joint.is_mapped = false; }
   /// Names a joint, and takes it back if it was given back. @return why not, or empty
   std::string adopt(int entry, std::string name);
-  /// The host solves a joint, or a constraint of its own on links, until it is adopted again. Other entries are
-  /// removed.
+  /// Leaves a joint, or a constraint of the host on links, to the host until it is adopted again. Removes an entry of
+  /// another kind.
   void give_back(int entry);
   void remove(int entry);
   std::string add_law(int entry, Law law);  ///< @return why not, or empty
@@ -528,17 +562,18 @@ class ConstraintSolver {
   void set_application_points(int entry, std::vector<Vector3d> p_BQ);
   void enable(int entry, bool on);
   void wake(int entry);
-  /// All joints of the host's world, in its order. Reactions are ordered so, then those of all other entries.
+  /// All joints of the host's world, in its order. Reactions are ordered so, then those of all other entries. Other
+  /// numbers in the list have no effect.
   void set_order(std::span<const int> joints);
   void refresh_order();  ///< Entries have come or gone that are no joints.
   /// Bodies, constraints or their settings have changed.
   void structure_changed();
   unsigned structure() const;
   bool has_exact_constraints() const;  ///< in the step that has begun
-  std::span<const int> entries_with_host_rows() const;
-  /// Rows of a constraint at the states that its bodies have in the host now. [rows × 6 bodies], [rows]
-  void linearize(int entry, std::vector<double>& A, std::vector<double>& b, std::vector<double>& position,
-                 std::vector<double>& velocity) const;
+  /// The rows of a constraint between two of its bodies, at the states that its bodies have in the host now.
+  /// @param first, second  among the bodies of the constraint; second −1: none
+  /// @param rate  steps per second [1/s] @param erp  share of a position error that a row removes in a step
+  std::vector<PairRow> pair_rows(int entry, int first, int second, double rate, double erp) const;
 
   // ---- a step, in this order ----
 
@@ -605,7 +640,6 @@ class ConstraintSolver {
     double dt = 0;
     bool may_stop_bodies = false;
     bool timers_run = true;
-    std::span<const BodyId> kinematic;
   };
   void end_step(const StepEnd& end);
   /// The host has taken a step without this solver.
@@ -641,9 +675,9 @@ class ConstraintSolver {
   void set_t(double t);
   double dt() const;
 
-  /// Islands are made and analysed anew.
+  /// Clears all islands. They are made and analysed again.
   void forget_islands();
-  /// Forgets what was remembered from step to step, counts and work.
+  /// Clears histories, counts and work.
   void reset();
   std::shared_ptr<SolverHistory> history();
   std::string restore(const SolverHistory& past);  ///< @return why not, or empty
@@ -669,9 +703,25 @@ inline constexpr const char* world_has_ended = "the world of this solver has bee
 
 /// @throws std::invalid_argument with the reason, where there is one
 void demand(const std::string& why);
+/// @throws std::invalid_argument "linchpin: who: why", where there is a reason
+void demand(const std::string& who, const std::string& why);
+/// @throws std::invalid_argument with the reason why a world is absent, where it is
+void demand_world(const World& world, const std::string& who);
+
+/// Calls `make`. @return what it made; or nothing, and the reason in `why`
+template <class Make>
+auto without_throwing(std::string& why, Make make) noexcept -> decltype(make()) {
+  try {
+    why.clear();
+    return make();
+  } catch (const std::exception& e) {
+    why = e.what();
+  }
+  return {};
+}
 
 /// One constraint of a solver. Cheap to copy; valid while the solver is, its world has not been destroyed and the
-/// constraint has not been removed; `valid()` tells. On a stale handle, and on an empty one, law() and one_sided()
+/// constraint has not been removed; see valid(). On a stale handle, and on an empty one, law() and one_sided()
 /// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
 /// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
 /// stale when another constraint comes to have the place.
@@ -682,21 +732,21 @@ class ConstraintHandle {
   bool valid() const;
   const std::string& name() const;
   [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
-  /// What its laws do, term by term: effort, work, power, stick or slide, the thrust they were given, the branch taken.
-  /// Of the last step; valid until laws or constraints change.
+  /// What its laws do, term by term: effort, work, power, stick or slide, the normal force they were given, the branch.
+  /// The numbers are of the last step and valid until laws or constraints change.
   std::span<const LawWork> laws() const;
   [[nodiscard]] std::string try_one_sided(OneSided how = {}) noexcept;  ///< empty when it went well
   bool released() const;                                                ///< one-sided, and not holding now
   /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
   /// again, and its handle stays valid.
   void remove();
-  /// Of the last step.
+  /// Returns the reaction of the last step.
   const Reaction& reaction() const;
   RowUnit unit() const;  ///< of its first row; a constraint on velocities or accelerations has its own
 
  protected:
   int entry() const { return entry_; }
-  /// Whether the constraint exists still: the program deletes joints, and their bodies, without notice.
+  /// Returns whether the constraint exists still: the program deletes joints, and their bodies, without notice.
   bool is_there() const;
   void remove_laws();
   void set_application_points(std::vector<Vector3d> p_BQ);

@@ -15,7 +15,7 @@
 
 namespace linchpin::host {
 
-/// What linchpin holds of a joint of a host as it is configured now, and what stays with the host.
+/// The part of a joint that linchpin holds, as the joint is configured now, and the part that stays with the host.
 struct JointShape {
   JointRows rows;                                ///< in the bodies' own axes; none where the host has all
   std::shared_ptr<ConstraintFunction> function;  ///< in place of rows: a gear
@@ -28,6 +28,12 @@ struct JointShape {
   JointShape() = default;
   /// A joint that acts at the origins of two frames.
   JointShape(const JointFrame& a, const JointFrame& b) : acting_A(a.origin), acting_B(b.origin) {}
+  /// A joint of which the host has all. @param why  the reason for reports
+  static JointShape left_to_host(std::string_view why) {
+    JointShape s;
+    s.leave_all(why);
+    return s;
+  }
   bool any_exact() const { return function || !rows.points.empty() || !rows.axes.empty() || !rows.dots.empty(); }
 
   void leave(std::string_view part);  ///< The host keeps a part of the joint.
@@ -91,7 +97,7 @@ class SettingsMixer {
 
 /// u_A·ω_A + ratio u_B·ω_B = 0 with axes carried by the bodies, as a condition on positions: the angles turned since
 /// the gear was first evaluated. Poses tell less than half a turn, from where a (sub)step began to where it ends. A
-/// body may have turned beyond that under host rows: the teeth then mesh anew where they are.
+/// body may have turned beyond that under host rows: the teeth then mesh again where they are.
 std::shared_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio);
 
 }  // namespace linchpin::host

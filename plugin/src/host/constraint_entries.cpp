@@ -25,7 +25,7 @@ int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) 
   return impl_->c.constraints.add(owner, std::move(name));
 }
 
-std::string ConstraintSolver::add_user(Constraint constraint, int& entry) {
+std::string ConstraintSolver::add_constraint(Constraint constraint, int& entry) {
   Context& c = impl_->c;
   const std::string name = constraint.name();
   if (find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
@@ -62,14 +62,17 @@ void ConstraintSolver::remove(int entry) {
   refresh_order();
 }
 
-void ConstraintSolver::remove_constraints_on(BodyId body) {
+void ConstraintSolver::forget_body(BodyId body) {
   Context& c = impl_->c;
+  update_reports();
   for (int i = 0; i < entry_count(); ++i) {
     const ConstraintEntry& r = c.constraints[i];
     if (!r.alive || r.is_joint()) continue;
     const auto bodies = c.constraints.bodies(r);
     if (std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return c.bodies.present(id) == body; })) remove(i);
   }
+  remove_body(body);
+  forget_islands();
 }
 
 // ---- joints of the host ----
@@ -113,7 +116,7 @@ std::string attach(Context& c, int entry, JointShape& shape) {
   }
 }
 
-/// Whether the bodies of a joint are turned far from where it holds them, as they are in the host now.
+/// Returns whether the bodies of a joint are turned far from where it holds them, as they are in the host now.
 bool is_turned_far(const Context& c, const ConstraintEntry& r, const JointShape& shape) {
   if (!r.geometry.has_orientation) return false;
   BodyState a, b;
@@ -152,22 +155,20 @@ void ConstraintSolver::set_joint(int entry, const std::array<BodyId, 2>& bodies,
 std::string ConstraintSolver::adopt(int entry, std::string name) {
   if (const int other = find(name); other >= 0 && other != entry) return "linchpin: the name '" + name + "' is in use";
   update_reports();
+  ConstraintEntry& r = this->entry(entry);
+  const bool was_left_to_host = r.outcome.left_to_host && !r.joint.given_back;
   impl_->c.constraints.rename(entry, std::move(name));
-  ConstraintEntry::Joint& joint = this->entry(entry).joint;
-  joint.given_back = joint.is_mapped = false;  // the system's constraint is made again under the new name
+  r.joint.given_back = r.joint.is_mapped = false;  // the system's constraint is made again under the new name
   impl_->c.world.map_joint(entry);
   refresh_reaction(entry);
+  if (was_left_to_host) impl_->c.reactions.set_left_to_host(r, true);  // its report is still that of the last step
   return {};
 }
 
 void ConstraintSolver::give_back(int entry) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints[entry];
-  if (r.is_on_links() && c.companion && c.companion->give_back(entry)) {
-    update_reports();
-    return refresh_order();
-  }
-  if (!r.is_joint()) return remove(entry);
+  if (!r.is_of_host()) return remove(entry);
   update_reports();
   if (c.world.why_absent()) return;
   r.joint.given_back = true;
@@ -176,7 +177,7 @@ void ConstraintSolver::give_back(int entry) {
   refresh_reaction(entry);
 }
 
-// A program that names ten thousand joints does not wait for as many orderings of all of them.
+// The reaction keeps its place: a program that names ten thousand joints does not wait for as many sorts.
 void ConstraintSolver::refresh_reaction(int entry) {
   Context& c = impl_->c;
   if (c.constraints[entry].reaction < 0) return refresh_order();
@@ -338,7 +339,13 @@ void ConstraintSolver::enable(int entry, bool on) {
 
 void ConstraintSolver::wake(int entry) { host::wake(impl_->c, impl_->c.constraints[entry]); }
 
-void ConstraintSolver::set_order(std::span<const int> joints) { impl_->c.reactions.set_order(impl_->c, joints); }
+void ConstraintSolver::set_order(std::span<const int> joints) {
+  std::vector<int> order;
+  std::vector<char> taken(z(entry_count()), 0);
+  for (const int i : joints)
+    if (i >= 0 && entry(i).is_joint() && !std::exchange(taken[z(i)], 1)) order.push_back(i);
+  impl_->c.reactions.set_order(impl_->c, order);
+}
 
 void ConstraintSolver::refresh_order() {
   Context& c = impl_->c;
@@ -364,15 +371,5 @@ void ConstraintSolver::order_by_age() {
 void ConstraintSolver::structure_changed() { ++impl_->c.structure; }
 unsigned ConstraintSolver::structure() const { return impl_->c.structure; }
 bool ConstraintSolver::has_exact_constraints() const { return impl_->c.lists.any_exact; }
-std::span<const int> ConstraintSolver::entries_with_host_rows() const { return impl_->c.lists.with_host_rows; }
-
-void ConstraintSolver::linearize(int entry, std::vector<double>& A, std::vector<double>& b,
-                                 std::vector<double>& position, std::vector<double>& velocity) const {
-  LinearizedEntry rows = host::linearize(impl_->c, impl_->c.constraints[entry]);
-  A.swap(rows.A);
-  b.swap(rows.b);
-  position.swap(rows.position);
-  velocity.swap(rows.velocity);
-}
 
 }  // namespace linchpin::host

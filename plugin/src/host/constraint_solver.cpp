@@ -3,10 +3,12 @@
 #include "host/diagnostics.h"
 #include "host/reactions.h"
 #include "host/rollback.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <utility>
@@ -19,7 +21,38 @@ void World::read_frame(BodyId body, Vector3d& p, Matrix3d& R) const {
   p = s.p;
   R = s.R();
 }
-void World::replace_velocity(const Motion&, const Vector3d&, const Vector3d&) {}
+void World::replace_velocity(const Motion& given, const Vector3d& v, const Vector3d& w) {
+  Motion end;
+  end.body = given.body;
+  end.turns = given.turns;
+  end.v = v;
+  end.w = w;
+  write({&end, 1});
+}
+void World::move(BodyId body, const Vector3d& p, const Quaterniond& q) {
+  BodyState now;
+  read(body, now);
+  Motion there;
+  there.body = body;
+  there.write_pose = true;
+  there.v = now.v;
+  there.w = now.w;
+  there.start = {p, q};
+  write({&there, 1});
+}
+bool World::restore_finite(BodyId body, const BodyState& was) {
+  BodyState now;
+  read(body, now);
+  if (now.p.allFinite() && now.q.coeffs().allFinite() && can_hold(now.v) && can_hold(now.w)) return false;
+  Motion back;
+  back.body = body;
+  back.write_pose = true;
+  back.v = was.v;
+  back.w = was.w;
+  back.start = {was.p, was.q};
+  write({&back, 1});
+  return true;
+}
 Quaterniond World::rotation(const Vector3d& w, double dt) const {
   BodyState s;
   advance(s, Vector3d::Zero(), w, dt);
@@ -55,7 +88,7 @@ BodyId ConstraintSolver::add_body(BodyKind kind, double mass, const Vector3d& in
   const std::string name = c.bodies.new_name("body");
   BodyId id;
   std::string why;
-  // Poses are read anew in every step.
+  // Poses are read in every step.
   if (kind == BodyKind::particle) {
     why = c.system.try_add_particle(id, name, mass, Vector3d::Zero());
   } else if (kind == BodyKind::rigid) {
@@ -86,16 +119,37 @@ void ConstraintSolver::change_body(BodyId body, double mass, const Vector3d& ine
   impl_->c.bodies.set_mass(body, mass, inertia);
   impl_->c.bodies.changes.note(body);
 }
-void ConstraintSolver::note_refused_velocity(BodyId body, double size, const char* unit) {
-  Context& c = impl_->c;
-  char number[32];
-  std::snprintf(number, sizeof number, "%g ", size);
-  c.trouble = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
-              ", whose square is no number: it was taken for 0";
-  ++c.counts.non_finite;
-}
 void ConstraintSolver::set_in_world(BodyId body, bool is) { impl_->c.bodies.set_in_world(body, is); }
-void ConstraintSolver::read_body(BodyId body) { impl_->c.bodies.read(impl_->c.world, body, impl_->c.step); }
+
+namespace {
+
+// Such a velocity would be in every pose after it. It comes from the program: a step leaves none.
+void refuse_velocities(Context& c, BodyId body) {
+  BodyState& s = c.bodies.start[body];
+  if (c.world.can_hold(s.v) && c.world.can_hold(s.w)) return;
+  for (const auto& [u, unit] : {std::pair(&s.v, "m/s"), std::pair(&s.w, "rad/s")}) {
+    if (c.world.can_hold(*u)) continue;
+    char number[32];
+    std::snprintf(number, sizeof number, "%g ", std::hypot(u->x(), u->y(), u->z()));
+    c.trouble = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
+                ", whose square is no number: it was taken for 0";
+    ++c.counts.non_finite;
+    u->setZero();
+  }
+  Motion motion;
+  motion.body = body;
+  motion.v = s.v;
+  motion.w = s.w;
+  c.world.write({&motion, 1});
+}
+
+}  // namespace
+
+void ConstraintSolver::read_body(BodyId body) {
+  Context& c = impl_->c;
+  c.bodies.read(c.world, body, c.step);
+  if (c.options.mode == Mode::exact) refuse_velocities(c, body);
+}
 
 // ---- reports ----
 
@@ -134,7 +188,7 @@ std::string ConstraintSolver::summary() {
 double ConstraintSolver::energy() const {
   const Context& c = impl_->c;
   if (c.world.why_absent()) return std::numeric_limits<double>::quiet_NaN();
-  return c.world.energy() + (c.companion ? c.companion->energy() : 0);
+  return c.world.energy();
 }
 
 std::vector<HostPart> ConstraintSolver::host_parts() const { return host::host_parts(impl_->c); }
@@ -195,7 +249,7 @@ void ConstraintSolver::reset() {
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;
   c.skipped = false;
-  c.dt = Context::first_dt;
+  c.dt = tuning::first_dt;
   c.bodies.forget_motions();
   impl_->sleep.forget();
   c.trouble.clear();
@@ -216,14 +270,14 @@ void ConstraintSolver::reset() {
     structure_changed();
   }
   c.laws.laws_changed();
+  if (c.companion) c.companion->reset();
   if (!c.world.why_absent()) {
     c.world.find_joints();
     for (ConstraintEntry& r : c.constraints.all())
-      if (r.geometry.is_gear) r.joint.is_mapped = false;  // its teeth mesh anew where they are
+      if (r.geometry.is_gear) r.joint.is_mapped = false;  // its teeth mesh again where they are
     c.world.map_joints(true);
     order_by_age();
   }
-  if (c.companion) c.companion->reset();
 }
 
 std::shared_ptr<SolverHistory> ConstraintSolver::history() {

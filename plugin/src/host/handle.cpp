@@ -15,6 +15,12 @@ const std::string no_name;
 void demand(const std::string& why) {
   if (!why.empty()) throw std::invalid_argument(why);
 }
+void demand(const std::string& who, const std::string& why) {
+  if (!why.empty()) throw std::invalid_argument("linchpin: " + who + ": " + why);
+}
+void demand_world(const World& world, const std::string& who) {
+  if (const char* why = world.why_absent()) demand(who, why);
+}
 
 void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity, double& to) {
   to += 0.5 * mass * s.v.squaredNorm() - mass * gravity.dot(s.p);

@@ -29,10 +29,10 @@ class IslandBuilder {
   }
 
   Context& c_;
-  std::vector<int> entries_;        // of the group, in the order of their rows
-  std::vector<int> parent_;         // union–find over entries_
-  std::vector<int> first_of_body_;  // by id of body: its first entry in entries_, −1
-  std::vector<int> next_, last_;    // by entry: the next one of its island, −1; by root: the last one
+  std::vector<int> entries_;        // Entries of the group, in the order of their rows.
+  std::vector<int> parent_;         // Union–find over entries_.
+  std::vector<int> first_of_body_;  // By id of body: its first entry in entries_; −1: none.
+  std::vector<int> next_, last_;    // By entry: the next one of its island, or −1. By root: the last one.
 };
 
 }  // namespace linchpin::host

@@ -10,6 +10,7 @@
 // a residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
 #pragma once
 
+#include <linchpin/articulated.h>
 #include <linchpin/comparison.h>
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
@@ -37,8 +38,7 @@
 class btMultiBody;
 class btMultiBodyConstraint;
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 class Solver;
 class WorldBinding;  // src/world_binding.h
@@ -73,23 +73,8 @@ struct Link {
   int index = -1;
 };
 inline Link link(btMultiBody& body, int index) { return {&body, index}; }
-/// What moves one joint of a multibody, by cause: generalized forces [N·m for a joint that turns, N for one that
-/// slides] along its coordinates, each of everything that hangs on the joint. The joint's row of T5:
-///   inertia = gravity + velocity + damping + applied + constraint + contact + friction + laws + native.
-/// One number per coordinate of the joint and zeros after them; a spherical joint's three are about its link's own
-/// axes.
-struct JointForces {
-  Vector3d gravity = Vector3d::Zero();     ///< weight, by the world's gravity
-  Vector3d velocity = Vector3d::Zero();    ///< centrifugal, Coriolis and gyroscopic terms
-  Vector3d damping = Vector3d::Zero();     ///< Bullet's linear and angular damping of the multibody
-  Vector3d applied = Vector3d::Zero();     ///< by the program: torques on joints, forces and torques on links
-  Vector3d constraint = Vector3d::Zero();  ///< constraints that are held exactly (T5)
-  Vector3d contact = Vector3d::Zero();     ///< normal forces of contacts
-  Vector3d friction = Vector3d::Zero();    ///< friction of contacts, torsional and spinning friction too
-  Vector3d laws = Vector3d::Zero();        ///< what laws prescribe, on the joint itself or elsewhere
-  Vector3d native = Vector3d::Zero();      ///< other rows of Bullet's: motors, limits, constraints left to it
-  Vector3d inertia = Vector3d::Zero();     ///< (M q̈) of the joint: zero at rest and in steady motion along it
-};
+/// What moves one joint of a multibody, by cause.
+using articulated::JointForces;
 /// What a constraint in a btMultiBodyDynamicsWorld may name: a rigid body or a link.
 class Part {
  public:
@@ -397,7 +382,7 @@ class Solver {
   /// Reactions and books stay those of the last step until the next one. Cost: a copy of what is listed.
   History history() const { return History(core().history()); }
   /// @throws std::invalid_argument for another solver's history, and where constraints have come or gone since.
-  void restore(const History& history);
+  void restore(const History& history) { host::demand(try_restore(history)); }
   [[nodiscard]] std::string try_restore(const History& history) noexcept;  ///< empty when it went well
   const Options& options() const;
 
@@ -425,5 +410,4 @@ ExactPart exact_part(btTypedConstraint& joint);
 inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScalar(u.y()), btScalar(u.z())}; }
 inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION

@@ -23,8 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet {
-inline namespace LINCHPIN_BULLET_PRECISION {
+namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
 
 /// A shape as a viewer has it; what it does not have is drawn as the box around it, a plane not at all.
 inline Look look_of(const btCollisionShape& shape) {
@@ -405,5 +404,4 @@ class Recorder final : private btActionInterface {
   bool late_joint_ = false;
 };
 
-}  // namespace LINCHPIN_BULLET_PRECISION
-}  // namespace linchpin::bullet
+}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
