@@ -75,7 +75,7 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (links || compares()) solver_.make_reactions();
   add_actions();
   joints_.scan();
-  if (multibodies_) multibodies_->look();
+  if (multibodies_) multibodies_->scan();
   return {};
 }
 

@@ -27,7 +27,6 @@ struct JointBinding {
   bool is_classified = false;         ///< as its numbers are, and its bodies have stayed what they were
   bool given_back = false;            ///< an adopted joint that Bullet solves until it is adopted again
   bool linked_collide = true;         ///< Bullet lets the bodies collide.
-  bool with_links = false;            ///< a rigid joint that is solved with links of multibodies
   int numbers = 0, numbers_size = 0;  ///< what it was classified by, in JointTable
   JointSummary shape;
   std::unique_ptr<NativePart> native_part;

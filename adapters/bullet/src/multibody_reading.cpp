@@ -9,6 +9,8 @@ using articulated::JointKind;
 
 namespace {
 
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
 Quaterniond read_rotation(const btQuaternion& q) {
   return Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized();
 }
@@ -32,8 +34,8 @@ void read_model(const btMultiBody& body, articulated::TreeModel& model) {
   model.positions = body.getNumPosVars();
   model.rates = body.getNumDofs();
   model.fixed_base = body.hasFixedBase();
-  model.base_mass = mass_of(body, -1);
-  model.base_inertia = inertia_of(body, -1);
+  model.base_mass = double(body.getBaseMass());
+  model.base_inertia = from_bullet(body.getBaseInertia());
   model.linear_damping = double(body.getLinearDamping());
   model.angular_damping = double(body.getAngularDamping());
   model.gyroscopic = body.getUseGyroTerm();
@@ -83,22 +85,12 @@ bool is_asleep(const btMultiBody& body) {
   return any;
 }
 
-bool same_shape(const KinematicTree& tree, const btMultiBody& body) {
-  return tree.links() == body.getNumLinks() && tree.model().rates == body.getNumDofs() &&
-         tree.model().fixed_base == body.hasFixedBase();
-}
-
-double mass_of(const btMultiBody& body, int link) {
-  return double(link < 0 ? body.getBaseMass() : body.getLinkMass(link));
-}
-
-Vector3d inertia_of(const btMultiBody& body, int link) {
-  return from_bullet(link < 0 ? body.getBaseInertia() : body.getLinkInertia(link));
-}
-
 articulated::LinkModel read_link(const btMultiBody& body, int i) {
-  const btMultibodyLink& link = body.getLink(i);
   articulated::LinkModel out;
+  out.mass = double(i < 0 ? body.getBaseMass() : body.getLinkMass(i));
+  out.inertia = from_bullet(i < 0 ? body.getBaseInertia() : body.getLinkInertia(i));
+  if (i < 0) return out;
+  const btMultibodyLink& link = body.getLink(i);
   out.parent = link.m_parent;
   out.joint = kind_of(link);
   out.first_position = link.m_cfgOffset;
@@ -112,16 +104,12 @@ articulated::LinkModel read_link(const btMultiBody& body, int i) {
   out.R_PL_at_zero = read_rotation(link.m_zeroRotParentToThis).conjugate().toRotationMatrix();
   out.p_PJ = from_bullet(link.m_eVector);
   out.p_JL = from_bullet(link.m_dVector);
-  out.mass = mass_of(body, i);
-  out.inertia = inertia_of(body, i);
   return out;
 }
 
-void read_tree(const btMultiBody& body, KinematicTree& tree) {
-  tree.update([&](articulated::TreeModel& model, articulated::TreeState& state) {
-    read_model(body, model);
-    read_state(body, state);
-  });
+void read_tree(const btMultiBody& body, articulated::TreeModel& model, articulated::TreeState& state) {
+  read_model(body, model);
+  read_state(body, state);
 }
 
 void write_configuration(const articulated::Configuration& at, btMultiBody& body) {

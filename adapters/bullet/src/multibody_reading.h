@@ -3,10 +3,9 @@
 // caches, which single precision rounds, are not used.
 #pragma once
 
-#include "articulated/kinematic_tree.h"
-
 #include <BulletDynamics/Featherstone/btMultiBody.h>
 
+#include <linchpin/articulated.h>
 #include <linchpin/bullet.h>
 
 #include <string>
@@ -14,20 +13,13 @@
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
-using articulated::KinematicTree;
-
 /// Why this multibody cannot take part in exact constraints; empty when it can.
 std::string why_unsupported(const btMultiBody& body);
 /// Returns whether Bullet lets it stand: one collider asleep is enough for btMultiBodyDynamicsWorld.
 bool is_asleep(const btMultiBody& body);
-/// Returns whether it has the joints and links that the tree was read with.
-bool same_shape(const KinematicTree& tree, const btMultiBody& body);
-
-double mass_of(const btMultiBody& body, int link);
-Vector3d inertia_of(const btMultiBody& body, int link);
-articulated::LinkModel read_link(const btMultiBody& body, int link);
+articulated::LinkModel read_link(const btMultiBody& body, int link);  ///< −1: the base, without a joint
 /// Reads masses, joints, configuration, velocities and applied forces.
-void read_tree(const btMultiBody& body, KinematicTree& tree);
+void read_tree(const btMultiBody& body, articulated::TreeModel& model, articulated::TreeState& state);
 /// Writes a configuration back to Bullet, and its caches.
 void write_configuration(const articulated::Configuration& at, btMultiBody& body);
 

@@ -43,11 +43,11 @@ class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolve
     return r;
   }
   btScalar solveGroupCacheFriendlyFinish(btCollisionObject** bodies, int nb, const btContactSolverInfo& info) override {
-    if (links_()) links_()->read_host_rows(link_rows(), m_data);
+    if (links_()) links_()->read_rows(link_rows(), m_data);
     return Hooks::solveGroupCacheFriendlyFinish(bodies, nb, info);
   }
   void before_second_setup() override {
-    if (links_()) links_()->take_back_host_rows(m_data);
+    if (links_()) links_()->take_back_rows(m_data);
     setup_was_repeated_ = true;
   }
   void after_second_setup() override {
@@ -63,9 +63,7 @@ class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolve
  private:
   Multibodies* links_() const { return binding_.multibodies(); }
   void couple(bool first) {
-    if (!links_()) return;
-    if (first) links_()->find_host_rows(arrays());
-    links_()->couple(arrays(), m_data, first);
+    if (links_()) links_()->couple(arrays(), m_data, first);
   }
 
   WorldBinding& binding_;

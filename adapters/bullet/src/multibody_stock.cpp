@@ -1,19 +1,24 @@
 // Bullet's own constraints between links: which rows of each can be held exactly, and which of them are in the world.
-#include "multibody.h"
-
+#include "bodies.h"
 #include "class_of.h"
+#include "multibody.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyPoint2Point.h>
 #include <BulletDynamics/Featherstone/btMultiBodySliderConstraint.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace linchpin::bullet {
 inline namespace LINCHPIN_BULLET_PRECISION {
 
 namespace {
+
+std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 // These members are protected and have no accessors. C++ allows to read them through a pointer to member that a
 // derived class forms.
@@ -176,28 +181,25 @@ StockNumbers numbers_of(btMultiBodyConstraint& c) {
   return out;
 }
 
-std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string name, int& index) {
+std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string name, int& entry) {
   scan();
   for (Stock& s : stock_) {
     if (s.constraint != &constraint) continue;
-    if (const int other = c_.constraints.find(name); other >= 0 && other != s.entry)
+    if (const int other = binding_.solver().find(name); other >= 0 && other != s.entry)
       return "linchpin: the name '" + name + "' is in use";
-    const host::ConstraintEntry& r = c_.constraints[s.entry];
-    c_.constraints.rename(s.entry, std::move(name));
-    c_.reactions[r.reaction].name = r.name;
-    binding_of(s.entry).given_back = false;
-    classify_stock(s);  // makes its core constraint under the new name
-    index = s.entry;
+    binding_.solver().rename(s.entry, name);
+    binding_.solver().reactions()[z(binding_.solver().entry(s.entry).reaction)].name = name;
+    binding_.joints()[s.entry].given_back = false;
+    classify(s);  // makes its core constraint under the new name
+    entry = s.entry;
     return {};
   }
   return "linchpin: adopt '" + name + "': the constraint is not in the world";
 }
 
 void Multibodies::reset() {
-  laws_to_restore_ = nullptr;
-  if (laws_.dynamics) laws_.dynamics->set_law_history(nullptr);
   for (Stock& s : stock_)
-    if (s.shape.gear) classify_stock(s);
+    if (s.shape.gear) classify(s);
 }
 
 void Multibodies::scan_stock() {
@@ -206,28 +208,26 @@ void Multibodies::scan_stock() {
   for (int i = 0; same && i < n; ++i) same = world_.getMultiBodyConstraint(i) == stock_[z(i)].constraint;
   if (same) {
     for (Stock& s : stock_)
-      if (numbers_of(*s.constraint) != s.numbers) classify_stock(s);
+      if (numbers_of(*s.constraint) != s.numbers) classify(s);
     return;
   }
   std::erase_if(stock_, [&](const Stock& s) {
     for (int i = 0; i < n; ++i)
       if (world_.getMultiBodyConstraint(i) == s.constraint) return false;
-    if (c_.constraints[s.entry].alive) binding_.joints().remove(s.entry);
-    layout_is_stale_ = true;
+    if (binding_.solver().entry(s.entry).alive) binding_.joints().remove(s.entry);
     return true;
   });
   for (int i = 0; i < n; ++i) {
     btMultiBodyConstraint* c = world_.getMultiBodyConstraint(i);
     auto at = std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == c; });
     if (at == stock_.end()) {
-      const StockShape shape = shape_of(*c);
-      const int entry = binding_.joints().add(
-          Owner::multibody_constraint, c_.constraints.free_name(std::string(shape.kind) + "#" + std::to_string(i)));
-      stock_.push_back({c, entry, {}, {}, 0});
-      classify_stock(stock_.back());
+      const std::string name = std::string(shape_of(*c).kind) + "#" + std::to_string(i);
+      const int entry = binding_.joints().add(Owner::multibody_constraint, binding_.solver().free_name(name));
+      stock_.push_back({c, entry, {}, {}});
+      classify(stock_.back());
       binding_.joints().order_reactions();
     } else if (numbers_of(*c) != at->numbers) {
-      classify_stock(*at);
+      classify(*at);
     }
   }
   stock_of_.clear();
@@ -236,65 +236,68 @@ void Multibodies::scan_stock() {
             [&](const Stock& a, const Stock& b) { return stock_of_.at(a.constraint) < stock_of_.at(b.constraint); });
 }
 
-void Multibodies::classify_stock(Stock& s) {
-  layout_is_stale_ = true;
+namespace {
+
+/// A gear whose target is its own, or the position that it has now.
+articulated::Gear gear_of(btMultiBodyConstraint& constraint, const StockShape& shape) {
+  const auto position = [&](const btMultiBody* body, int link) { return double(body->getJointPosMultiDof(link)[0]); };
+  const btMultiBody *const a = constraint.getMultiBodyA(), *const b = constraint.getMultiBodyB();
+  articulated::Gear out{{{constraint.getLinkA(), 1}, {constraint.getLinkB(), shape.ratio}}, shape.target};
+  if (shape.aux >= 0) out.terms.push_back({shape.aux, -1});
+  if (!shape.has_target)
+    out.target = position(a, constraint.getLinkA()) - (shape.aux >= 0 ? position(a, shape.aux) : 0) +
+                 shape.ratio * position(b, constraint.getLinkB());
+  return out;
+}
+
+}  // namespace
+
+void Multibodies::classify(Stock& s) {
   s.numbers = numbers_of(*s.constraint);
   s.shape = shape_of(*s.constraint);
-  host::ConstraintEntry& r = c_.constraints[s.entry];
-  if (r.deferred) replaced_.push_back(std::move(r.deferred));  // the layout names it until it is made again
-  binding_of(s.entry).bodies.clear();
+  host::ConstraintEntry& r = binding_.solver().entry(s.entry);
+  trees_.set_constraint(s.entry, nullptr);
+  binding_.joints()[s.entry].bodies.clear();
   if (r.reaction >= 0) {  // the reaction of what it was before is no more
+    Reaction& reaction = binding_.solver().reactions()[z(r.reaction)];
     Reaction none;
     none.name = r.name;
     none.native = true;
-    none.work = c_.reactions[r.reaction].work;
-    c_.reactions[r.reaction] = std::move(none);
+    none.work = reaction.work;
+    reaction = std::move(none);
   }
-  r.host_part = binding_of(s.entry).given_back ? "all (given back)" : s.shape.native;
+  r.host_part = binding_.joints()[s.entry].given_back ? "all (given back)" : s.shape.native;
   if (!r.host_part.empty()) return;
   BodyId id_a, id_b = linchpin::world;
-  if (const std::string why = find_stock_bodies(s, id_a, id_b); !why.empty()) {
+  if (const std::string why = find_bodies(s, id_a, id_b); !why.empty()) {
     r.host_part = "all (" + why + ")";
-  } else if (s.shape.gear) {
-    s.target = gear_target(s);
-    // Its row is on joint positions; the constraint only says between which bodies.
-    JointRows none;
-    none.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
-    r.deferred =
-        std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, none, Vector3d::Zero(), Vector3d::Zero()));
-  } else {
-    r.deferred = std::make_unique<Constraint>(
-        linchpin::joint(r.name, id_a, id_b, s.shape.rows, s.shape.acting_A, s.shape.acting_B));
+    return;
   }
+  // The row of a gear is on joint positions; the constraint only says between which bodies.
+  if (s.shape.gear) s.shape.rows.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
+  trees_.set_constraint(s.entry, std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, s.shape.rows,
+                                                                              s.shape.acting_A, s.shape.acting_B)));
+  if (s.shape.gear) trees_.set_gear(s.entry, gear_of(*s.constraint, s.shape));
 }
 
 /// The core's ids of the bodies of a stock constraint. @return why it has none, or empty
-std::string Multibodies::find_stock_bodies(const Stock& s, BodyId& id_a, BodyId& id_b) {
+std::string Multibodies::find_bodies(const Stock& s, BodyId& id_a, BodyId& id_b) {
   const Link a{s.constraint->getMultiBodyA(), s.constraint->getLinkA()};
   const Link b{s.constraint->getMultiBodyB(), s.constraint->getLinkB()};
-  std::string why = register_link(a, id_a);
-  if (why.empty() && b.body) why = register_link(b, id_b);
+  std::string why = trees_.link_id(tree_of(a.body), a.index, id_a);
+  if (why.empty() && b.body) why = trees_.link_id(tree_of(b.body), b.index, id_b);
   if (why.empty() && !b.body && s.shape.rigid) {
     if (!binding_.bodies().in_world(*s.shape.rigid)) {
       why = "its rigid body is not in the world";
     } else if (part_of(*s.shape.rigid) == BodyPart::unsupported) {
-      why = why_unsupported(*s.shape.rigid);
+      why = bullet::why_unsupported(*s.shape.rigid);
     } else {
       id_b = binding_.bodies().id(*s.shape.rigid);
-      binding_of(s.entry).bodies.push_back(s.shape.rigid);
+      binding_.joints()[s.entry].bodies.push_back(s.shape.rigid);
     }
   }
   if (why.empty() && id_a == id_b) why = "it joins a link to itself";
   return why;
-}
-
-/// The position of a gear: its own, or the one that it has now.
-double Multibodies::gear_target(const Stock& s) const {
-  if (s.shape.has_target) return s.shape.target;
-  btMultiBody *const a = s.constraint->getMultiBodyA(), *const b = s.constraint->getMultiBodyB();
-  const auto position = [](btMultiBody& body, int link) { return double(body.getJointPosMultiDof(link)[0]); };
-  return position(*a, s.constraint->getLinkA()) - (s.shape.aux >= 0 ? position(*a, s.shape.aux) : 0) +
-         s.shape.ratio * position(*b, s.constraint->getLinkB());
 }
 
 bool Multibodies::is_stock(int entry) const {
@@ -304,19 +307,16 @@ bool Multibodies::is_stock(int entry) const {
 bool Multibodies::give_back(int entry) {
   for (Stock& s : stock_) {
     if (s.entry != entry) continue;
-    binding_of(entry).given_back = true;
-    classify_stock(s);
+    binding_.joints()[entry].given_back = true;
+    classify(s);
     return true;
   }
   return false;
 }
 
 bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
-  if (!is_active() || phase_ == StepPhase::failed) return false;
   const auto at = stock_of_.find(constraint);
-  if (at == stock_of_.end() || at->second >= stock_.size()) return false;
-  const host::ConstraintEntry& r = c_.constraints[stock_[at->second].entry];
-  return r.alive && r.deferred && r.enabled;
+  return at != stock_of_.end() && at->second < stock_.size() && trees_.holds(stock_[at->second].entry);
 }
 
 }  // namespace LINCHPIN_BULLET_PRECISION

@@ -53,8 +53,9 @@ std::string Handle::try_law(Law law) noexcept {
     return takes_none + "it is left to the native solver: " + r.host_part;
   if (r.is_on_links()) {
     solver.update_reports();  // before the system's constraint changes
-    if (const std::string why = binding_->multibodies()->why_no_law(entry_); !why.empty()) return takes_none + why;
-    if (std::string why = binding_->multibodies()->add_law(entry_, law); !why.empty()) return why;
+    articulated::TreeSolver& trees = binding_->multibodies()->trees();
+    if (const std::string why = trees.why_no_law(entry_); !why.empty()) return takes_none + why;
+    if (std::string why = trees.add_law(entry_, law); !why.empty()) return why;
   }
   return solver.add_law(entry_, std::move(law));
 }
@@ -211,7 +212,7 @@ Handle Solver::add(Constraint constraint) {
   std::vector<btRigidBody*> bodies;
   if (Multibodies* links = binding_->multibodies()) {
     const auto ids = constraint.bodies();
-    if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return id.index >= 0 && links->is_link(id); })) {
+    if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return id.index >= 0 && links->trees().is_link(id); })) {
       int entry = -1;
       demand(links->add(std::move(constraint), entry));
       return {binding_.get(), entry};

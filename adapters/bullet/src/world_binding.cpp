@@ -152,7 +152,7 @@ void WorldBinding::list_group(btTypedConstraint** constraints, int count) {
     const host::ConstraintEntry& r = solver_.entry(entry);
     const JointBinding& j = joints_[entry];
     const bool exact = r.alive && r.id.index >= 0 && c->isEnabled();
-    if (exact && !j.with_links) exact_entries.push_back(entry);
+    if (exact && !(multibodies_ && multibodies_->trees().holds(entry))) exact_entries.push_back(entry);
     if (!exact || options_.mode == Mode::observe)
       stays_native_.push_back({c, -1});
     else if (j.native_part)
@@ -527,6 +527,7 @@ std::vector<Solver::Finding> WorldBinding::check() {
   joints_.scan();
   bodies_.drop_gone();
   joints_.classify_all();
+  if (multibodies_) multibodies_->scan();
   return solver_.check();
 }
 

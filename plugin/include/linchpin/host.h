@@ -55,7 +55,7 @@ struct Options {
   double tolerance = 1e-9;           ///< error of a substep of Stepping::adaptive
   double swing_limit = 1;            ///< ω·dt above which a step is taken in substeps (T15)
   int max_newton = 30;               ///< solves of one end-of-step Newton
-  int max_substeps = 1024;           ///< of one step; then the island is left to the host
+  int max_substeps = 1024;           ///< of one step; above it the island is left to the host
   int threads = 1;                   ///< that solve islands without host rows, the caller's included
   bool geometric_stiffness = false;  ///< T15: implicit geometric stiffness in place of substeps
   bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
@@ -91,14 +91,15 @@ struct Counts {
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
-/// A warning of a law: a step without a solution on the actual thrust (Painlevé's case) or with several, an effort that
-/// jumps, a thrust that redundancy leaves undetermined, a law with nothing to rub on. It names law and constraint.
+/// A warning of a law. Examples: a step without a solution for the actual normal force (Painlevé's case) or with
+/// several, an effort that jumps, or a normal force that redundancy leaves undetermined. The text names law and
+/// constraint.
 struct LawWarning {
-  std::string text;  ///< with the numbers of the first time
-  double t = 0;      ///< [s] at the start of the step in which it was first so
-  long steps = 0;    ///< number of such steps; 0 for what holds as long as laws and constraints stay as they are
+  std::string text;  ///< With the numbers of the first step.
+  double t = 0;      ///< Time at the start of the first such step [s].
+  long steps = 0;    ///< Number of such steps; 0: it holds as long as laws and constraints stay as they are.
 };
-/// The text of a warning, then when and how often it was so, as a summary prints it.
+/// Returns the text of a warning, and its first time and number of steps, as a summary prints it.
 std::string told(const LawWarning& warning);
 
 // ---- bodies and rows of the host ----
@@ -108,7 +109,7 @@ struct Load {
   Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();
 };
 
-/// By which rule the host adds the gyroscopic torque of a body.
+/// The rule by which the host adds the gyroscopic torque of a body.
 enum class GyroscopicRule : unsigned char {
   none,           ///< The program does not want one.
   implicit_body,  ///< One Newton step of implicit Euler in the body's axes.
@@ -161,7 +162,7 @@ struct Row {
 
   bool moves_nothing() const { return side[0].J.isZero(0) && side[1].J.isZero(0); }
   bool of_joint() const { return kind == Kind::limit || kind == Kind::lock || kind == Kind::motor; }
-  /// Whether what it does can only be passive.
+  /// Returns whether the row can only be passive.
   bool is_passive() const { return kind != Kind::belt && kind != Kind::motor; }
 };
 
@@ -176,24 +177,25 @@ struct RowSettings {
   double joint_erp = 0.2;  ///< share of a position error of a joint that a row removes in a step
 };
 
-/// What is to be changed of a row before the iterations, in this order.
+/// Changes of a row that are to be made before the iterations, in this order.
 struct RowChange {
-  double overlap_less = 0;  ///< share of the velocity that removes an overlap which is to be taken off
-  double target_less = 0;   ///< velocity to be taken off
-  double scale = 1;         ///< factor on effective mass, target impulse and softness
+  double overlap_less = 0;  ///< Share to subtract from the velocity that removes an overlap.
+  double target_less = 0;   ///< Velocity to subtract from the target.
+  double scale = 1;         ///< Factor on effective mass, target impulse and softness.
   bool inactive = false;    ///< The row is to do nothing.
 };
 
-/// What an impulse of one on a row changes: of each side the bodies of an island that rows act on, or the host's body.
+/// The response to a unit impulse on a row. By side, it moves the bodies of an island on which rows act, or the host's
+/// body.
 struct Response {
-  std::array<int, 2> island{-1, -1};       ///< −1: the host's body alone
-  std::array<std::size_t, 2> first{0, 0};  ///< first of its numbers in ConstraintSolver::response_motion()
-  bool second_with_first = false;          ///< both sides act on the island of the first one, which moves as a whole
+  std::array<int, 2> island{-1, -1};       ///< −1: The side moves the host's body alone.
+  std::array<std::size_t, 2> first{0, 0};  ///< First number in ConstraintSolver::response_motion().
+  bool second_with_first = false;          ///< Both sides act on the island of the first one, which moves as a whole.
   bool moves_body(int side) const {        ///< A side moves the host's own body.
     return island[static_cast<std::size_t>(side)] < 0 && !(side == 1 && second_with_first);
   }
-  double raw = 0;   ///< motion of the row itself as the host knows it [1/kg]
-  double held = 0;  ///< the part of it that bodies outside of islands have [1/kg]
+  double raw = 0;   ///< Motion of the row itself in the host's arithmetic [1/kg].
+  double held = 0;  ///< Part of that motion by bodies outside of islands [1/kg].
 };
 
 /// Velocities of a body of the host's row solver.
@@ -217,9 +219,9 @@ struct CompositeBody {
 };
 /// A row as it acts on composite bodies.
 struct CompositeRow {
-  std::array<int, 2> composite{-1, -1};  ///< index in ConstraintSolver::composites(); −1: that side is as it was
-  std::array<Vector3d, 2> moment, turn;  ///< of an impulse of one; the angular velocity by it
-  double had = 0;                        ///< velocity of the row so far, which the composite body does not have
+  std::array<int, 2> composite{-1, -1};  ///< Index in ConstraintSolver::composites(); −1: that side is unchanged.
+  std::array<Vector3d, 2> moment, turn;  ///< Moment of a unit impulse; the angular velocity by it.
+  double had = 0;                        ///< Velocity of the row so far. The composite body does not have it.
   RowChange change;
 };
 
@@ -228,11 +230,11 @@ struct CompositeRow {
 /// The exact part of a stock joint, by primitives.
 struct JointGeometry {
   short points = 0, axes = 0, dots = 0;
-  bool has_orientation = false;             ///< It holds all three axes of turning.
-  bool is_gear = false;                     ///< a function with an internal state in place of primitives
-  bool turned_far = false;                  ///< its bodies were turned far from where it holds them when last looked at
-  int first = 0, size = 0;                  ///< its numbers in the gap monitor
-  std::unique_ptr<Matrix3d> breaking_axes;  ///< axes in the first body for the breaking test; null: world axes
+  bool has_orientation = false;  ///< It holds all three axes of turning.
+  bool is_gear = false;          ///< A function with an internal state is in place of primitives.
+  bool turned_far = false;       ///< Its bodies were turned far from its required rotation when last measured.
+  int first = 0, size = 0;       ///< Its numbers in the gap monitor.
+  std::unique_ptr<Matrix3d> breaking_axes;  ///< Axes in the first body for the breaking test; null: world axes.
 };
 
 /// One constraint that the solver knows, by its index: a joint of the host, one of the user's own, or the locked axes
@@ -251,7 +253,7 @@ struct ConstraintEntry {
     stopped,   ///< φ_t was not zero in an earlier step.
     moving     ///< φ_t is not zero now: the constraint moves its bodies.
   };
-  /// What the last step found.
+  /// The outcome of the last step.
   struct Outcome {
     bool contradictory = false;  ///< contradicts others: met in the least squares only
     bool left_to_host = false;   ///< no exact reaction
@@ -288,7 +290,7 @@ struct ConstraintEntry {
 
 // ---- what an adapter implements ----
 
-/// What a host lets linchpin do beside its own solver.
+/// The ways in which a host can couple linchpin with its own solver.
 struct Capabilities {
   enum class Coupling : unsigned char {
     after_solve,         ///< linchpin reads the impulses of the host's rows when the host has solved them.
@@ -317,8 +319,8 @@ struct JointImpulse {
   double impulse;
 };
 
-/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are named by the ids
-/// that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
+/// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are identified by the
+/// ids that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
 class World {
  public:
   virtual ~World() = default;
@@ -343,11 +345,11 @@ class World {
   virtual bool restore_finite(BodyId body, const BodyState& was);
   /// Rotation by which the host's integrator turns a body of angular velocity w in dt. Default: the exponential map.
   virtual Quaterniond rotation(const Vector3d& w, double dt) const;
-  /// Of GyroscopicRule::host: change of the angular velocity in a step [rad/s], in the body's axes.
+  /// Change of the angular velocity in a step by GyroscopicRule::host [rad/s], in the body's axes.
   virtual Vector3d gyroscopic_change(BodyId body, const Matrix3d& R) const;
   /// A velocity in the host's precision. Default: itself.
   virtual Vector3d rounded(const Vector3d& u) const { return u; }
-  /// Square of the way in a step beyond which the host stops a body in mid-step; 0: never [m²].
+  /// Square of the displacement in a step above which the host may stop a body in mid-step [m²]; 0: never.
   virtual double swept_motion(BodyId) const { return 0; }
 
   // Sleeping. By default the host has none.
@@ -375,11 +377,11 @@ class World {
 
 // ---- reports ----
 
-/// What a host keeps of a constraint, and why.
+/// The part of a constraint that a host solves, and the reason.
 struct HostPart {
   std::string name, why;
 };
-/// Something that is wrong with a constraint.
+/// A fault of a constraint.
 struct Finding {
   std::string constraint, message;
 };
@@ -595,10 +597,10 @@ class ConstraintSolver {
   void set_t(double t);
   double dt() const;
 
-  /// Islands are made and analysed anew.
+  /// Clears all islands. They are made and analysed again.
   void forget_islands();
   void forget_unreported_gaps();
-  /// Forgets what was remembered from step to step, counts and work.
+  /// Clears histories, counts and work.
   void reset();
   std::shared_ptr<SolverHistory> history();
   std::string why_not_restored(const SolverHistory& past) const;

@@ -32,11 +32,11 @@ struct NewtonReport {
 /// @param lambda   [m] added: the impulse multipliers of all solves.
 /// @param force    [n] added: their Aᵀλ.
 /// @param tolerance  on |φ| [m or the row's unit], and on |ψ|·dt. A residual at round-off counts as converged.
-/// @param left_open  [m] or empty: target of φ in place of 0 [m or the row's unit]. If it does not converge, v, lambda
-/// and force hold the best iterate. If no iterate was better, they are unchanged.
+/// @param residual_target  [m] or empty: target of φ in place of 0 [m or the row's unit]. If it does not converge, v,
+/// lambda and force hold the best iterate. If no iterate was better, they are unchanged.
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves, std::span<const double> left_open = {});
+                                double tolerance, int max_solves, std::span<const double> residual_target = {});
 
 /// Moves poses in the mass metric until φ = 0 at state.t. Velocities stay unchanged, because an initial gap is not a
 /// velocity (T12, T14). Joints that are turned far from their required rotation (`JointRows::Alignment`) are first

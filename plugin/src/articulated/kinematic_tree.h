@@ -6,9 +6,9 @@
 // multiplies by L⁻¹ (inward) or by L⁻ᵀ (outward). Any factor serves as the root of M in T5. Private to the core.
 #pragma once
 
-#include "articulated/tree_model.h"
 #include "math/vector_ops.h"
 
+#include <linchpin/articulated.h>
 #include <linchpin/wrench.h>
 
 #include <Eigen/Core>
@@ -21,6 +21,15 @@ namespace linchpin::articulated {
 
 /// [linear; angular] of a link: a velocity, an acceleration, or a wrench about its centre of mass.
 using Vector6 = Eigen::Matrix<double, 6, 1>;
+
+/// A link, or the base, at one time, world axes.
+struct LinkMotion {
+  Vector3d p = Vector3d::Zero();      ///< centre of mass [m]
+  Vector3d pivot = Vector3d::Zero();  ///< of its joint, fixed in the link [m]
+  Matrix3d R = Matrix3d::Identity();  ///< link to world
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
+  Vector3d a = Vector3d::Zero(), alpha = Vector3d::Zero();  ///< with all joint accelerations zero: J̇q̇
+};
 
 /// Velocities are [angular velocity of the base, its velocity, joint rates], world axes, 6 + joint rates numbers.
 /// Columns of an equation are the same without the first six where the base is fixed.

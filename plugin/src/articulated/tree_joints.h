@@ -2,8 +2,7 @@
 // core.
 #pragma once
 
-#include "articulated/tree_model.h"
-
+#include <linchpin/articulated.h>
 #include <linchpin/constraint.h>
 
 #include <string>

@@ -28,20 +28,30 @@ struct Dynamics::Impl {
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
 
-  // Laws at the instant, where the evaluation was for a step (T11).
-  LawSolver instant_laws_;
-  std::vector<double> instant_vdot, instant_nonideal, instant_induced, step_c;
-  bool at_instant = false;
+  /// Laws at the start of the step, where the evaluation was for a step (T11).
+  struct AtStart {
+    LawSolver laws;
+    std::vector<double> vdot, nonideal, induced;
+    std::vector<double> step_c;  // The prescribed force of the step.
+    bool is_known = false;
+  };
+  AtStart at_start;
 
-  // The same constraints with projected velocities. It is made when rows first look contradictory.
-  mutable detail::KeptAssembly projected;
-  mutable State projected_state;
-  mutable std::vector<double> row, projection;
-  mutable std::vector<double> tested_residual, scale;  // b − A a, and the size of its terms, for the consistency test.
-  mutable bool doubtful = false;  // Rows disagree, and it has not been tested whether they contradict each other.
+  /// The test whether rows that disagree contradict each other. It uses the same constraints with projected velocities.
+  struct Consistency {
+    detail::KeptAssembly projected;  // It is made when rows first look contradictory.
+    State state;
+    std::vector<double> row, projection;
+    std::vector<double> residual, scale;  // b − A a, and the size of its terms.
+    bool is_open = false;  // Rows disagree, and it has not been tested whether they contradict each other.
+  };
+  mutable Consistency consistency;
 
-  mutable RankReport ranks;  // For the last evaluation, computed on first request.
-  mutable bool ranks_known = false;
+  struct Ranks {
+    RankReport report;  // For the last evaluation, computed on first request.
+    bool is_known = false;
+  };
+  mutable Ranks ranks;
 
   Impl(const System& s, bool all, std::span<const ConstraintId> constraints, SolveOptions options)
       : system(&s), everything(all), only(constraints.begin(), constraints.end()), solver(options) {
@@ -60,19 +70,19 @@ struct Dynamics::Impl {
     }
     const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
     for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
-    for (auto* x : {&scale, &lambda, &induced, &tested_residual}) x->assign(m, 0.0);
+    for (auto* x : {&consistency.scale, &lambda, &induced, &consistency.residual}) x->assign(m, 0.0);
     laws_.restructure(assembly.block);
-    instant_laws_.restructure(assembly.block);
-    at_instant = false;
-    projected.block = {};
-    factored = doubtful = false;
+    at_start.laws.restructure(assembly.block);
+    at_start.is_known = false;
+    consistency.projected.block = {};
+    factored = consistency.is_open = false;
     status = Status::invalid;
     reason = "not evaluated yet";
-    ranks_known = false;
+    ranks.is_known = false;
   }
 
   Status fail(std::string why) {
-    at_instant = false;
+    at_start.is_known = false;
     reason = std::move(why);
     for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
     laws_.prescribed.clear();
@@ -82,8 +92,8 @@ struct Dynamics::Impl {
   }
 
   Status factor(const State& state) {
-    factored = ranks_known = doubtful = false;
-    std::fill(tested_residual.begin(), tested_residual.end(),
+    factored = ranks.is_known = consistency.is_open = false;
+    std::fill(consistency.residual.begin(), consistency.residual.end(),
               0.0);  // Rows of another pose contain no information on these.
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!added_inertia.empty()) add_inertia();
@@ -92,6 +102,77 @@ struct Dynamics::Impl {
     return solver.full_row_rank() ? Status::ok : Status::redundant;
   }
 
+  Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
+
+  /// Computes all that depends on the applied force, with the present rows and factor.
+  /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested
+  /// on request.
+  Status respond(const State& state, bool test_consistency) {
+    Instant& instant = assembly.instant;
+    ranks.is_known = at_start.is_known = false;
+    reason.clear();
+    std::fill(nonideal.begin(), nonideal.end(), 0.0);
+    std::fill(induced.begin(), induced.end(), 0.0);
+    if (!finite(instant.Q)) return fail("the applied force is not finite");
+
+    thread_local std::vector<double> dv;
+    dv.assign(instant.Q.begin(), instant.Q.end());
+    solver.complete_force(instant.b, dv);
+    solver.inverse_mass(dv, a);  // (T2)
+    difference(assembly, instant.b, a, consistency.residual, consistency.scale);
+    const double outside = solver.apply(consistency.residual, lambda, ideal, dv, consistency.scale);  // (T5)
+    if (std::isinf(outside))
+      return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
+    for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
+
+    status = solver.full_row_rank() ? Status::ok : Status::redundant;
+    consistency.is_open = outside > consistency_tolerance();
+    if (consistency.is_open) store_state_for_projection(state);
+    if (consistency.is_open && test_consistency && contradictory()) status = Status::inconsistent;
+
+    std::fill(instant.c.begin(), instant.c.end(), 0.0);
+    if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
+    if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
+    return status;
+  }
+
+  void answer_at_instant(const State& state) {
+    if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
+    at_start.laws.start_at_instant_of(laws_);
+    at_start.vdot.resize(vdot.size());
+    solver.inverse_mass(ideal, at_start.vdot);
+    for (std::size_t j = 0; j < vdot.size(); ++j) at_start.vdot[j] += a[j];
+    at_start.nonideal.assign(nonideal.size(), 0.0);
+    at_start.induced.assign(induced.size(), 0.0);
+    std::vector<double>& c = assembly.instant.c;
+    at_start.step_c = c;
+    std::fill(c.begin(), c.end(), 0.0);
+    at_start.is_known = at_start.laws.apply(scene(state), at_start.vdot, at_start.nonideal, at_start.induced).empty();
+    if (!at_start.is_known)
+      c = at_start.step_c;  // A law has a value for the step but none at its start. The value for the step stays.
+  }
+
+  const LawSolver& reported_laws() const { return at_start.is_known ? at_start.laws : laws_; }
+
+  LawSolver::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
+
+  /// Returns A_ikᵀλ about the centre of mass. On a point mass it is a force only.
+  Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
+    Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
+    if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
+      w.tail<3>().setZero();
+    return w;
+  }
+
+  const RankReport& known_ranks() const {
+    if (!ranks.is_known && consistency.is_open) contradictory();
+    if (!ranks.is_known)
+      ranks.report = status == Status::invalid ? RankReport{} : solver.report(consistency.residual, consistency.scale);
+    ranks.is_known = true;
+    return ranks.report;
+  }
+
+ private:
   void add_inertia() {
     const std::vector<int>& column = assembly.block.column;
     for_mass_blocks(assembly.block, assembly.instant, [&](std::size_t s, double* M, int) {
@@ -100,8 +181,6 @@ struct Dynamics::Impl {
         for (int j = 0; j < 3; ++j) M[(3 + i) * 6 + 3 + j] += added_inertia[s](i, j);
     });
   }
-
-  Status solve(const State& state) { return factor(state) == Status::invalid ? Status::invalid : respond(state, true); }
 
   /// Returns why the solver failed, with the names of the system.
   std::string why_not_factored(double t) const {
@@ -145,55 +224,6 @@ struct Dynamics::Impl {
     return first;
   }
 
-  /// Computes all that depends on the applied force, with the present rows and factor.
-  /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested
-  /// on request.
-  Status respond(const State& state, bool test_consistency) {
-    Instant& instant = assembly.instant;
-    ranks_known = at_instant = false;
-    reason.clear();
-    std::fill(nonideal.begin(), nonideal.end(), 0.0);
-    std::fill(induced.begin(), induced.end(), 0.0);
-    if (!finite(instant.Q)) return fail("the applied force is not finite");
-
-    thread_local std::vector<double> dv;
-    dv.assign(instant.Q.begin(), instant.Q.end());
-    solver.complete_force(instant.b, dv);
-    solver.inverse_mass(dv, a);  // (T2)
-    difference(assembly, instant.b, a, tested_residual, scale);
-    const double outside = solver.apply(tested_residual, lambda, ideal, dv, scale);  // (T5)
-    if (std::isinf(outside))
-      return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
-    for (std::size_t j = 0; j < vdot.size(); ++j) vdot[j] = a[j] + dv[j];
-
-    status = solver.full_row_rank() ? Status::ok : Status::redundant;
-    doubtful = outside > consistency_tolerance();
-    if (doubtful) store_state_for_projection(state);
-    if (doubtful && test_consistency && contradictory()) status = Status::inconsistent;
-
-    std::fill(instant.c.begin(), instant.c.end(), 0.0);
-    if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
-    if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
-    return status;
-  }
-
-  void answer_at_instant(const State& state) {
-    if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
-    instant_laws_.start_at_instant_of(laws_);
-    instant_vdot.resize(vdot.size());
-    solver.inverse_mass(ideal, instant_vdot);
-    for (std::size_t j = 0; j < vdot.size(); ++j) instant_vdot[j] += a[j];
-    instant_nonideal.assign(nonideal.size(), 0.0);
-    instant_induced.assign(induced.size(), 0.0);
-    std::vector<double>& c = assembly.instant.c;
-    step_c = c;
-    std::fill(c.begin(), c.end(), 0.0);
-    at_instant = instant_laws_.apply(scene(state), instant_vdot, instant_nonideal, instant_induced).empty();
-    if (!at_instant) c = step_c;  // A law has a value for the step but none at its start. The value for the step stays.
-  }
-
-  const LawSolver& reported_laws() const { return at_instant ? instant_laws_ : laws_; }
-
   /// Returns the consistency tolerance. A gap of g rotates rows by about g over the lever (taken as 1 m). Redundant
   /// rows then disagree by that much without a contradiction.
   double consistency_tolerance() const {
@@ -201,11 +231,11 @@ struct Dynamics::Impl {
   }
 
   void store_state_for_projection(const State& state) {
-    projected_state.t = state.t;
-    projected_state.bodies.resize(state.bodies.size());
+    consistency.state.t = state.t;
+    consistency.state.bodies.resize(state.bodies.size());
     for (const ConstraintId id : assembly.block.constraints)
-      for (const BodyId body : system->constraint(id).bodies()) projected_state[body] = state[body];
-    for (const BodyId body : assembly.block.bodies) projected_state[body] = state[body];
+      for (const BodyId body : system->constraint(id).bodies()) consistency.state[body] = state[body];
+    for (const BodyId body : assembly.block.bodies) consistency.state[body] = state[body];
   }
 
   /// Tests whether rows contradict each other. The velocities of any host obey the constraints only to O(dt). They put
@@ -213,39 +243,23 @@ struct Dynamics::Impl {
   /// (T11).
   bool contradictory() const {
     const Block& block = assembly.block;
-    doubtful = false;
-    if (projected.block.constraints != block.constraints || projected.block.row != block.row) projected.block = block;
-    row.resize(tested_residual.size());
-    projection.resize(vdot.size());
-    for (std::size_t r = 0; r < row.size(); ++r) row[r] = -assembly.velocity[r];
-    solver.apply(row, {}, {}, projection);  // (T14)
+    consistency.is_open = false;
+    if (consistency.projected.block.constraints != block.constraints || consistency.projected.block.row != block.row)
+      consistency.projected.block = block;
+    consistency.row.resize(consistency.residual.size());
+    consistency.projection.resize(vdot.size());
+    for (std::size_t r = 0; r < consistency.row.size(); ++r) consistency.row[r] = -assembly.velocity[r];
+    solver.apply(consistency.row, {}, {}, consistency.projection);  // (T14)
     for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-      BodyState& body = projected_state[block.bodies[s]];
-      const double* d = &projection[z(block.column[s])];
+      BodyState& body = consistency.state[block.bodies[s]];
+      const double* d = &consistency.projection[z(block.column[s])];
       body.v += Vector3d(d[0], d[1], d[2]);
       if (block.column[s + 1] - block.column[s] == 6) body.w += Vector3d(d[3], d[4], d[5]);
     }
-    assemble_constraints(*system, projected_state, projected);
-    if (!projected.failure.empty()) return true;
-    difference(assembly, projected.instant.b, a, tested_residual, scale);
-    return solver.apply(tested_residual, {}, {}, {}, scale) > consistency_tolerance();
-  }
-
-  LawSolver::Scene scene(const State& state) { return {*system, assembly, solver, state, lambda}; }
-
-  /// Returns A_ikᵀλ about the centre of mass. On a point mass it is a force only.
-  Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
-    Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
-    if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
-      w.tail<3>().setZero();
-    return w;
-  }
-
-  const RankReport& known_ranks() const {
-    if (!ranks_known && doubtful) contradictory();
-    if (!ranks_known) ranks = status == Status::invalid ? RankReport{} : solver.report(tested_residual, scale);
-    ranks_known = true;
-    return ranks;
+    assemble_constraints(*system, consistency.state, consistency.projected);
+    if (!consistency.projected.failure.empty()) return true;
+    difference(assembly, consistency.projected.instant.b, a, consistency.residual, consistency.scale);
+    return solver.apply(consistency.residual, {}, {}, {}, consistency.scale) > consistency_tolerance();
   }
 };
 
@@ -426,8 +440,8 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
     part->others.resize(z(std::max(0, K - 2)));
 
   const Prescribed* const law = prescribed_on(d.reported_laws(), i);
-  const Prescribed* const law_in_step = d.at_instant ? prescribed_on(d.laws_, i) : nullptr;
-  const std::span<const double> induced_now = d.at_instant ? d.instant_induced : d.induced;
+  const Prescribed* const law_in_step = d.at_start.is_known ? prescribed_on(d.laws_, i) : nullptr;
+  const std::span<const double> induced_now = d.at_start.is_known ? d.at_start.induced : d.induced;
 
   reaction.power = 0;
   for (int k = 0; k < K; ++k) {
@@ -444,7 +458,7 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
       return w;
     };
     const Wrench& prescribed = reaction.prescribed.on(k) = wrench_of(law);
-    if (d.at_instant) {
+    if (d.at_start.is_known) {
       const Wrench laws = wrench_of(law_in_step), called = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
       reaction.stabilisation.on(k) = {laws.force + called.force - prescribed.force - induced.force,
                                       laws.moment + called.moment - prescribed.moment - induced.moment, p_WQ};

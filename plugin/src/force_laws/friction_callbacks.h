@@ -56,7 +56,7 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
     for (int k = 0; k < p.dim; ++k)
       out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
   }
-  const UnknownTerm& term_of(int block) const { return own_.unknown_terms_[z(own_.posed_terms_[z(block)])]; }
+  const UnknownTerm& term_of(int block) const { return own_.unknown_terms_[z(own_.coupling_.terms[z(block)])]; }
   const Law::Term& own(const UnknownTerm& p) const {
     own_.set_error_context(own_.sites_[z(p.site)], *p.what);
     return *p.what;

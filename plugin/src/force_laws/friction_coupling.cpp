@@ -16,10 +16,10 @@ namespace linchpin {
 bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                 std::span<double> induced) {
   pose_problem(scene, vdot, induced);
-  if (posed_terms_.empty()) return true;
+  if (coupling_.terms.empty()) return true;
   solve(scene);
   std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
-  for (const int i : posed_terms_)
+  for (const int i : coupling_.terms)
     add(scene, sites_[z(unknown_terms_[z(i)].site)], effort_of(unknown_terms_[z(i)]), scratch_.applied);
   add_response(scene, scratch_.applied, vdot, nonideal, induced);
   return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
@@ -44,55 +44,56 @@ void LawSolver::read_few_implicitly(const Scene& scene) {
 /// Poses the friction problem.
 void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
   number_unknowns();
-  problem_.blocks.clear();
-  if (posed_terms_.empty()) return;
-  any_reaction_implicit_ = std::any_of(posed_terms_.begin(), posed_terms_.end(),
-                                       [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
-  const bool same = units_.of == posed_terms_ && (units_.with_reactions || !any_reaction_implicit_);
-  problem_.reset(unknowns_, static_cast<int>(sites_.size()), same);
+  coupling_.problem.blocks.clear();
+  if (coupling_.terms.empty()) return;
+  coupling_.any_reaction_implicit = std::any_of(coupling_.terms.begin(), coupling_.terms.end(),
+                                                [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
+  const bool same = coupling_.responses.of == coupling_.terms &&
+                    (coupling_.responses.with_reactions || !coupling_.any_reaction_implicit);
+  coupling_.problem.reset(coupling_.unknowns, static_cast<int>(sites_.size()), same);
   for (std::size_t s = 0; s < sites_.size(); ++s) {
     sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
-    std::copy_n(sites_[s].actual.data(), 6, problem_.thrust0(static_cast<int>(s)).begin());
+    std::copy_n(sites_[s].actual.data(), 6, coupling_.problem.thrust0(static_cast<int>(s)).begin());
   }
-  continues_ = same && !any_reaction_implicit_;
+  coupling_.continues = same && !coupling_.any_reaction_implicit;
   if (!same) {
     compute_unit_responses(scene, vdot.size(), induced.size());
-    units_.of = posed_terms_;
-    units_.with_reactions = any_reaction_implicit_;
+    coupling_.responses.of = coupling_.terms;
+    coupling_.responses.with_reactions = coupling_.any_reaction_implicit;
   }
-  for (const int index : posed_terms_) pose_term(scene, unknown_terms_[z(index)], vdot, induced.size());
-  problem_.find_prescribed_slips(rest_speed);
+  for (const int index : coupling_.terms) pose_term(scene, unknown_terms_[z(index)], vdot, induced.size());
+  coupling_.problem.find_prescribed_slips(rest_speed);
 }
 
 void LawSolver::number_unknowns() {
-  posed_terms_.clear();
-  unknowns_ = 0;
+  coupling_.terms.clear();
+  coupling_.unknowns = 0;
   for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
     UnknownTerm& p = unknown_terms_[i];
     if (p.block < 0) continue;
-    p.block = static_cast<int>(posed_terms_.size());
-    p.start = unknowns_;
-    unknowns_ += p.dim;
-    posed_terms_.push_back(static_cast<int>(i));
+    p.block = static_cast<int>(coupling_.terms.size());
+    p.start = coupling_.unknowns;
+    coupling_.unknowns += p.dim;
+    coupling_.terms.push_back(static_cast<int>(i));
   }
 }
 
 /// Adds the block of an unknown term to the friction problem. @param m  number of rows
 void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m) {
-  auto& block = problem_.blocks.emplace_back();
+  auto& block = coupling_.problem.blocks.emplace_back();
   block.start = p.start;
   block.dim = p.dim;
   block.site = p.site;
   block.reaction_implicit = p.reaction_implicit;
   std::copy_n(thrust_read(p).data(), 6, block.known.begin());
-  block.smooth = p.contact < 0;
-  block.slip_implicit = p.slip_implicit;
+  using Kind = detail::FrictionProblem::Block::Kind;
+  block.kind = p.contact >= 0 ? Kind::dry : p.slip_implicit ? Kind::slip_implicit : Kind::smooth;
   block.slip_fraction = p.slip_fraction;
   if (p.slip_implicit) {
     std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-    for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+    for (int k = 0; k < p.dim; ++k) coupling_.problem.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
   }
-  if (!block.smooth) pose_dry_term(scene, p, vdot, m, block);
+  if (!block.is_smooth()) pose_dry_term(scene, p, vdot, m, block);
 }
 
 /// Sets the members of a block that belong to dry friction. @param m  number of rows
@@ -103,26 +104,28 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
   const double speed = p.slip.norm();
   block.speed = speed;
   block.mobility = 1e-300;
-  for (int k = 0; k < p.dim; ++k) block.mobility = std::max(block.mobility, units_.mobility[z(p.start + k)]);
-  block.forced = how == Grip::sticks;
+  for (int k = 0; k < p.dim; ++k)
+    block.mobility = std::max(block.mobility, coupling_.responses.mobility[z(p.start + k)]);
   const bool at_end = how == Grip::slips && step > 0 && !(request.sense.squaredNorm() > 0);
   block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
-  block.given = (how == Grip::slips && !at_end) ||
-                (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
-  if (block.given) std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
+  const bool is_given = (how == Grip::slips && !at_end) ||
+                        (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
+  using Guidance = detail::FrictionProblem::Block::Guidance;
+  block.guidance = how == Grip::sticks ? Guidance::forced : is_given ? Guidance::given : Guidance::free;
+  if (is_given) std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
   if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
-  for (int k = 0; k < p.dim; ++k) problem_.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
+  for (int k = 0; k < p.dim; ++k) coupling_.problem.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
   if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
   block.reach = reach_of(scene, p, vdot);
   for (int k = 0; k < p.dim && step > 0; ++k)
-    problem_.residual_slip(p.start + k) = residual_slip(scene, p.start + k, m);
+    coupling_.problem.residual_slip(p.start + k) = residual_slip(scene, p.start + k, m);
 }
 
 /// Returns the part of the slip along unknown j that is an error of the velocities at the state, which violate the
 /// constraints in this direction. It is yᵀ(A v + φ_t), where −y are the multipliers in response to a unit effort.
 double LawSolver::residual_slip(const Scene& scene, int j, std::size_t m) const {
   double sum = 0;
-  for (std::size_t r = 0; r < m; ++r) sum -= units_.lambda[z(j) * m + r] * scene.assembly.velocity[r];
+  for (std::size_t r = 0; r < m; ++r) sum -= coupling_.responses.lambda[z(j) * m + r] * scene.assembly.velocity[r];
   return sum;
 }
 
@@ -155,23 +158,23 @@ double LawSolver::reach_of(const Scene& scene, const UnknownTerm& p, std::span<c
 
 /// Computes the response of every slip and reaction to every unknown effort, with one back-solve for each.
 void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m) {
-  units_.vdot.resize(z(unknowns_) * n);
-  units_.force.resize(z(unknowns_) * n);
-  units_.lambda.resize(z(unknowns_) * m);
-  units_.mobility.assign(z(unknowns_), 0.0);
+  coupling_.responses.vdot.resize(z(coupling_.unknowns) * n);
+  coupling_.responses.force.resize(z(coupling_.unknowns) * n);
+  coupling_.responses.lambda.resize(z(coupling_.unknowns) * m);
+  coupling_.responses.mobility.assign(z(coupling_.unknowns), 0.0);
   const double h = step > 0 ? step : 1;
-  for (const int index : posed_terms_)
+  for (const int index : coupling_.terms)
     for (int k = 0; k < unknown_terms_[z(index)].dim; ++k) {
       const UnknownTerm& p = unknown_terms_[z(index)];
       const int j = p.start + k;
-      const std::span<double> column = std::span(units_.vdot).subspan(z(j) * n, n),
-                              force = std::span(units_.force).subspan(z(j) * n, n),
-                              lambda = std::span(units_.lambda).subspan(z(j) * m, m);
+      const std::span<double> column = std::span(coupling_.responses.vdot).subspan(z(j) * n, n),
+                              force = std::span(coupling_.responses.force).subspan(z(j) * n, n),
+                              lambda = std::span(coupling_.responses.lambda).subspan(z(j) * m, m);
       std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
       add(scene, sites_[z(p.site)], p.basis.col(k), scratch_.applied);
       scene.solver.inverse_mass(scratch_.applied, column);
-      units_.mobility[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
-      if (units_.mobility[z(j)] > 0) problem_.weight(j) = units_.mobility[z(j)];
+      coupling_.responses.mobility[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
+      if (coupling_.responses.mobility[z(j)] > 0) coupling_.problem.weight(j) = coupling_.responses.mobility[z(j)];
       multiply(scene.assembly.instant, column, scratch_.row);
       for (double& r : scratch_.row) r = -r;
       scene.solver.apply(scratch_.row, lambda, force, scratch_.dv);
@@ -180,16 +183,16 @@ void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::s
         column[i] += scratch_.dv[i];
         force[i] += scratch_.applied[i];
       }
-      for (const int o : posed_terms_) {
+      for (const int o : coupling_.terms) {
         const UnknownTerm& other = unknown_terms_[z(o)];
         if (other.contact < 0 && !other.slip_implicit) continue;
         const Vector6d u = twist(scene, sites_[z(other.site)], column);
-        for (int i = 0; i < other.dim; ++i) problem_.W(other.start + i, j) = h * other.basis.col(i).dot(u);
+        for (int i = 0; i < other.dim; ++i) coupling_.problem.W(other.start + i, j) = h * other.basis.col(i).dot(u);
       }
-      if (any_reaction_implicit_)
+      if (coupling_.any_reaction_implicit)
         for (std::size_t s = 0; s < sites_.size(); ++s) {
           const Vector6d N = reaction(scene, sites_[s], lambda);
-          for (int i = 0; i < 6; ++i) problem_.K(static_cast<int>(s), i, j) = N[i];
+          for (int i = 0; i < 6; ++i) coupling_.problem.K(static_cast<int>(s), i, j) = N[i];
         }
     }
 }
@@ -200,28 +203,29 @@ void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::s
 /// located.
 void LawSolver::redistribute_static_friction(LawCallbacks& callbacks) {
   bool passed = false;
-  for (std::size_t i = 0; i < problem_.blocks.size(); ++i) {
-    const auto& block = problem_.blocks[i];
-    if (!block.forced) continue;
+  for (std::size_t i = 0; i < coupling_.problem.blocks.size(); ++i) {
+    const auto& block = coupling_.problem.blocks[i];
+    if (!block.is_forced()) continue;
     double friction = 0;
-    for (int k = 0; k < block.dim; ++k) friction += std::pow(z_[z(block.start + k)], 2);
-    const double bound = callbacks.holding(static_cast<int>(i), problem_.read(block, z_));
+    for (int k = 0; k < block.dim; ++k) friction += std::pow(coupling_.efforts[z(block.start + k)], 2);
+    const double bound = callbacks.holding(static_cast<int>(i), coupling_.problem.read(block, coupling_.efforts));
     passed = passed || std::sqrt(friction) > (1 + 1e-12) * bound;
   }
   if (!passed) return;
-  scratch_.change = z_;
-  if (problem_.distribute_static_friction(callbacks, z_,
-                                          true) &&  // Sliding elements beside it respond to the new distribution.
-      !problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found)
-    z_ = scratch_.change;
+  scratch_.change = coupling_.efforts;
+  if (coupling_.problem.distribute_static_friction(
+          callbacks, coupling_.efforts,
+          true) &&  // Sliding elements beside it respond to the new distribution.
+      !coupling_.problem.solve(callbacks, coupling_.efforts, true, detail::FrictionProblem::Choice::continuous).found)
+    coupling_.efforts = scratch_.change;
 }
 
 /// Returns true if the efforts would accelerate an element beyond all bounds. Then normal forces and efforts increase
 /// each other without end, and the result is not a solution.
 bool LawSolver::moves_beyond_all_bounds() const {
   const double most = fastest_by_laws / (step > 0 ? 1 : shortest_law_step);
-  for (int i = 0; i < unknowns_; ++i)
-    if (!(std::fabs(problem_.slip(i, z_) - problem_.slip0(i)) <= most)) return true;
+  for (int i = 0; i < coupling_.unknowns; ++i)
+    if (!(std::fabs(coupling_.problem.slip(i, coupling_.efforts) - coupling_.problem.slip0(i)) <= most)) return true;
   return false;
 }
 
@@ -230,13 +234,13 @@ void LawSolver::solve(const Scene& scene) {
   LawCallbacks callbacks(*this, scene);
   const bool known = start_at_last_solution();
   const FrictionProblem::Choice choice = branch_choice();
-  FrictionProblem::Result result = problem_.solve(callbacks, z_, known, choice);
+  FrictionProblem::Result result = coupling_.problem.solve(callbacks, coupling_.efforts, known, choice);
   report.gain = result.gain;
   report.residual = result.residual;
-  report.solutions = any_reaction_implicit_ ? result.solutions : 0;
+  report.solutions = coupling_.any_reaction_implicit ? result.solutions : 0;
   if (result.reaction_implicit && (!result.found || moves_beyond_all_bounds())) {
     fall_back_to_ideal(scene, result.gain);
-    result = problem_.solve(callbacks, z_, false, choice);
+    result = coupling_.problem.solve(callbacks, coupling_.efforts, false, choice);
     report.residual = result.residual;
   } else {
     redistribute_static_friction(callbacks);
@@ -253,19 +257,19 @@ void LawSolver::solve(const Scene& scene) {
 /// redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
 /// @return whether there is one
 bool LawSolver::start_at_last_solution() {
-  const bool known = continues_ || persistent_.last_efforts.size() == z(effort_count_);
-  if (!continues_) z_.assign(z(unknowns_), 0.0);
-  if (known && !continues_)
-    for (const int i : posed_terms_)
+  const bool known = coupling_.continues || persistent_.last_efforts.size() == z(effort_count_);
+  if (!coupling_.continues) coupling_.efforts.assign(z(coupling_.unknowns), 0.0);
+  if (known && !coupling_.continues)
+    for (const int i : coupling_.terms)
       std::copy_n(&persistent_.last_efforts[z(unknown_terms_[z(i)].effort_offset)], unknown_terms_[z(i)].dim,
-                  &z_[z(unknown_terms_[z(i)].start)]);
+                  &coupling_.efforts[z(unknown_terms_[z(i)].start)]);
   return known;
 }
 
 detail::FrictionProblem::Choice LawSolver::branch_choice() const {
   using Choice = detail::FrictionProblem::Choice;
   Choice choice = Choice::continuous;
-  for (const int i : posed_terms_)
+  for (const int i : coupling_.terms)
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && p.what->branch != Branch::continuous)
       choice = p.what->branch == Branch::smallest ? Choice::smallest : Choice::largest;
   return choice;
@@ -276,7 +280,7 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
   report.fell_back = true;
   const Law::Term* reader = nullptr;
   const Site* where = nullptr;
-  for (const int i : posed_terms_)
+  for (const int i : coupling_.terms)
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
       reader = p.what, where = &sites_[z(p.site)];
   report.trouble = name_of(scene, *where, *reader) +
@@ -287,12 +291,12 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
                                  "are)"
                                : "; the Painlevé case)") +
                    "; the ideal thrust was used";
-  for (auto& block : problem_.blocks) {
+  for (auto& block : coupling_.problem.blocks) {
     block.reaction_implicit = false;
     std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
   }
   persistent_.last_efforts.clear();
-  std::fill(z_.begin(), z_.end(), 0.0);
+  std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
 }
 
 void LawSolver::warn_of_several_solutions(double gain) {
@@ -306,12 +310,12 @@ void LawSolver::warn_of_several_solutions(double gain) {
 
 /// Warns of the law with the largest residual, if it is implicit in its slip and the residual is large.
 void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result) {
-  const UnknownTerm& p = unknown_terms_[z(posed_terms_[z(result.worst)])];
+  const UnknownTerm& p = unknown_terms_[z(coupling_.terms[z(result.worst)])];
   if (!(result.residual > 1e-3 && p.slip_implicit)) return;
   // Slips at the level of their rounding make forces that are rounding, too.
   if (result.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
   report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
-  if (jumps_at_rest(scene, p, problem_.read(problem_.blocks[z(result.worst)], z_)))
+  if (jumps_at_rest(scene, p, coupling_.problem.read(coupling_.problem.blocks[z(result.worst)], coupling_.efforts)))
     report.trouble +=
         ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
         "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
@@ -325,7 +329,7 @@ void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProbl
 /// Describes a jump of the law near the slip at the end of the step. Empty if there is none.
 std::string LawSolver::jump_at_end(const Scene& scene, const UnknownTerm& p) {
   const Site& site = sites_[z(p.site)];
-  const detail::Six N = problem_.read(problem_.blocks[z(p.block)], z_);
+  const detail::Six N = coupling_.problem.read(coupling_.problem.blocks[z(p.block)], coupling_.efforts);
   const Vector6d end = implicit_slip(p);
   const auto at = [&](double part) {
     Vector6d u;
@@ -340,7 +344,8 @@ std::string LawSolver::jump_at_end(const Scene& scene, const UnknownTerm& p) {
 void LawSolver::store_efforts() {
   persistent_.last_efforts.resize(z(effort_count_));
   for (const UnknownTerm& p : unknown_terms_)
-    std::copy_n(p.block < 0 ? p.known.data() : &z_[z(p.start)], p.dim, &persistent_.last_efforts[z(p.effort_offset)]);
+    std::copy_n(p.block < 0 ? p.known.data() : &coupling_.efforts[z(p.start)], p.dim,
+                &persistent_.last_efforts[z(p.effort_offset)]);
 }
 
 /// Warns of jamming. An element that slid at the start of the step and is at rest at its end may have had no other
@@ -348,27 +353,27 @@ void LawSolver::store_efforts() {
 /// collision.
 void LawSolver::check_jamming(const Scene& scene, LawCallbacks& callbacks) {
   const auto jams = [&](const UnknownTerm& p) {
-    const auto& block = problem_.blocks[z(p.block)];
-    return p.contact >= 0 && block.reaction_implicit && !block.forced && !block.at_rest &&
+    const auto& block = coupling_.problem.blocks[z(p.block)];
+    return p.contact >= 0 && block.reaction_implicit && !block.is_forced() && !block.at_rest &&
            block.mode == detail::FrictionProblem::Mode::sticks;
   };
   const auto one =
-      std::find_if(posed_terms_.begin(), posed_terms_.end(), [&](int i) { return jams(unknown_terms_[z(i)]); });
-  if (one == posed_terms_.end()) return;
-  const std::vector<detail::FrictionProblem::Block> blocks = problem_.blocks;  // Rare cases may allocate.
-  std::vector<double> slides(z_.size(), 0.0);
-  for (const int i : posed_terms_) {
+      std::find_if(coupling_.terms.begin(), coupling_.terms.end(), [&](int i) { return jams(unknown_terms_[z(i)]); });
+  if (one == coupling_.terms.end()) return;
+  const std::vector<detail::FrictionProblem::Block> blocks = coupling_.problem.blocks;  // Rare cases may allocate.
+  std::vector<double> slides(coupling_.efforts.size(), 0.0);
+  for (const int i : coupling_.terms) {
     const UnknownTerm& p = unknown_terms_[z(i)];
-    auto& block = problem_.blocks[z(p.block)];
+    auto& block = coupling_.problem.blocks[z(p.block)];
     if (!jams(p)) continue;
     std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
-    block.given = true;
+    block.guidance = detail::FrictionProblem::Block::Guidance::given;
   }
-  if (!problem_.solve(callbacks, slides, false, detail::FrictionProblem::Choice::continuous).found)
+  if (!coupling_.problem.solve(callbacks, slides, false, detail::FrictionProblem::Choice::continuous).found)
     report.trouble = name_of(scene, sites_[z(unknown_terms_[z(*one)].site)], *unknown_terms_[z(*one)].what) +
                      ": no actual thrust lets it slide (coupling gain " + text(report.gain) +
                      "; the Painlevé case); it stops within the step, as by an impact";
-  problem_.blocks = blocks;
+  coupling_.problem.blocks = blocks;
 }
 
 /// Returns true if the effort of a law jumps where the slip passes through rest in some direction. A smooth effort
@@ -391,46 +396,48 @@ bool LawSolver::jumps_at_rest(const Scene& scene, const UnknownTerm& p, const de
 
 double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced) {
-  if (problem_.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
+  if (coupling_.problem.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
   double most = slips_at_midpoint(scene, v);
-  scratch_.change.assign(z(unknowns_), 0.0);
+  scratch_.change.assign(z(coupling_.unknowns), 0.0);
   const std::size_t n = v.size(), m = induced.size();
   if (step == 0) {  // An impulse, which is not part of the force at the instant.
     if (!(most > 0)) return 0;
-    problem_.correction(scratch_.values, scratch_.change);
+    coupling_.problem.correction(scratch_.values, scratch_.change);
     for (std::size_t k = 0; k < scratch_.change.size(); ++k)
-      for (std::size_t j = 0; j < n; ++j) v[j] += scratch_.change[k] * units_.vdot[k * n + j];
+      for (std::size_t j = 0; j < n; ++j) v[j] += scratch_.change[k] * coupling_.responses.vdot[k * n + j];
     return most;
   }
 
   // The end-of-step Newton has changed the slips. So every element responds again, within its bound.
-  for (const int index : posed_terms_) {
+  for (const int index : coupling_.terms) {
     const UnknownTerm& p = unknown_terms_[z(index)];
     for (int k = 0; k < p.dim && (p.contact >= 0 || p.slip_implicit); ++k) {
       const int i = p.start + k;
-      problem_.slip0(i) += scratch_.values[z(i)] - problem_.slip(i, z_);
+      coupling_.problem.slip0(i) += scratch_.values[z(i)] - coupling_.problem.slip(i, coupling_.efforts);
     }
   }
-  scratch_.change = z_;
+  scratch_.change = coupling_.efforts;
   LawCallbacks callbacks(*this, scene);
   try {
-    if (!problem_.solve(callbacks, z_, true, detail::FrictionProblem::Choice::continuous).found) z_ = scratch_.change;
-    for (std::size_t k = 0; k < scratch_.change.size(); ++k) scratch_.change[k] = z_[k] - scratch_.change[k];
+    if (!coupling_.problem.solve(callbacks, coupling_.efforts, true, detail::FrictionProblem::Choice::continuous).found)
+      coupling_.efforts = scratch_.change;
+    for (std::size_t k = 0; k < scratch_.change.size(); ++k)
+      scratch_.change[k] = coupling_.efforts[k] - scratch_.change[k];
     store_efforts();
     most = 0;
     for (std::size_t k = 0; k < scratch_.change.size(); ++k) {
       const double d = scratch_.change[k];
       if (d == 0) continue;
       for (std::size_t j = 0; j < n; ++j) {
-        v[j] += step * d * units_.vdot[k * n + j];
-        most = std::max(most, std::fabs(step * d * units_.vdot[k * n + j]));
-        vdot[j] += d * units_.vdot[k * n + j];
-        nonideal[j] += d * units_.force[k * n + j];
+        v[j] += step * d * coupling_.responses.vdot[k * n + j];
+        most = std::max(most, std::fabs(step * d * coupling_.responses.vdot[k * n + j]));
+        vdot[j] += d * coupling_.responses.vdot[k * n + j];
+        nonideal[j] += d * coupling_.responses.force[k * n + j];
       }
-      for (std::size_t r = 0; r < m; ++r) induced[r] += d * units_.lambda[k * m + r];
+      for (std::size_t r = 0; r < m; ++r) induced[r] += d * coupling_.responses.lambda[k * m + r];
     }
     std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
-    for (const int i : posed_terms_) {
+    for (const int i : coupling_.terms) {
       const UnknownTerm& p = unknown_terms_[z(i)];
       Vector6d e = Vector6d::Zero();
       for (int k = 0; k < p.dim; ++k) e += scratch_.change[z(p.start + k)] * p.basis.col(k);
@@ -474,9 +481,9 @@ double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> 
     const BodyState& body = middle[id];
     return scene.system.kind(id) == BodyKind::particle ? body.v : Vector3d(body.v + body.w.cross(at - body.p));
   };
-  scratch_.values.assign(z(unknowns_), 0.0);
+  scratch_.values.assign(z(coupling_.unknowns), 0.0);
   double most = 0;
-  for (const int i : posed_terms_) {
+  for (const int i : coupling_.terms) {
     const UnknownTerm& p = unknown_terms_[z(i)];
     if (p.contact < 0 && !p.slip_implicit) continue;
     const Site& site = sites_[z(p.site)];

@@ -180,73 +180,77 @@ void FrictionProblem::solve_smooth_block(Laws& laws, std::size_t index, const Si
 
 // Computes the response of smooth laws at the site of a dry block that are implicit in the same slip, with their
 // present slopes. Without it, sweeps in which each responds to the present value of the other hardly converge where the
-// smooth law is stiff. Fills own_response_, coupled_unknowns_ and coupled_response_. @return whether there are any that
-// damp
+// smooth law is stiff. Fills coupled_.own_response, coupled_.unknowns and coupled_.response. @return whether there are
+// any that damp
 bool FrictionProblem::linearize_coupled_laws(Laws& laws, std::size_t index, std::span<const double> z) {
   const Block& b = blocks[index];
   const std::size_t dim = z_(b.dim);
-  coupled_unknowns_.clear();
+  coupled_.unknowns.clear();
   for (const Block& other : blocks)
-    for (int i = 0; other.slip_implicit && other.site == b.site && i < other.dim; ++i)
-      coupled_unknowns_.push_back(other.start + i);
-  const std::size_t n = coupled_unknowns_.size();
+    for (int i = 0; other.is_slip_implicit() && other.site == b.site && i < other.dim; ++i)
+      coupled_.unknowns.push_back(other.start + i);
+  const std::size_t n = coupled_.unknowns.size();
   if (n == 0) return false;
   // (I − S W) δz = S δu of these laws, where δu is the effect of the dry block alone.
   const std::size_t columns = n + dim;
-  J_.assign(std::max(J_.size(), n * columns), 0.0);
+  work_.J.assign(std::max(work_.J.size(), n * columns), 0.0);
   std::size_t row = 0;
   for (std::size_t o = 0; o < blocks.size(); ++o) {
     const Block& other = blocks[o];
-    if (!other.slip_implicit || other.site != b.site) continue;
+    if (!other.is_slip_implicit() || other.site != b.site) continue;
     Square slope{};
     slopes(laws, static_cast<int>(o), read(other, z), slip_read(other, z), slope);
     for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
-      J_[row * columns + row] = 1;
+      work_.J[row * columns + row] = 1;
       for (int k = 0; k < other.dim; ++k) {
         const double s = other.slip_fraction * slope[i][z_(k)];
         if (s == 0) continue;
-        for (std::size_t j = 0; j < n; ++j) J_[row * columns + j] -= s * W_[at(other.start + k, coupled_unknowns_[j])];
+        for (std::size_t j = 0; j < n; ++j)
+          work_.J[row * columns + j] -= s * W_[at(other.start + k, coupled_.unknowns[j])];
         for (std::size_t j = 0; j < dim; ++j)
-          J_[row * columns + n + j] += s * W_[at(other.start + k, b.start + static_cast<int>(j))];
+          work_.J[row * columns + n + j] += s * W_[at(other.start + k, b.start + static_cast<int>(j))];
       }
     }
   }
   for (std::size_t p = 0; p < n; ++p) {  // Elimination with row pivots.
     std::size_t best = p;
     for (std::size_t i = p + 1; i < n; ++i)
-      if (std::fabs(J_[i * columns + p]) > std::fabs(J_[best * columns + p])) best = i;
-    if (J_[best * columns + p] == 0) return false;
-    for (std::size_t j = 0; best != p && j < columns; ++j) std::swap(J_[p * columns + j], J_[best * columns + j]);
+      if (std::fabs(work_.J[i * columns + p]) > std::fabs(work_.J[best * columns + p])) best = i;
+    if (work_.J[best * columns + p] == 0) return false;
+    for (std::size_t j = 0; best != p && j < columns; ++j)
+      std::swap(work_.J[p * columns + j], work_.J[best * columns + j]);
     for (std::size_t i = 0; i < n; ++i) {
       if (i == p) continue;
-      const double factor = J_[i * columns + p] / J_[p * columns + p];
-      for (std::size_t j = p; factor != 0 && j < columns; ++j) J_[i * columns + j] -= factor * J_[p * columns + j];
+      const double factor = work_.J[i * columns + p] / work_.J[p * columns + p];
+      for (std::size_t j = p; factor != 0 && j < columns; ++j)
+        work_.J[i * columns + j] -= factor * work_.J[p * columns + j];
     }
   }
-  coupled_response_.assign(6 * n, 0.0);
+  coupled_.response.assign(6 * n, 0.0);
   double with = 0, without = 0;
   for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t k = 0; k < dim; ++k) coupled_response_[6 * i + k] = J_[i * columns + n + k] / J_[i * columns + i];
+    for (std::size_t k = 0; k < dim; ++k)
+      coupled_.response[6 * i + k] = work_.J[i * columns + n + k] / work_.J[i * columns + i];
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t k = 0; k < dim; ++k) {
       const int at_i = b.start + static_cast<int>(i);
       double sum = W_[at(at_i, b.start + static_cast<int>(k))];
       if (i == k) without += sum;
-      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, coupled_unknowns_[j])] * coupled_response_[6 * j + k];
-      own_response_[i][k] = sum;
+      for (std::size_t j = 0; j < n; ++j) sum += W_[at(at_i, coupled_.unknowns[j])] * coupled_.response[6 * j + k];
+      coupled_.own_response[i][k] = sum;
       if (i == k) with += sum;
     }
   return with > 0 && with < without;
 }
 
 // Computes eigenvalues and eigenvectors of the response of a block's slips to its efforts. @param with_coupled_laws
-// uses own_response_
+// uses coupled_.own_response
 void FrictionProblem::find_axes(Block& b, bool with_coupled_laws) {
   const std::size_t dim = z_(b.dim);
   Square W{};
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j) {
-      const double w = with_coupled_laws ? own_response_[i][j]
+      const double w = with_coupled_laws ? coupled_.own_response[i][j]
                                          : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))];
       W[i][j] += 0.5 * w;
       W[j][i] += 0.5 * w;
@@ -261,7 +265,7 @@ void FrictionProblem::find_axes(Block& b, bool with_coupled_laws) {
 // as against any other slip.
 void FrictionProblem::find_prescribed_slips(double rest) {
   for (Block& b : blocks) {
-    if (b.smooth || b.given) continue;
+    if (b.is_smooth() || b.is_given()) continue;
     find_axes(b, false);
     const std::size_t dim = z_(b.dim);
     double square = 0, left = 0;  // Squared prescribed slip, and remaining mobility of its directions.
@@ -278,7 +282,7 @@ void FrictionProblem::find_prescribed_slips(double rest) {
     // The square root of what is left is the angle between the direction and the one that is held.
     constexpr double rounding = 1e-8;
     b.slip_prescribed = std::sqrt(square) > rest + (rounding + std::sqrt(left)) * b.reach;
-    b.forced = b.forced && !b.slip_prescribed;
+    if (b.slip_prescribed && b.is_forced()) b.guidance = Block::Guidance::free;
   }
 }
 
@@ -287,12 +291,12 @@ void FrictionProblem::update_block(Laws& laws, std::size_t index, std::span<doub
   const Block& b = blocks[index];
   const int id = static_cast<int>(index);
   const Six N = read(b, z);
-  if (b.slip_implicit) return solve_smooth_block(laws, index, N, z);
-  if (b.smooth) {
+  if (b.is_slip_implicit()) return solve_smooth_block(laws, index, N, z);
+  if (b.is_smooth()) {
     laws.effort(id, N, Six{}, &z[z_(b.start)]);
     return;
   }
-  if (b.given) {
+  if (b.is_given()) {
     const double r = laws.sliding(id, N, b.speed);
     for (int i = 0; i < b.dim; ++i) z[z_(b.start + i)] = -r * b.sense[z_(i)];
     return;
@@ -314,7 +318,8 @@ void FrictionProblem::update_dry_block(Laws& laws, std::size_t index, const Six&
   if (coupled || !b.resolved) find_axes(b, coupled);
   for (std::size_t i = 0; i < dim; ++i)
     for (std::size_t j = 0; j < dim; ++j)
-      q[i] -= (coupled ? own_response_[i][j] : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) *
+      q[i] -= (coupled ? coupled_.own_response[i][j]
+                       : W_[at(b.start + static_cast<int>(i), b.start + static_cast<int>(j))]) *
               before[j];
   const Square& U = b.axes;
   const Six& size = b.size;
@@ -326,9 +331,9 @@ void FrictionProblem::update_dry_block(Laws& laws, std::size_t index, const Six&
   for (std::size_t i = 0; i < dim; ++i)
     if (size[i] > immovable * b.mobility) x[i] = -along[i] / size[i];
 
-  const double slides = b.forced ? 0 : laws.sliding(id, N, std::max(norm(now), 1e-300));
-  const double holds = b.forced ? 0 : b.may_hold(q) ? laws.holding(id, N) : slides;
-  if (!b.slip_prescribed && (b.forced || norm(x) <= holds)) {
+  const double slides = b.is_forced() ? 0 : laws.sliding(id, N, std::max(norm(now), 1e-300));
+  const double holds = b.is_forced() ? 0 : b.may_hold(q) ? laws.holding(id, N) : slides;
+  if (!b.slip_prescribed && (b.is_forced() || norm(x) <= holds)) {
     b.mode = Mode::sticks;
   } else {
     b.mode = Mode::slips;
@@ -339,17 +344,17 @@ void FrictionProblem::update_dry_block(Laws& laws, std::size_t index, const Six&
     for (std::size_t i = 0; i < dim; ++i) sum += U[k][i] * x[i];
     z[z_(b.start) + k] = sum;
   }
-  for (std::size_t i = 0; coupled && i < coupled_unknowns_.size(); ++i)
+  for (std::size_t i = 0; coupled && i < coupled_.unknowns.size(); ++i)
     for (std::size_t k = 0; k < dim; ++k)
-      z[z_(coupled_unknowns_[i])] += coupled_response_[6 * i + k] * (z[z_(b.start) + k] - before[k]);
+      z[z_(coupled_.unknowns[i])] += coupled_.response[6 * i + k] * (z[z_(b.start) + k] - before[k]);
 }
 
 bool FrictionProblem::gauss_seidel(Laws& laws, std::span<double> z, int most, double tolerance) {
   for (int round = 0; round < most; ++round) {
-    std::copy(z.begin(), z.end(), try_.begin());
+    std::copy(z.begin(), z.end(), work_.trial.begin());
     for (std::size_t b = 0; b < blocks.size(); ++b) update_block(laws, b, z);
-    for (std::size_t i = 0; i < z.size(); ++i) try_[i] = z[i] - try_[i];
-    const double change = largest(try_);
+    for (std::size_t i = 0; i < z.size(); ++i) work_.trial[i] = z[i] - work_.trial[i];
+    const double change = largest(work_.trial);
     if (!std::isfinite(change)) return false;
     if (change <= tolerance * largest(z)) return true;
   }

@@ -25,30 +25,30 @@ void FrictionProblem::derivatives(Laws& laws, int b, const Six& N, double speed,
 /// Computes F and J at z for the present modes. Without `turning`, slips count as fixed. @return the largest |F| of
 /// laws, relative to the largest effort. `at_worst` receives its block.
 double FrictionProblem::linearize(Laws& laws, std::span<const double> z, bool turning, int* at_worst) {
-  std::fill(J_.begin(), J_.end(), 0.0);
+  std::fill(work_.J.begin(), work_.J.end(), 0.0);
   double worst = 0;
   const double size = std::max(largest(z), 1e-300);
   for (std::size_t index = 0; index < blocks.size(); ++index) {
     const Block& b = blocks[index];
     const int id = static_cast<int>(index);
-    if (!b.smooth && b.mode == Mode::sticks && !b.given) {
+    if (!b.is_smooth() && b.mode == Mode::sticks && !b.is_given()) {
       for (int i = b.start; i < b.start + b.dim; ++i) {
-        F_[z_(i)] = slip(i, z) / b.mobility;
-        for (int j = 0; j < size_; ++j) J_[at(i, j)] = W_[at(i, j)] / b.mobility;
+        work_.F[z_(i)] = slip(i, z) / b.mobility;
+        for (int j = 0; j < size_; ++j) work_.J[at(i, j)] = W_[at(i, j)] / b.mobility;
       }
       continue;
     }
     const Six N = read(b, z);
     double thrust_size = 0;
     for (const double x : N) thrust_size = std::max(thrust_size, std::fabs(x));
-    for (int i = 0; i < b.dim; ++i) J_[at(b.start + i, b.start + i)] = 1;
-    if (b.smooth)
+    for (int i = 0; i < b.dim; ++i) work_.J[at(b.start + i, b.start + i)] = 1;
+    if (b.is_smooth())
       linearize_smooth(laws, id, N, thrust_size, z, turning);
     else
       linearize_sliding(laws, id, N, thrust_size, z, turning);
     for (int i = b.start; i < b.start + b.dim; ++i) {
-      if (!(std::fabs(F_[z_(i)]) / size > worst)) continue;
-      worst = std::fabs(F_[z_(i)]) / size;
+      if (!(std::fabs(work_.F[z_(i)]) / size > worst)) continue;
+      worst = std::fabs(work_.F[z_(i)]) / size;
       if (at_worst != nullptr) *at_worst = id;
     }
   }
@@ -61,15 +61,15 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
   Six f{};
   const Six u = slip_read(b, z);
   laws.effort(id, N, u, f.data());
-  for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
-  if (b.slip_implicit && turning) {
+  for (int i = 0; i < b.dim; ++i) work_.F[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
+  if (b.is_slip_implicit() && turning) {
     Square slope{};
     slopes(laws, id, N, u, slope);
     for (int i = 0; i < b.dim; ++i)
       for (int k = 0; k < b.dim; ++k) {
         if (slope[z_(i)][z_(k)] == 0) continue;
         for (int j = 0; j < size_; ++j)
-          J_[at(b.start + i, j)] -= b.slip_fraction * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
+          work_.J[at(b.start + i, j)] -= b.slip_fraction * slope[z_(i)][z_(k)] * W_[at(b.start + k, j)];
       }
   }
   const double h = 1e-6 * std::max(thrust_size, 1e-6);
@@ -82,7 +82,7 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
     for (int i = 0; i < b.dim; ++i) {
       const double slope = (f_up[z_(i)] - f_down[z_(i)]) / (2 * h);
       if (slope == 0) continue;
-      for (int j = 0; j < size_; ++j) J_[at(b.start + i, j)] -= slope * K_[at(6 * b.site + k, j)];
+      for (int j = 0; j < size_; ++j) work_.J[at(b.start + i, j)] -= slope * K_[at(6 * b.site + k, j)];
     }
   }
 }
@@ -92,7 +92,7 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
   const Block& b = blocks[z_(id)];
   Six along = b.sense;
   double speed = b.speed;
-  if (!b.given) {
+  if (!b.is_given()) {
     speed = 0;
     for (int i = 0; i < b.dim; ++i) {
       along[z_(i)] = slip(b.start + i, z);
@@ -110,27 +110,27 @@ void FrictionProblem::linearize_sliding(Laws& laws, int id, const Six& N, double
   const double r = laws.sliding(id, N, std::max(speed, 1e-300));
   Six by_thrust{};
   double by_speed = 0;
-  if (b.reaction_implicit || !b.given)
+  if (b.reaction_implicit || !b.is_given())
     derivatives(laws, id, N, std::max(speed, 1e-300), thrust_size, by_thrust, by_speed);
-  for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] + r * along[z_(i)];
+  for (int i = 0; i < b.dim; ++i) work_.F[z_(b.start + i)] = z[z_(b.start + i)] + r * along[z_(i)];
   for (int j = 0; j < size_; ++j) {
     double dr = 0, turned = 0;
     if (b.reaction_implicit)
       for (int k = 0; k < 6; ++k) dr += by_thrust[z_(k)] * K_[at(6 * b.site + k, j)];
-    if (turning && !b.given && speed > 0) {
+    if (turning && !b.is_given() && speed > 0) {
       for (int i = 0; i < b.dim; ++i) turned += along[z_(i)] * W_[at(b.start + i, j)];
       dr += by_speed * turned;
     }
     for (int i = 0; i < b.dim; ++i) {
       double d = dr * along[z_(i)];
-      if (turning && !b.given && speed > 0) d += r / speed * (W_[at(b.start + i, j)] - turned * along[z_(i)]);
-      J_[at(b.start + i, j)] += d;
+      if (turning && !b.is_given() && speed > 0) d += r / speed * (W_[at(b.start + i, j)] - turned * along[z_(i)]);
+      work_.J[at(b.start + i, j)] += d;
     }
   }
 }
 
 /// F|² of the last linearize() or rounded().
-double FrictionProblem::merit() const { return weighted(F_); }
+double FrictionProblem::merit() const { return weighted(work_.F); }
 
 /// x|² with efforts of all kinds on one scale.
 double FrictionProblem::weighted(std::span<const double> x) const {
@@ -140,44 +140,44 @@ double FrictionProblem::weighted(std::span<const double> x) const {
 }
 
 // Computes x ← −J⁻¹ F by elimination with row pivots, along rows of memory. @return whether every pivot was well above
-// the rounding of a dependent row. If not, only LU_ and x_ are changed.
+// the rounding of a dependent row. If not, only work_.LU and work_.x are changed.
 bool FrictionProblem::eliminate_rows() {
   const std::size_t n = z_(size_);
-  std::copy_n(J_.begin(), n * n, LU_.begin());
+  std::copy_n(work_.J.begin(), n * n, work_.LU.begin());
   for (std::size_t i = 0; i < n; ++i) {  // Rows of sticking elements may be 10¹⁰ times as large as those of others.
-    double* row = &LU_[i * n];
+    double* row = &work_.LU[i * n];
     double size = 0;
     for (std::size_t j = 0; j < n; ++j) size = std::max(size, std::fabs(row[j]));
     if (!(size > 1e-6)) return false;  // A direction that others hold, which must not be scaled up.
     const double scale = 1 / size;
     for (std::size_t j = 0; j < n; ++j) row[j] *= scale;
-    x_[i] = -F_[i] * scale;
+    work_.x[i] = -work_.F[i] * scale;
   }
   double most = 0;
   for (std::size_t p = 0; p < n; ++p) {
     std::size_t best = p;
     for (std::size_t i = p + 1; i < n; ++i)
-      if (std::fabs(LU_[i * n + p]) > std::fabs(LU_[best * n + p])) best = i;
-    const double pivot = std::fabs(LU_[best * n + p]);
+      if (std::fabs(work_.LU[i * n + p]) > std::fabs(work_.LU[best * n + p])) best = i;
+    const double pivot = std::fabs(work_.LU[best * n + p]);
     most = std::max(most, pivot);
     if (!(pivot > 1e-6 * most)) return false;
     if (best != p) {
-      std::swap_ranges(&LU_[p * n], &LU_[p * n] + n, &LU_[best * n]);
-      std::swap(x_[p], x_[best]);
+      std::swap_ranges(&work_.LU[p * n], &work_.LU[p * n] + n, &work_.LU[best * n]);
+      std::swap(work_.x[p], work_.x[best]);
     }
-    const double* row = &LU_[p * n];
+    const double* row = &work_.LU[p * n];
     for (std::size_t i = p + 1; i < n; ++i) {
-      double* other = &LU_[i * n];
+      double* other = &work_.LU[i * n];
       const double factor = other[p] / row[p];
       if (factor == 0) continue;
       for (std::size_t j = p + 1; j < n; ++j) other[j] -= factor * row[j];
-      x_[i] -= factor * x_[p];
+      work_.x[i] -= factor * work_.x[p];
     }
   }
   for (std::size_t i = n; i-- > 0;) {
-    double sum = x_[i];
-    for (std::size_t j = i + 1; j < n; ++j) sum -= LU_[i * n + j] * x_[j];
-    x_[i] = sum / LU_[i * n + i];
+    double sum = work_.x[i];
+    for (std::size_t j = i + 1; j < n; ++j) sum -= work_.LU[i * n + j] * work_.x[j];
+    work_.x[i] = sum / work_.LU[i * n + i];
   }
   return true;
 }
@@ -188,8 +188,8 @@ void FrictionProblem::eliminate() {
   if (eliminate_rows()) return;
   const int n = size_;
   for (int i = 0; i < n; ++i) {
-    F_[z_(i)] = -F_[z_(i)];
-    row_[z_(i)] = column_[z_(i)] = i;
+    work_.F[z_(i)] = -work_.F[z_(i)];
+    work_.row[z_(i)] = work_.column[z_(i)] = i;
   }
   int rank = 0;
   for (; rank < n; ++rank) {
@@ -197,25 +197,27 @@ void FrictionProblem::eliminate() {
     double pivot = 0;
     for (int i = rank; i < n; ++i)
       for (int j = rank; j < n; ++j)
-        if (const double x = std::fabs(J_[at(row_[z_(i)], column_[z_(j)])]); x > pivot) pivot = x, r = i, c = j;
+        if (const double x = std::fabs(work_.J[at(work_.row[z_(i)], work_.column[z_(j)])]); x > pivot)
+          pivot = x, r = i, c = j;
     if (!(pivot > immovable)) break;
-    std::swap(row_[z_(rank)], row_[z_(r)]);
-    std::swap(column_[z_(rank)], column_[z_(c)]);
-    const int pr = row_[z_(rank)], pc = column_[z_(rank)];
+    std::swap(work_.row[z_(rank)], work_.row[z_(r)]);
+    std::swap(work_.column[z_(rank)], work_.column[z_(c)]);
+    const int pr = work_.row[z_(rank)], pc = work_.column[z_(rank)];
     for (int i = rank + 1; i < n; ++i) {
-      const int ri = row_[z_(i)];
-      const double factor = J_[at(ri, pc)] / J_[at(pr, pc)];
+      const int ri = work_.row[z_(i)];
+      const double factor = work_.J[at(ri, pc)] / work_.J[at(pr, pc)];
       if (factor == 0) continue;
-      for (int j = rank; j < n; ++j) J_[at(ri, column_[z_(j)])] -= factor * J_[at(pr, column_[z_(j)])];
-      F_[z_(ri)] -= factor * F_[z_(pr)];
+      for (int j = rank; j < n; ++j)
+        work_.J[at(ri, work_.column[z_(j)])] -= factor * work_.J[at(pr, work_.column[z_(j)])];
+      work_.F[z_(ri)] -= factor * work_.F[z_(pr)];
     }
   }
-  std::fill(x_.begin(), x_.end(), 0.0);
+  std::fill(work_.x.begin(), work_.x.end(), 0.0);
   for (int i = rank - 1; i >= 0; --i) {
-    const int ri = row_[z_(i)];
-    double sum = F_[z_(ri)];
-    for (int j = i + 1; j < rank; ++j) sum -= J_[at(ri, column_[z_(j)])] * x_[z_(column_[z_(j)])];
-    x_[z_(column_[z_(i)])] = sum / J_[at(ri, column_[z_(i)])];
+    const int ri = work_.row[z_(i)];
+    double sum = work_.F[z_(ri)];
+    for (int j = i + 1; j < rank; ++j) sum -= work_.J[at(ri, work_.column[z_(j)])] * work_.x[z_(work_.column[z_(j)])];
+    work_.x[z_(work_.column[z_(i)])] = sum / work_.J[at(ri, work_.column[z_(i)])];
   }
 }
 
@@ -228,17 +230,17 @@ bool FrictionProblem::newton(Laws& laws, std::span<double> z, Result& result, in
     ++result.iterations;
     const double residual = linearize(laws, z), before = damped_newton_ ? merit() : 0;
     eliminate();
-    const double moves = largest(x_), size = largest(z);
+    const double moves = largest(work_.x), size = largest(z);
     if (!std::isfinite(moves)) return false;
-    std::copy(z.begin(), z.end(), last_.begin());
-    std::copy(x_.begin(), x_.end(), try_.begin());
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] += try_[i];
+    std::copy(z.begin(), z.end(), work_.last.begin());
+    std::copy(work_.x.begin(), work_.x.end(), work_.trial.begin());
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += work_.trial[i];
     if (damped_newton_ && residual > 1e-12 && moves > 4 * epsilon * std::max(size, largest(z))) {
       double part = 1;
       while (linearize(laws, z), !(merit() < before)) {
         part *= 0.5;
         if (part < 1e-2) return false;
-        for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + part * try_[i];
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = work_.last[i] + part * work_.trial[i];
       }
       if (part < 1) {
         last = std::numeric_limits<double>::infinity();
@@ -260,7 +262,7 @@ bool FrictionProblem::solve_modes(Laws& laws, std::span<double> z, Result& resul
     bool changed = false;
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
-      if (b.smooth || b.given || b.forced) continue;
+      if (b.is_smooth() || b.is_given() || b.is_forced()) continue;
       const int id = static_cast<int>(index);
       const Six N = read(b, z);
       const Six u = slips(b, z);
@@ -283,7 +285,7 @@ bool FrictionProblem::solve_modes(Laws& laws, std::span<double> z, Result& resul
     for (std::size_t b = 0; b < blocks.size(); ++b) {
       // A block that starts to slide needs a direction. It is the one in which its bound was exceeded.
       const Mode mode = blocks[b].mode;
-      if (mode == Mode::slips && !blocks[b].smooth && !blocks[b].given) update_block(laws, b, z);
+      if (mode == Mode::slips && !blocks[b].is_smooth() && !blocks[b].is_given()) update_block(laws, b, z);
     }
   }
   return false;
@@ -291,14 +293,14 @@ bool FrictionProblem::solve_modes(Laws& laws, std::span<double> z, Result& resul
 
 /// Evaluates the function that is minimised for reactions that friction does not change. The corner of dry friction is
 /// rounded: ½ zᵀWz + Σ r √(|s|² + ε²), s = s₀ + W z. It is convex in z, and its gradient is W F with F = z + r s/√(|s|²
-/// + ε²). It fills F_ and, on request, J_ = dF/dz. r and ε are by block in radius_ and round_. Every block is dry and
-/// free.
+/// + ε²). It fills work_.F and, on request, work_.J = dF/dz. r and ε are by block in work_.radius and work_.round.
+/// Every block is dry and free.
 double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
   double sum = 0;
-  if (with_jacobian) std::fill(J_.begin(), J_.end(), 0.0);
+  if (with_jacobian) std::fill(work_.J.begin(), work_.J.end(), 0.0);
   for (std::size_t index = 0; index < blocks.size(); ++index) {
     const Block& b = blocks[index];
-    const double r = radius_[index], round = round_[index];
+    const double r = work_.radius[index], round = work_.round[index];
     const Six u = r > 0 ? slips(b, z) : Six{};
     double square = round * round;
     for (int i = 0; r > 0 && i < b.dim; ++i) {
@@ -309,8 +311,8 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
     const double d = std::sqrt(square);
     sum += r * d;
     for (int i = 0; i < b.dim; ++i) {
-      F_[z_(b.start + i)] = z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
-      if (with_jacobian) J_[at(b.start + i, b.start + i)] = 1;
+      work_.F[z_(b.start + i)] = z[z_(b.start + i)] + (r > 0 ? r / d * u[z_(i)] : 0);
+      if (with_jacobian) work_.J[at(b.start + i, b.start + i)] = 1;
     }
     // Uses the derivative of d z + r s = 0, divided by d, with the present effort in place of −r s/d, to which it
     // converges. So an element at rest stays at rest when the rounding decreases (Chan, Golub, Mulet 1999).
@@ -321,7 +323,7 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
       double along = 0;
       for (int i = 0; i < b.dim; ++i) along += u[z_(i)] / d * W_[at(b.start + i, j)];
       for (int i = 0; i < b.dim; ++i)
-        J_[at(b.start + i, j)] += (r * W_[at(b.start + i, j)] + along * limit * z[z_(b.start + i)]) / d;
+        work_.J[at(b.start + i, j)] += (r * W_[at(b.start + i, j)] + along * limit * z[z_(b.start + i)]) / d;
     }
   }
   return sum;
@@ -332,8 +334,8 @@ double FrictionProblem::rounded(std::span<const double> z, bool with_jacobian) {
 /// stick, the problem itself is solved. @param known  whether z is the solution of a similar problem. @return whether
 /// the laws are satisfied
 bool FrictionProblem::minimize_rounded(Laws& laws, std::span<double> z, bool known, Result& result) {
-  radius_.assign(blocks.size(), 0.0);
-  round_.assign(blocks.size(), 0.0);
+  work_.radius.assign(blocks.size(), 0.0);
+  work_.round.assign(blocks.size(), 0.0);
   bool let_go = false;  // Sliding elements have their kinetic bound, and not the static one.
   // Final rounding, relative to the slip that the whole friction of an element alone would make.
   constexpr double sharp = 1e-10;
@@ -346,21 +348,21 @@ bool FrictionProblem::minimize_rounded(Laws& laws, std::span<double> z, bool kno
         const Block& b = blocks[index];
         const Six u = slips(b, z), N = read(b, z);
         const double speed = norm(u);
-        radius_[index] = may_hold(b, u, z) && !(let_go && speed > 30 * round_[index])
-                             ? laws.holding(static_cast<int>(index), N)
-                             : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
+        work_.radius[index] = may_hold(b, u, z) && !(let_go && speed > 30 * work_.round[index])
+                                  ? laws.holding(static_cast<int>(index), N)
+                                  : laws.sliding(static_cast<int>(index), N, std::max(speed, 1e-300));
         const double size = *std::max_element(b.size.begin(), b.size.begin() + b.dim);
-        round_[index] = part * radius_[index] * std::max(size, immovable * b.mobility);
+        work_.round[index] = part * work_.radius[index] * std::max(size, immovable * b.mobility);
       }
       const double before = rounded(z, true);
       if (std::sqrt(merit()) <= enough * std::sqrt(weighted(z))) break;
       eliminate();
-      moves = largest(x_) / std::max(largest(z), 1e-300);
+      moves = largest(work_.x) / std::max(largest(z), 1e-300);
       if (!std::isfinite(moves)) return false;
-      std::copy(z.begin(), z.end(), last_.begin());
-      std::copy(x_.begin(), x_.end(), try_.begin());
+      std::copy(z.begin(), z.end(), work_.last.begin());
+      std::copy(work_.x.begin(), work_.x.end(), work_.trial.begin());
       for (double along = 1; along > 1e-3; along *= 0.5) {
-        for (std::size_t i = 0; i < z.size(); ++i) z[i] = last_[i] + along * try_[i];
+        for (std::size_t i = 0; i < z.size(); ++i) z[i] = work_.last[i] + along * work_.trial[i];
         // It may increase by less than its rounding.
         if (rounded(z, false) < before + 1e-14 * std::fabs(before)) break;
       }
@@ -371,9 +373,9 @@ bool FrictionProblem::minimize_rounded(Laws& laws, std::span<double> z, bool kno
     for (std::size_t index = 0; index < blocks.size(); ++index) {
       Block& b = blocks[index];
       const double speed = norm(slips(b, z));
-      const bool sticks = !b.slip_prescribed && speed <= (part > sharp ? 10 : 1e4) * round_[index];
+      const bool sticks = !b.slip_prescribed && speed <= (part > sharp ? 10 : 1e4) * work_.round[index];
       b.mode = sticks ? Mode::sticks : Mode::slips;
-      sure = sure && !(speed > 3 * round_[index] && speed < 100 * round_[index]);
+      sure = sure && !(speed > 3 * work_.round[index] && speed < 100 * work_.round[index]);
     }
     if (sure && solve_modes_at_rest(laws, z, result)) return true;
     if (!(part > sharp)) break;
@@ -384,15 +386,15 @@ bool FrictionProblem::minimize_rounded(Laws& laws, std::span<double> z, bool kno
 /// Runs solve_modes(), and accepts its result only if a sweep leaves it unchanged. Where a solution at rest and a
 /// sliding one exist, sweeps select the one of a body at rest. If there is none, z is unchanged.
 bool FrictionProblem::solve_modes_at_rest(Laws& laws, std::span<double> z, Result& result) {
-  kept_.assign(z.begin(), z.end());
+  work_.kept.assign(z.begin(), z.end());
   if (solve_modes(laws, z, result, 12)) {
-    std::copy(z.begin(), z.end(), found_z_.begin());
+    std::copy(z.begin(), z.end(), work_.found.begin());
     if (gauss_seidel(laws, z, 1, 1e-9)) {
-      std::copy(found_z_.begin(), found_z_.end(), z.begin());
+      std::copy(work_.found.begin(), work_.found.end(), z.begin());
       return true;
     }
   }
-  std::copy(kept_.begin(), kept_.end(), z.begin());
+  std::copy(work_.kept.begin(), work_.kept.end(), z.begin());
   return false;
 }
 

@@ -31,16 +31,17 @@ void FrictionProblem::reset(int unknowns, int sites, bool same) {
   residual_slip_.assign(n, 0.0);
   N0_.assign(s, Six{});
   thrusts_.assign(s, Six{});
-  J_.resize(n * (n + 6));
-  LU_.resize(n * n);
-  for (auto* x : {&F_, &x_, &try_, &best_, &start_, &first_, &last_, &kept_, &found_z_, &free_slips_, &collapse_})
+  work_.J.resize(n * (n + 6));
+  work_.LU.resize(n * n);
+  for (auto* x : {&work_.F, &work_.x, &work_.trial, &work_.best, &work_.start, &work_.first, &work_.last, &work_.kept,
+                  &work_.found, &static_.free_slips, &static_.collapse})
     x->resize(n);
   modes_known_ = false;
-  coupled_unknowns_.reserve(n);
-  coupled_response_.reserve(6 * n);
-  row_.resize(n);
-  column_.resize(n);
-  found_.reserve(8 * n);
+  coupled_.unknowns.reserve(n);
+  coupled_.response.reserve(6 * n);
+  work_.row.resize(n);
+  work_.column.resize(n);
+  solutions_.values.reserve(8 * n);
 }
 
 double FrictionProblem::slip(int i, std::span<const double> z) const {
@@ -82,7 +83,7 @@ Six FrictionProblem::read(const Block& b, std::span<const double> z) const {
 
 Six FrictionProblem::slip_read(const Block& b, std::span<const double> z) const {
   Six u{};
-  for (int i = 0; b.slip_implicit && i < b.dim; ++i)
+  for (int i = 0; b.is_slip_implicit() && i < b.dim; ++i)
     u[z_(i)] = (1 - b.slip_fraction) * b.start_slip[z_(i)] + b.slip_fraction * slip(b.start + i, z);
   return u;
 }
@@ -105,20 +106,20 @@ double FrictionProblem::gain_of(Laws& laws, std::span<const double> z) {
   for (const Block& b : blocks)
     for (int i = b.start; i < b.start + b.dim; ++i)
       for (int j = 0; j < size_; ++j) {
-        double& m = J_[at(i, j)];
-        m = b.reaction_implicit && (b.smooth || b.given || b.mode == Mode::slips) ? (i == j) - m : 0;
+        double& m = work_.J[at(i, j)];
+        m = b.reaction_implicit && (b.is_smooth() || b.is_given() || b.mode == Mode::slips) ? (i == j) - m : 0;
       }
-  for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = 1 + 0.37 * static_cast<double>(i % 5);
+  for (std::size_t i = 0; i < work_.x.size(); ++i) work_.x[i] = 1 + 0.37 * static_cast<double>(i % 5);
   double gain = 0;
   for (int k = 0; k < 40; ++k) {
     for (int i = 0; i < size_; ++i) {
-      F_[z_(i)] = 0;
-      for (int j = 0; j < size_; ++j) F_[z_(i)] += J_[at(i, j)] * x_[z_(j)];
+      work_.F[z_(i)] = 0;
+      for (int j = 0; j < size_; ++j) work_.F[z_(i)] += work_.J[at(i, j)] * work_.x[z_(j)];
     }
-    const double before = largest(x_), after = largest(F_);
+    const double before = largest(work_.x), after = largest(work_.F);
     if (!(after > 1e-200)) return 0;
     gain = after / before;
-    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = F_[i] / after;
+    for (std::size_t i = 0; i < work_.x.size(); ++i) work_.x[i] = work_.F[i] / after;
   }
   return gain;
 }
@@ -138,7 +139,7 @@ bool FrictionProblem::slip_is_rounding(const Block& b, std::span<const double> z
 /// Redundant elements may be at their bounds and yet not move. An element that does not slip counts as sticking.
 void FrictionProblem::stick_where_at_rest(std::span<const double> z) {
   for (Block& b : blocks)
-    if (!b.smooth && !b.given && b.mode != Mode::sticks && slip_is_rounding(b, z)) b.mode = Mode::sticks;
+    if (!b.is_smooth() && !b.is_given() && b.mode != Mode::sticks && slip_is_rounding(b, z)) b.mode = Mode::sticks;
 }
 
 FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, bool known, Choice choice) {
@@ -146,16 +147,16 @@ FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, 
   Kinds kinds;
   for (Block& b : blocks) {
     kinds.reaction_implicit = kinds.reaction_implicit || (b.reaction_implicit && efforts_change_reaction(b.site));
-    kinds.free = kinds.free || !(b.smooth || b.given);
-    kinds.slip_implicit = kinds.slip_implicit || b.slip_implicit;
-    kinds.given = kinds.given || b.given || b.forced;
-    if (b.forced) b.mode = Mode::sticks;
+    kinds.free = kinds.free || !(b.is_smooth() || b.is_given());
+    kinds.slip_implicit = kinds.slip_implicit || b.is_slip_implicit();
+    kinds.given = kinds.given || b.is_given() || b.is_forced();
+    if (b.is_forced()) b.mode = Mode::sticks;
   }
   result.reaction_implicit = kinds.reaction_implicit;
   damped_newton_ = kinds.slip_implicit;
   if (!known) std::fill(z.begin(), z.end(), 0.0);
   if (!known) distribute_static_friction(laws, z);
-  std::copy(z.begin(), z.end(), start_.begin());
+  std::copy(z.begin(), z.end(), work_.start.begin());
 
   find_solution(laws, z, known, kinds, result);
   if (kinds.reaction_implicit) {
@@ -163,7 +164,7 @@ FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, 
     // A single solution is accepted even if the force of a unilateral constraint has the wrong sign in it. That
     // constraint is released by its multiplier.
     if (!result.found || result.gain >= 0.9) find_all_solutions(laws, z, known, choice, kinds, result);
-    if (!result.found) std::copy(first_.begin(), first_.end(), z.begin());
+    if (!result.found) std::copy(work_.first.begin(), work_.first.end(), z.begin());
   }
 
   if (!std::isfinite(largest(z))) {  // Reactions that increase each other without end, in the search that ran last.
@@ -178,11 +179,11 @@ FrictionProblem::Result FrictionProblem::solve(Laws& laws, std::span<double> z, 
   return result;
 }
 
-/// Finds one solution, with the cheapest method first. Leaves the first response of the laws in first_.
+/// Finds one solution, with the cheapest method first. Leaves the first response of the laws in work_.first.
 void FrictionProblem::find_solution(Laws& laws, std::span<double> z, bool known, const Kinds& kinds, Result& result) {
   const bool convex = kinds.free && !kinds.reaction_implicit && !kinds.slip_implicit && !kinds.given && size_ > many;
   bool swept = try_cheap_methods(laws, z, known, convex, kinds, result);
-  std::copy(z.begin(), z.end(), first_.begin());
+  std::copy(z.begin(), z.end(), work_.first.begin());
   result.gain = gain_of(laws, z);
   const bool one = !kinds.reaction_implicit || result.gain < 0.9;
   if (kinds.reaction_implicit && one && !result.found) {
@@ -192,7 +193,7 @@ void FrictionProblem::find_solution(Laws& laws, std::span<double> z, bool known,
   }
   store_swept(z);
   if (!result.found) result.found = solve_modes(laws, z, result);
-  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.smooth; });
+  const bool all_dry = std::all_of(blocks.begin(), blocks.end(), [](const Block& b) { return !b.is_smooth(); });
   if (!result.found && !swept && !kinds.reaction_implicit && kinds.free && !kinds.given && !convex && all_dry) {
     // At the edge of slip, sweeps converge slowly, and their error is as large as the slip itself.
     restore_swept(z);
@@ -203,16 +204,16 @@ void FrictionProblem::find_solution(Laws& laws, std::span<double> z, bool known,
     restore_swept(z);
     result.found = swept || (kinds.free && !kinds.given && all_dry && minimize_rounded(laws, z, true, result));
     if (!result.found) {
-      std::copy(best_.begin(), best_.end(), z.begin());
+      std::copy(work_.best.begin(), work_.best.end(), z.begin());
       // Without feedback through reactions there is one solution (T9). A large ratio of masses reduces its accuracy.
       result.found = gauss_seidel(laws, z, 4000, 1e-12) || linearize(laws, z) <= 1e-6;
     }
-    std::copy(z.begin(), z.end(), best_.begin());
+    std::copy(z.begin(), z.end(), work_.best.begin());
   }
   if (kinds.slip_implicit && one) alternate_newton_and_sweeps(laws, z, result);
   // The modes do not agree. The result of the sweeps is accurate to their tolerance.
   if (!result.found && !kinds.reaction_implicit) {
-    std::copy(best_.begin(), best_.end(), z.begin());
+    std::copy(work_.best.begin(), work_.best.end(), z.begin());
     result.found = swept || kinds.slip_implicit || gauss_seidel(laws, z, 4000, 1e-12);
   }
   if (kinds.slip_implicit && one) result.found = true;
@@ -229,9 +230,9 @@ bool FrictionProblem::try_cheap_methods(Laws& laws, std::span<double> z, bool kn
   if (!result.found) swept = gauss_seidel(laws, z, kinds.reaction_implicit || !kinds.free ? 1 : few, 1e-15);
   // The sweeps have not converged, because the elements form a connected system.
   if (convex && !result.found && !swept) {
-    std::copy(z.begin(), z.end(), first_.begin());
+    std::copy(z.begin(), z.end(), work_.first.begin());
     if (!(result.found = minimize_rounded(laws, z, known, result))) {
-      std::copy(first_.begin(), first_.end(), z.begin());
+      std::copy(work_.first.begin(), work_.first.end(), z.begin());
       swept = gauss_seidel(laws, z, 400, 1e-15);
     }
   }
@@ -239,25 +240,25 @@ bool FrictionProblem::try_cheap_methods(Laws& laws, std::span<double> z, bool kn
 }
 
 void FrictionProblem::store_swept(std::span<const double> z) {
-  std::copy(z.begin(), z.end(), best_.begin());
-  swept_modes_.clear();
-  for (const Block& b : blocks) swept_modes_.push_back(b.mode);
+  std::copy(z.begin(), z.end(), work_.best.begin());
+  work_.swept_modes.clear();
+  for (const Block& b : blocks) work_.swept_modes.push_back(b.mode);
 }
 
 void FrictionProblem::restore_swept(std::span<double> z) {
-  std::copy(best_.begin(), best_.end(), z.begin());
-  for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = swept_modes_[b];
+  std::copy(work_.best.begin(), work_.best.end(), z.begin());
+  for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = work_.swept_modes[b];
 }
 
 /// Laws that are implicit in their slip may fall with speed, or jump. Newton and sweeps alternate. If neither
 /// converges, the end of the sweeps is the result, with its residual.
 void FrictionProblem::alternate_newton_and_sweeps(Laws& laws, std::span<double> z, Result& result) {
   for (int round = 0; !result.found && round < 4; ++round) {
-    std::copy(best_.begin(), best_.end(), z.begin());
+    std::copy(work_.best.begin(), work_.best.end(), z.begin());
     result.found = gauss_seidel(laws, z, few, 1e-12);
-    std::copy(z.begin(), z.end(), best_.begin());
+    std::copy(z.begin(), z.end(), work_.best.begin());
     if (!result.found && !(result.found = solve_modes(laws, z, result)))
-      std::copy(best_.begin(), best_.end(), z.begin());
+      std::copy(work_.best.begin(), work_.best.end(), z.begin());
   }
 }
 
@@ -265,18 +266,18 @@ void FrictionProblem::alternate_newton_and_sweeps(Laws& laws, std::span<double> 
 /// solution, with both signs of the reaction.
 void FrictionProblem::find_all_solutions(Laws& laws, std::span<double> z, bool known, Choice choice, const Kinds& kinds,
                                          Result& result) {
-  found_.clear();
-  found_modes_.clear();
+  solutions_.values.clear();
+  solutions_.modes.clear();
   // Two solutions are different where their reactions are. The distribution over redundant elements does not matter,
   // nor a digit that a large ratio of masses has cost.
   const auto keep = [&](std::span<const double> at) {
     // Larger efforts satisfy their laws only by the rounding of their slips.
     constexpr double beyond = 1e10;
-    if (largest(at) > beyond * largest(first_) || !reactions_allowed(laws, at)) return;
-    for (std::size_t k = 0; k < found_.size(); k += z.size()) {
+    if (largest(at) > beyond * largest(work_.first) || !reactions_allowed(laws, at)) return;
+    for (std::size_t k = 0; k < solutions_.values.size(); k += z.size()) {
       double apart = 0, size = 0;
       for (int s = 0; s < sites_; ++s) {
-        const Six N = thrust(s, std::span(found_).subspan(k, z.size()));
+        const Six N = thrust(s, std::span(solutions_.values).subspan(k, z.size()));
         for (std::size_t i = 0; i < 6; ++i) {
           apart = std::max(apart, std::fabs(N[i] - thrusts_[z_(s)][i]));
           size = std::max(size, std::fabs(N[i]));
@@ -284,36 +285,37 @@ void FrictionProblem::find_all_solutions(Laws& laws, std::span<double> z, bool k
       }
       if (apart <= 1e-6 * size) return;
     }
-    if (found_.size() >= 8 * z.size()) return;
-    found_.insert(found_.end(), at.begin(), at.end());
-    for (const Block& b : blocks) found_modes_.push_back(b.mode);
+    if (solutions_.values.size() >= 8 * z.size()) return;
+    solutions_.values.insert(solutions_.values.end(), at.begin(), at.end());
+    for (const Block& b : blocks) solutions_.modes.push_back(b.mode);
     result.gain = std::max(result.gain, gain_of(laws, at));
   };
   if (result.found) keep(z);
   for (const double factor : {1.0, 0.0, 0.1, 10.0, 1e2, 1e3, 1e5, -1.0, -10.0}) {
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] = factor * first_[i];
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] = factor * work_.first[i];
     if (solve_modes(laws, z, result)) keep(z);
   }
   // All at rest: a step can end so even if no sliding solution exists (an impact without collision).
   for (Block& b : blocks)
-    if (!(b.smooth || b.given || b.slip_prescribed)) b.mode = Mode::sticks;
+    if (!(b.is_smooth() || b.is_given() || b.slip_prescribed)) b.mode = Mode::sticks;
   if (kinds.free && solve_modes(laws, z, result)) keep(z);
-  result.solutions = z.empty() ? 0 : static_cast<int>(found_.size() / z.size());
+  result.solutions = z.empty() ? 0 : static_cast<int>(solutions_.values.size() / z.size());
   result.found = result.solutions > 0;
   if (result.gain < 0.9) result.solutions = std::min(result.solutions, 1);  // The differences are rounding (T9).
-  const std::vector<double>& near = known ? start_ : first_;
+  const std::vector<double>& near = known ? work_.start : work_.first;
   double best = std::numeric_limits<double>::infinity();
-  for (std::size_t k = 0; k < found_.size(); k += z.size()) {
+  for (std::size_t k = 0; k < solutions_.values.size(); k += z.size()) {
     double measure = 0;
     for (std::size_t i = 0; i < z.size(); ++i) {
-      const double x = found_[k + i], d = choice == Choice::continuous ? x - near[i] : x;
+      const double x = solutions_.values[k + i], d = choice == Choice::continuous ? x - near[i] : x;
       measure += d * d;
     }
     if (choice == Choice::largest) measure = -measure;
     if (measure < best) {
       best = measure;
-      std::copy_n(found_.begin() + static_cast<std::ptrdiff_t>(k), z.size(), z.begin());
-      for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].mode = found_modes_[k / z.size() * blocks.size() + b];
+      std::copy_n(solutions_.values.begin() + static_cast<std::ptrdiff_t>(k), z.size(), z.begin());
+      for (std::size_t b = 0; b < blocks.size(); ++b)
+        blocks[b].mode = solutions_.modes[k / z.size() * blocks.size() + b];
     }
   }
 }
@@ -324,16 +326,16 @@ bool FrictionProblem::reactions_allowed(Laws& laws, std::span<const double> z) {
 }
 
 void FrictionProblem::correction(std::span<const double> slips, std::span<double> dz) {
-  std::fill(J_.begin(), J_.end(), 0.0);
+  std::fill(work_.J.begin(), work_.J.end(), 0.0);
   for (const Block& b : blocks) {
-    const bool sticks = !b.smooth && !b.given && b.mode == Mode::sticks;
+    const bool sticks = !b.is_smooth() && !b.is_given() && b.mode == Mode::sticks;
     for (int i = b.start; i < b.start + b.dim; ++i) {
-      F_[z_(i)] = sticks ? slips[z_(i)] / b.mobility : 0;
-      for (int j = 0; j < size_; ++j) J_[at(i, j)] = sticks ? W_[at(i, j)] / b.mobility : i == j;
+      work_.F[z_(i)] = sticks ? slips[z_(i)] / b.mobility : 0;
+      for (int j = 0; j < size_; ++j) work_.J[at(i, j)] = sticks ? W_[at(i, j)] / b.mobility : i == j;
     }
   }
   eliminate();
-  std::copy(x_.begin(), x_.end(), dz.begin());
+  std::copy(work_.x.begin(), work_.x.end(), dz.begin());
 }
 
 }  // namespace linchpin::detail

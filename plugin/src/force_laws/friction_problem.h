@@ -20,20 +20,27 @@ class FrictionProblem {
   struct Block {
     int start = 0, dim = 0;  // Place in z, at most 6 unknowns.
     int site = 0;            // Site whose reaction it reads.
-    bool smooth = false;     // z = effort(reaction), no dry friction.
-    // Smooth and implicit in its slip: z = effort(reaction, slip), with the slip at `slip_fraction` of the way from the
-    // start to the end.
-    bool slip_implicit = false;
+    enum class Kind : unsigned char {
+      dry,
+      smooth,        // z = effort(reaction).
+      slip_implicit  // z = effort(reaction, slip), with the slip at `slip_fraction` of the way from the start to the
+                     // end.
+    };
+    Kind kind = Kind::dry;
     double slip_fraction = 1;
     bool reaction_implicit = false;  // It reads the reaction that efforts make, N + K z. Otherwise it reads `known`.
     Six known{};                     // The given reaction.
-    bool given = false;              // Dry: it slides along `sense` at `speed`, for any slips.
-    bool forced = false;             // Dry: it sticks, for any bound.
-    bool at_rest = false;            // Dry: it is at rest at first, and is held up to the static bound.
-    bool slip_prescribed = false;    // Dry: constraints prescribe a slip of it, so that no effort brings it to rest.
-    double reach = 0;                // Dry: speed of its bodies. A slip that is only rounding is a small part of it.
-    Six sense{};                     // Unit vector.
-    Six start_slip{};                // Dry: a slip that turns against this one has passed through rest.
+    enum class Guidance : unsigned char {
+      free,
+      given,  // Dry: it slides along `sense` at `speed`, for any slips.
+      forced  // Dry: it sticks, for any bound.
+    };
+    Guidance guidance = Guidance::free;
+    bool at_rest = false;          // Dry: it is at rest at first, and is held up to the static bound.
+    bool slip_prescribed = false;  // Dry: constraints prescribe a slip of it, so that no effort brings it to rest.
+    double reach = 0;              // Dry: speed of its bodies. A slip that is only rounding is a small part of it.
+    Six sense{};                   // Unit vector.
+    Six start_slip{};              // Dry: a slip that turns against this one has passed through rest.
     double speed = 0;
     double mobility = 1;      // Dry: size of its own entries of W if only this element held its bodies.
     Mode mode = Mode::slips;  // Result, and initial guess.
@@ -41,6 +48,10 @@ class FrictionProblem {
     Six size{};               // Eigenvalues of the symmetric part of W of the block.
     Square axes{};            // Its eigenvectors, as columns.
 
+    bool is_smooth() const { return kind != Kind::dry; }
+    bool is_slip_implicit() const { return kind == Kind::slip_implicit; }
+    bool is_given() const { return guidance == Guidance::given; }
+    bool is_forced() const { return guidance == Guidance::forced; }
     /// Returns true if the static bound applies: the block is at rest, or passes through rest. @param q  its slips
     /// without its own effort
     bool may_hold(const Six& q) const {
@@ -159,17 +170,32 @@ class FrictionProblem {
   std::vector<double> W_, K_, slip0_, residual_slip_, weight_;
   std::vector<Six> N0_, thrusts_;
   bool modes_known_ = false;  // The modes in `blocks` are from a solution of the same problem.
-  std::vector<double> J_, LU_, F_, x_, try_, best_, start_, first_, last_, kept_, found_z_;
-  std::vector<double> radius_, round_;  // By block, for rounded().
-  std::vector<int> row_, column_;
-  std::vector<int> coupled_unknowns_;     // Unknowns of smooth laws that respond to the slip of the present block.
-  std::vector<double> coupled_response_;  // Their response to its efforts, 6 values each.
-  Square own_response_{};                 // W of that block including this response.
-  std::vector<double> found_;             // Solutions, one after the other.
-  std::vector<Mode> found_modes_;         // Modes of every block in each of them.
-  std::vector<Mode> swept_modes_;         // Modes at the end of the sweeps.
-  // Work memory of StaticDistribution: by block, by unknown, and y.
-  std::vector<double> scale_, free_slips_, collapse_;
+  /// Work memory of Newton and of the search for solutions.
+  struct Scratch {
+    std::vector<double> J, LU, F, x, trial, best, start, first, last, kept, found;
+    std::vector<double> radius, round;  // By block, for rounded().
+    std::vector<int> row, column;
+    std::vector<Mode> swept_modes;  // Modes at the end of the sweeps.
+  };
+  Scratch work_;
+  /// Response of coupled smooth laws to the slip of the present block.
+  struct CoupledLaws {
+    std::vector<int> unknowns;     // Unknowns of the laws that respond.
+    std::vector<double> response;  // Their response to the efforts of the block, 6 values each.
+    Square own_response{};         // W of the block including this response.
+  };
+  CoupledLaws coupled_;
+  /// Solutions that the search has found.
+  struct Solutions {
+    std::vector<double> values;  // One after the other.
+    std::vector<Mode> modes;     // Modes of every block in each of them.
+  };
+  Solutions solutions_;
+  /// Work memory of StaticDistribution: by block, by unknown, and y.
+  struct StaticScratch {
+    std::vector<double> scale, free_slips, collapse;
+  };
+  StaticScratch static_;
 };
 
 }  // namespace linchpin::detail

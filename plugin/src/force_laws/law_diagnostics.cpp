@@ -103,9 +103,9 @@ bool LawSolver::overshoots(const Site& site, const History& h, const LawInput& i
 /// A term that changed much from one step to the next may have jumped between them.
 void LawSolver::check_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort,
                            const Vector6d& value) {
-  values_[z(effort)] = value;
-  if (histories_.size() != efforts.size()) return;
-  const History& h = histories_[z(effort)];
+  records_.values[z(effort)] = value;
+  if (records_.histories.size() != efforts.size()) return;
+  const History& h = records_.histories[z(effort)];
   const double change = (value - h.value).norm();
   if (!h.known || !fault_.text.empty() || !(change > 0.1 * std::max({value.norm(), h.value.norm(), h.largest}))) return;
   const std::string jump = jump_between(scene, site, term, h.input, input_of(site, efforts[z(effort)]));
@@ -113,7 +113,7 @@ void LawSolver::check_jump(const Scene& scene, const Site& site, const Law::Term
 }
 
 void LawSolver::check_jumps(const Scene& scene) {
-  values_.assign(efforts.size(), Vector6d::Zero());
+  records_.values.assign(efforts.size(), Vector6d::Zero());
   for (const SmoothTerm& s : smooth_terms_)
     if (s.memory < 0) check_jump(scene, sites_[z(s.site)], *s.what, s.effort, s.e);
   for (const UnknownTerm& p : unknown_terms_) {

@@ -143,7 +143,7 @@ Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Ter
 Vector6d LawSolver::implicit_slip(const UnknownTerm& p) const {
   Vector6d u = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k)
-    u[k] = (1 - p.slip_fraction) * p.slip[k] + p.slip_fraction * problem_.slip(p.start + k, z_);
+    u[k] = (1 - p.slip_fraction) * p.slip[k] + p.slip_fraction * coupling_.problem.slip(p.start + k, coupling_.efforts);
   return u;
 }
 
@@ -517,7 +517,7 @@ void LawSolver::set_basis(UnknownTerm& p, const Vector6d& effort) {
   twist << site.relative, site.relative_spin;
   p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * twist;
   p.axes = p.basis;
-  if (p.basis != before) units_.of.clear();
+  if (p.basis != before) coupling_.responses.of.clear();
 }
 
 void LawSolver::write_memory(int which, const Thrust& n) {
@@ -544,7 +544,7 @@ void LawSolver::gather(const Scene& scene) {
   contacts.clear();
   smooth_terms_.clear();
   effort_count_ = 0;
-  units_.of.clear();
+  coupling_.responses.of.clear();
   reads_actual_ = false;
   refresh_fault(scene.system);
   int memory_count = 0;
@@ -605,7 +605,7 @@ void LawSolver::add_term(const Scene& scene, int law, int index, const Law::Term
   own.p_WQ = site.point;
   own.thrust = site.ideal.head<3>();
   own.thrust_moment = site.ideal.tail<3>();
-  if (efforts.size() <= histories_.size()) own.switches = histories_[efforts.size() - 1].switches;
+  if (efforts.size() <= records_.histories.size()) own.switches = records_.histories[efforts.size() - 1].switches;
   const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
   if (term.holding) {
     if (add_unknown_term(scene, here, law, index, term, memory, effort).dim == 0) unknown_terms_.pop_back();

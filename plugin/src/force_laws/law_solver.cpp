@@ -26,8 +26,8 @@ void LawSolver::restructure(const Block& block) {
   persistent_.memories.clear();
   persistent_.requested_modes.clear();
   persistent_.last_efforts.clear();
-  histories_.clear();
-  stuck_before_.clear();
+  records_.histories.clear();
+  records_.stuck_before.clear();
   fault_.text.clear();
   masses_.clear();
   std::size_t entries = 0;
@@ -43,14 +43,14 @@ void LawSolver::restructure(const Block& block) {
 }
 
 void LawSolver::save(Snapshot& to) const {
-  to = {persistent_, histories_, rates_.smooth_ratio, rates_.turning_ratio};
+  to = {persistent_, records_.histories, rates_.smooth_ratio, rates_.turning_ratio};
   // The same law may have another address when it is restored.
   for (Memory& m : to.persistent.memories) m.what = nullptr;
 }
 
 void LawSolver::restore(const Snapshot& from) {
   persistent_ = from.persistent;
-  histories_ = from.histories;
+  records_.histories = from.histories;
   rates_.smooth_ratio = from.smooth_ratio;
   rates_.turning_ratio = from.turning_ratio;
 }
@@ -89,12 +89,12 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
   LawCallbacks callbacks(*this, scene);
   read_thrusts(scene, induced);
   for (const UnknownTerm& p : unknown_terms_) {
-    const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
+    const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &coupling_.problem.blocks[z(p.block)];
     const bool actual =
         p.what->reads == Reads::actual && (block == nullptr || block->reaction_implicit || !report.fell_back);
     detail::Six N{};
     if (block != nullptr)
-      N = problem_.read(*block, z_);
+      N = coupling_.problem.read(*block, coupling_.efforts);
     else
       std::copy_n(thrust_read(p).data(), 6, N.begin());
     LawEffort& own = efforts[z(p.effort)];
@@ -107,7 +107,7 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
       write_friction_element(scene, p, N, callbacks, vdot);
   }
   report.contacts = static_cast<int>(contacts.size());
-  if (reads_actual_ && (posed_terms_.empty() || !any_reaction_implicit_)) report.solutions = 1;
+  if (reads_actual_ && (coupling_.terms.empty() || !coupling_.any_reaction_implicit)) report.solutions = 1;
   update_differences(scene);
   if (step == 0 && span == 0) bound_turning_rate(scene);
 }
@@ -142,15 +142,15 @@ void LawSolver::check_smooth_result(const Scene& scene, const UnknownTerm& p, co
 /// Writes the results of a friction element at the reaction N.
 void LawSolver::write_friction_element(const Scene& scene, const UnknownTerm& p, const detail::Six& N,
                                        LawCallbacks& callbacks, std::span<const double> vdot) {
-  const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &problem_.blocks[z(p.block)];
+  const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &coupling_.problem.blocks[z(p.block)];
   Contact& contact = contacts[z(p.contact)];
-  const bool solved = block != nullptr && !block->given;
+  const bool solved = block != nullptr && !block->is_given();
   contact.sticks = solved && block->mode == detail::FrictionProblem::Mode::sticks;
   contact.bound = callbacks.holding(p, N);
   double speed = p.slip.norm();
   if (solved) {  // Then friction is that of the slip at the end.
     speed = 0;
-    for (int k = 0; k < p.dim; ++k) speed += std::pow(problem_.slip(p.start + k, z_), 2);
+    for (int k = 0; k < p.dim; ++k) speed += std::pow(coupling_.problem.slip(p.start + k, coupling_.efforts), 2);
     speed = std::sqrt(speed);
   }
   contact.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
@@ -201,7 +201,7 @@ void LawSolver::update_differences(const Scene& scene) {
 
 Vector6d LawSolver::effort_of(const UnknownTerm& p) const {
   Vector6d e = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : z_[z(p.start + k)]) * p.basis.col(k);
+  for (int k = 0; k < p.dim; ++k) e += (p.block < 0 ? p.known[k] : coupling_.efforts[z(p.start + k)]) * p.basis.col(k);
   return e;
 }
 
@@ -219,8 +219,8 @@ void LawSolver::write_efforts() {
       contact.friction = e.norm();
   }
   // Between the stages of a method a law may jump although it is the same at the end of every step.
-  for (std::size_t i = 0; step == 0 && i < efforts.size() && histories_.size() == efforts.size(); ++i) {
-    History& h = histories_[i];
+  for (std::size_t i = 0; step == 0 && i < efforts.size() && records_.histories.size() == efforts.size(); ++i) {
+    History& h = records_.histories[i];
     Vector6d now;
     now << efforts[i].force, efforts[i].moment;
     h.reversed = h.reversed || (efforts[i].contact < 0 && now.dot(h.seen) < 0 && now.norm() > 0.1 * h.largest);
@@ -245,12 +245,12 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   report.branch = Branch::continuous;
   report.fell_back = false;
   report.trouble.clear();
-  problem_.blocks.clear();
+  coupling_.problem.blocks.clear();
   prescribed.clear();
   error_.term = nullptr;
-  if (!histories_.empty()) {
-    stuck_before_.resize(histories_.size());
-    for (std::size_t i = 0; i < histories_.size(); ++i) stuck_before_[i] = histories_[i].stuck;
+  if (!records_.histories.empty()) {
+    records_.stuck_before.resize(records_.histories.size());
+    for (std::size_t i = 0; i < records_.histories.size(); ++i) records_.stuck_before[i] = records_.histories[i].stuck;
   }
   try {
     gather(scene);
@@ -276,7 +276,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
       }
       restore_without_laws(scene, vdot, nonideal, induced);
     }
-    if (!posed_terms_.empty() && !report.fell_back) store_efforts();
+    if (!coupling_.terms.empty() && !report.fell_back) store_efforts();
     for (const UnknownTerm& p : unknown_terms_) sites_[z(p.site)].effort += effort_of(p) + p.across;
     write_results(scene, vdot, induced);
     for (const Site& site : sites_)
@@ -299,9 +299,10 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
 
 /// Describes a law whose effort reverses in step after step. Otherwise returns an empty text.
 std::string LawSolver::chatter_warning(const Scene& scene) const {
-  if (histories_.size() != efforts.size()) return {};
+  if (records_.histories.size() != efforts.size()) return {};
   for (std::size_t i = 0; i < efforts.size(); ++i)
-    if (const int of16 = std::popcount(histories_[i].reversals & 0xffffu); of16 >= 9 || histories_[i].overshoots >= 2) {
+    if (const int of16 = std::popcount(records_.histories[i].reversals & 0xffffu);
+        of16 >= 9 || records_.histories[i].overshoots >= 2) {
       const LawEffort& e = efforts[i];
       const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
       const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
@@ -363,10 +364,10 @@ void LawSolver::accept(double dt) {
     }
   persistent_.memory_t += dt;
   rates_.smooth_ratio = rates_.turning_ratio = nan_;
-  if (histories_.size() != efforts.size()) histories_.assign(efforts.size(), History{});
+  if (records_.histories.size() != efforts.size()) records_.histories.assign(efforts.size(), History{});
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
-    History& h = histories_[i];
+    History& h = records_.histories[i];
     const LawEffort& e = efforts[i];
     while (at->constraint != e.constraint) ++at;
     const LawInput input = input_of(*at, e);
@@ -374,7 +375,7 @@ void LawSolver::accept(double dt) {
     now << e.force, e.moment;
     h.overshoots += overshoots(*at, h, input, now, static_cast<int>(i), dt);
     h.input = input;
-    h.value = values_[i];
+    h.value = records_.values[i];
     const double size = now.norm(), before = h.last.norm();
     h.largest = std::max(h.largest, size);
     const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
@@ -396,7 +397,7 @@ void LawSolver::start_at_instant_of(const LawSolver& of_step) {
   step = 0;
   span = of_step.step;
   persistent_ = of_step.persistent_;
-  stuck_before_ = of_step.stuck_before_;
+  records_.stuck_before = of_step.records_.stuck_before;
   fault_ = of_step.fault_;
   give_memory(of_step.memory_now);  // Uses the values at the evaluation, because accept() may have followed since.
 }

@@ -207,6 +207,22 @@ class LawSolver {
     std::vector<double> vdot, force, lambda;  // v̇ [n], force [n] and λ [m] of each unknown.
     std::vector<double> mobility;             // Slip change of the free bodies, by unknown.
   };
+  /// The friction problem of the laws that are coupled by their slips and reactions.
+  struct Coupling {
+    detail::FrictionProblem problem;
+    std::vector<int> terms;  // By block: index of the unknown term.
+    int unknowns = 0;
+    std::vector<double> efforts;         // By unknown.
+    UnitResponses responses;             // By unknown.
+    bool any_reaction_implicit = false;  // Any unknown reads the actual normal force implicitly.
+    bool continues = false;              // `efforts` is the result of the last iteration for the same unknowns.
+  };
+  /// Data of law terms by index of efforts.
+  struct EffortRecords {
+    std::vector<History> histories;
+    std::vector<char> stuck_before;  // Elements that stuck at the last accept() before the last apply().
+    std::vector<Vector6d> values;    // Results of evaluate_term().
+  };
   /// Accelerations and forces without laws, to which an iteration returns.
   struct Accelerations {
     std::vector<double> vdot, nonideal, induced;
@@ -340,21 +356,13 @@ class LawSolver {
   Persistent persistent_;
   std::vector<Site> sites_;
   std::vector<UnknownTerm> unknown_terms_;
-  std::vector<int> posed_terms_;  // Unknown terms of the friction problem, by block.
   std::vector<SmoothTerm> smooth_terms_;
-  std::vector<History> histories_;  // By index of efforts.
-  // By index of efforts: elements that stuck at the last accept() before the last apply().
-  std::vector<char> stuck_before_;
-  std::vector<Vector6d> values_;     // By index of efforts: results of evaluate_term().
+  EffortRecords records_;
   std::vector<std::size_t> masses_;  // By slot: start of its block of M.
   Rates rates_;
-  int effort_count_ = 0, unknowns_ = 0;
-  bool reads_actual_ = false;           // Any law reads the actual normal force.
-  bool any_reaction_implicit_ = false;  // Any unknown reads it implicitly.
-  bool continues_ = false;              // `z_` is the result of the last iteration for the same unknowns.
-  UnitResponses units_;
-  detail::FrictionProblem problem_;
-  std::vector<double> z_;  // Efforts of the unknowns of the friction problem.
+  int effort_count_ = 0;
+  bool reads_actual_ = false;  // Any law reads the actual normal force.
+  Coupling coupling_;
   Accelerations ideal_;
   Scratch scratch_;
   ErrorContext error_;

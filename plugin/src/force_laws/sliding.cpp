@@ -26,7 +26,7 @@ bool LawSolver::rounded_rest(const Scene& scene, const UnknownTerm& p, std::span
   const double length = step > 0 ? step : span;
   double gain = 0;
   for (int k = 0; k < p.dim && length > 0; ++k) gain += std::pow(end_slip(scene, p, k, vdot, length) - p.slip[k], 2);
-  const bool stuck = step == 0 && z(p.effort) < stuck_before_.size() && stuck_before_[z(p.effort)];
+  const bool stuck = step == 0 && z(p.effort) < records_.stuck_before.size() && records_.stuck_before[z(p.effort)];
   return length > 0 && p.slip.norm() <= (stuck ? 1 : 1e-3) * std::sqrt(gain);
 }
 
@@ -156,21 +156,21 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
     return relative(p.next, p.known);
   }
   if (p.slip_implicit) return relative(callbacks.effort_at_solution(p, is), callbacks.effort_at_solution(p, was));
-  const auto& block = problem_.blocks[z(p.block)];
+  const auto& block = coupling_.problem.blocks[z(p.block)];
   detail::Six before{}, after{};
   std::copy_n(was.data(), 6, before.begin());
   std::copy_n(is.data(), 6, after.begin());
   double speed = 0, friction = 0;
   for (int k = 0; k < p.dim; ++k) {
-    speed += std::pow(problem_.slip(p.start + k, z_), 2);
-    friction += std::pow(z_[z(p.start + k)], 2);
+    speed += std::pow(coupling_.problem.slip(p.start + k, coupling_.efforts), 2);
+    friction += std::pow(coupling_.efforts[z(p.start + k)], 2);
   }
   if (block.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.
     const double bound = callbacks.holding(p, after);
     if (std::sqrt(friction) <= (1 + 1e-12) * bound) return 0;
     return relative(Vector1d(bound), Vector1d(callbacks.holding(p, before)));
   }
-  speed = std::max(block.given ? block.speed : std::sqrt(speed), 1e-300);
+  speed = std::max(block.is_given() ? block.speed : std::sqrt(speed), 1e-300);
   return relative(Vector1d(callbacks.sliding(p, after, speed)), Vector1d(callbacks.sliding(p, before, speed)));
 }
 
@@ -199,9 +199,9 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
   const bool round_off = change <= rounding || (iteration.rounds > 0 && change <= stalled && rate > 0.5);
   for (Site& site : sites_) site.read = site.actual;
   if (!anew && round_off) {
-    for (const int i : posed_terms_)  // hold() uses these values.
+    for (const int i : coupling_.terms)  // hold() uses these values.
       if (const UnknownTerm& p = unknown_terms_[z(i)]; !report.fell_back)
-        std::copy_n(thrust_read(p).data(), 6, problem_.blocks[z(p.block)].known.begin());
+        std::copy_n(thrust_read(p).data(), 6, coupling_.problem.blocks[z(p.block)].known.begin());
     return true;
   }
   if (!anew) {

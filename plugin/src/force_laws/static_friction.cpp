@@ -52,19 +52,19 @@ class FrictionProblem::StaticDistribution {
         laws_(laws),
         z_(z),
         n_(static_cast<std::size_t>(problem.size_)),
-        L_(problem.LU_.data()),
-        H_(problem.J_.data()),
-        c_(problem.try_),
-        y_(problem.collapse_),
-        g_(problem.F_) {}
+        L_(problem.work_.LU.data()),
+        H_(problem.work_.J.data()),
+        c_(problem.work_.trial),
+        y_(problem.static_.collapse),
+        g_(problem.work_.F) {}
 
   /// @param anyhow  accepts a utilisation above 1, too. @return whether elements are redundant, and z is within all
   /// bounds. If not, z is unchanged.
   bool run(bool anyhow) {
     if (std::count_if(p_.blocks.begin(), p_.blocks.end(), at_rest) < 2) return false;
-    std::copy(z_.begin(), z_.end(), p_.kept_.begin());
+    std::copy(z_.begin(), z_.end(), p_.work_.kept.begin());
     if (distribute(anyhow)) return true;
-    std::copy(p_.kept_.begin(), p_.kept_.end(), z_.begin());
+    std::copy(p_.work_.kept.begin(), p_.work_.kept.end(), z_.begin());
     return false;
   }
 
@@ -72,7 +72,7 @@ class FrictionProblem::StaticDistribution {
   enum class Step { continues, converged, failed };
   static constexpr double within = 1 + 1e-13, sharp = 1e-13;
 
-  static bool at_rest(const Block& b) { return !b.smooth && !b.given && !b.slip_prescribed && b.at_rest; }
+  static bool at_rest(const Block& b) { return !b.is_smooth() && !b.is_given() && !b.slip_prescribed && b.at_rest; }
 
   bool distribute(bool anyhow) {
     clear_efforts_at_rest();
@@ -89,30 +89,31 @@ class FrictionProblem::StaticDistribution {
     for (const Block& b : p_.blocks)
       for (int i = b.start; at_rest(b) && i < b.start + b.dim; ++i) z_[idx(i)] = 0;
     for (std::size_t b = 0; b < p_.blocks.size(); ++b)
-      if (p_.blocks[b].given) p_.update_block(laws_, b, z_);
+      if (p_.blocks[b].is_given()) p_.update_block(laws_, b, z_);
   }
 
   /// Puts efforts of all kinds on one scale, which is the same for all of a block.
   void scale_blocks() {
-    p_.scale_.assign(p_.blocks.size(), 0.0);
+    p_.static_.scale.assign(p_.blocks.size(), 0.0);
     for (std::size_t k = 0; k < p_.blocks.size(); ++k) {
       const Block& b = p_.blocks[k];
       double most = 0;
       for (int i = b.start; at_rest(b) && i < b.start + b.dim; ++i) most = std::max(most, p_.weight_[idx(i)]);
-      p_.scale_[k] = most > 0 ? 1 / std::sqrt(most) : 0;
-      for (int i = b.start; i < b.start + b.dim; ++i) p_.free_slips_[idx(i)] = p_.scale_[k] * p_.slip(i, z_);
+      p_.static_.scale[k] = most > 0 ? 1 / std::sqrt(most) : 0;
+      for (int i = b.start; i < b.start + b.dim; ++i)
+        p_.static_.free_slips[idx(i)] = p_.static_.scale[k] * p_.slip(i, z_);
     }
   }
 
   /// Factors W = L Lᵀ by Cholesky with pivots, L [n × rank] in rows of n. @return whether there is redundancy
   bool factor_compliance() {
-    std::vector<double>&diagonal = p_.x_, &scale = p_.last_;  // Remaining diagonal; scale of each unknown.
+    std::vector<double>&diagonal = p_.work_.x, &scale = p_.work_.last;  // Remaining diagonal; scale of each unknown.
     std::size_t directions = 0;
     for (std::size_t k = 0; k < p_.blocks.size(); ++k)
       for (int i = p_.blocks[k].start; i < p_.blocks[k].start + p_.blocks[k].dim; ++i) {
-        diagonal[idx(i)] = p_.scale_[k] * p_.scale_[k] * p_.W_[p_.at(i, i)];
-        scale[idx(i)] = p_.scale_[k];
-        directions += p_.scale_[k] > 0;
+        diagonal[idx(i)] = p_.static_.scale[k] * p_.static_.scale[k] * p_.W_[p_.at(i, i)];
+        scale[idx(i)] = p_.static_.scale[k];
+        directions += p_.static_.scale[k] > 0;
       }
     const double cut = 1e-9 * largest(diagonal);
     for (rank_ = 0; rank_ < n_; ++rank_) {
@@ -120,7 +121,7 @@ class FrictionProblem::StaticDistribution {
           static_cast<std::size_t>(std::max_element(diagonal.begin(), diagonal.end()) - diagonal.begin());
       if (!(diagonal[p] > cut)) break;
       const double pivot = std::sqrt(diagonal[p]);
-      p_.row_[rank_] = static_cast<int>(p);
+      p_.work_.row[rank_] = static_cast<int>(p);
       for (std::size_t i = 0; i < n_; ++i) {
         double sum = scale[i] * scale[p] * 0.5 * (p_.W_[i * n_ + p] + p_.W_[p * n_ + i]);
         for (std::size_t k = 0; k < rank_; ++k) sum -= L_[i * n_ + k] * L_[p * n_ + k];
@@ -135,8 +136,8 @@ class FrictionProblem::StaticDistribution {
   /// Computes c, the right side of Lᵀz = c.
   void solve_loads() {
     for (std::size_t k = 0; k < rank_; ++k) {
-      const std::size_t row = idx(p_.row_[k]);
-      double sum = -p_.free_slips_[row];
+      const std::size_t row = idx(p_.work_.row[k]);
+      double sum = -p_.static_.free_slips[row];
       for (std::size_t j = 0; j < k; ++j) sum -= L_[row * n_ + j] * c_[j];
       c_[k] = sum / L_[row * n_ + k];
     }
@@ -154,28 +155,28 @@ class FrictionProblem::StaticDistribution {
   template <class Scale>
   double set_efforts(Scale scale) {
     for (std::size_t k = 0; k < p_.blocks.size(); ++k) {
-      if (!(p_.scale_[k] > 0)) continue;
+      if (!(p_.static_.scale[k] > 0)) continue;
       const Six s = slips_of(p_.blocks[k]);
       for (int i = 0; i < p_.blocks[k].dim; ++i)
-        z_[idx(p_.blocks[k].start + i)] = -p_.scale_[k] * scale(k, s) * s[idx(i)];
+        z_[idx(p_.blocks[k].start + i)] = -p_.static_.scale[k] * scale(k, s) * s[idx(i)];
     }
     double worst = 0;
     for (std::size_t k = 0; k < p_.blocks.size(); ++k) {
       const Block& b = p_.blocks[k];
-      if (!(p_.scale_[k] > 0)) continue;
+      if (!(p_.static_.scale[k] > 0)) continue;
       const double bound = laws_.holding(static_cast<int>(k), p_.read(b, z_));
       double effort = 0;
       for (int i = b.start; i < b.start + b.dim; ++i) effort += z_[idx(i)] * z_[idx(i)];
       effort = std::sqrt(effort);
       worst = std::max(worst, effort > 0 ? effort / std::max(bound, 1e-300) : 0);
-      p_.radius_[k] = bound / p_.scale_[k];
+      p_.work_.radius[k] = bound / p_.static_.scale[k];
     }
     return worst;
   }
 
   /// @return the largest utilisation of a bound
   double set_least_norm() {
-    p_.radius_.assign(p_.blocks.size(), 0.0);
+    p_.work_.radius.assign(p_.blocks.size(), 0.0);
     for (std::size_t i = 0; i < rank_; ++i) {
       y_[i] = -c_[i];
       for (std::size_t j = 0; j < rank_; ++j) {
@@ -204,7 +205,7 @@ class FrictionProblem::StaticDistribution {
   double rounded_power(double round) const {
     double sum = 0;
     for (std::size_t k = 0; k < p_.blocks.size(); ++k)
-      if (p_.scale_[k] > 0) sum += p_.radius_[k] * std::hypot(norm(slips_of(p_.blocks[k])), round);
+      if (p_.static_.scale[k] > 0) sum += p_.work_.radius[k] * std::hypot(norm(slips_of(p_.blocks[k])), round);
     return sum;
   }
 
@@ -219,15 +220,15 @@ class FrictionProblem::StaticDistribution {
       if (step == Step::failed) return false;
       double least = 0;  // Least power, without rounding.
       for (std::size_t k = 0; k < p_.blocks.size(); ++k)
-        if (p_.radius_[k] > 0) {
+        if (p_.work_.radius[k] > 0) {
           const double s = norm(slips_of(p_.blocks[k]));
-          nu += p_.radius_[k] * s * s / std::hypot(s, round);
-          least += p_.radius_[k] * s;
+          nu += p_.work_.radius[k] * s * s / std::hypot(s, round);
+          least += p_.work_.radius[k] * s;
         }
       if (!(nu > 0)) return false;
       const double before = worst;
-      worst =
-          set_efforts([&](std::size_t k, const Six& s) { return p_.radius_[k] / (nu * std::hypot(norm(s), round)); });
+      worst = set_efforts(
+          [&](std::size_t k, const Six& s) { return p_.work_.radius[k] / (nu * std::hypot(norm(s), round)); });
       if (!std::isfinite(worst)) return false;
       // The utilisation is minimal where it is not above the value of the collapse motion. The bounds may have changed
       // with it.
@@ -241,7 +242,7 @@ class FrictionProblem::StaticDistribution {
   /// Makes one Newton step of y on the rounded power. @param power  in and out: its value
   Step newton_step(double round, double& power) {
     linearize_power(round);
-    std::vector<double>&step = p_.x_, &along_c = p_.last_;
+    std::vector<double>&step = p_.work_.x, &along_c = p_.work_.last;
     // dy = −H⁻¹ g + a H⁻¹ c that keeps cᵀy.
     std::copy_n(g_.begin(), rank_, step.begin());
     std::copy_n(c_.begin(), rank_, along_c.begin());
@@ -276,9 +277,9 @@ class FrictionProblem::StaticDistribution {
     for (std::size_t i = 0; i < rank_; ++i) std::fill_n(H_ + i * n_, rank_, 0.0);
     for (std::size_t k = 0; k < p_.blocks.size(); ++k) {
       const Block& b = p_.blocks[k];
-      if (!(p_.radius_[k] > 0)) continue;
+      if (!(p_.work_.radius[k] > 0)) continue;
       const Six s = slips_of(b);
-      const double d = std::hypot(norm(s), round), r = p_.radius_[k] / d;
+      const double d = std::hypot(norm(s), round), r = p_.work_.radius[k] / d;
       const auto row = [&](int i) { return L_ + idx(b.start + i) * n_; };
       const auto add = [&](double weight, auto of) {
         for (std::size_t j = 0; j < rank_; ++j)
@@ -320,9 +321,9 @@ bool FrictionProblem::distribute_static_friction(Laws& laws, std::span<double> z
 /// factorisation where nothing changes. z is unchanged where an element starts to slide.
 bool FrictionProblem::stays_at_rest(Laws& laws, std::span<double> z) {
   for (const Block& b : blocks)
-    if (b.smooth || !(b.given || b.forced || (b.at_rest && !b.slip_prescribed))) return false;
-  std::copy(z.begin(), z.end(), first_.begin());
-  for (Block& b : blocks) b.mode = b.given ? Mode::slips : Mode::sticks;
+    if (b.is_smooth() || !(b.is_given() || b.is_forced() || (b.at_rest && !b.slip_prescribed))) return false;
+  std::copy(z.begin(), z.end(), work_.first.begin());
+  for (Block& b : blocks) b.mode = b.is_given() ? Mode::slips : Mode::sticks;
   const auto off = [&] {  // Relative to the terms of each slip.
     double worst = linearize(laws, z);
     for (const Block& b : blocks)
@@ -338,7 +339,7 @@ bool FrictionProblem::stays_at_rest(Laws& laws, std::span<double> z) {
     return worst;
   };
   const auto refuse = [&] {
-    std::copy(first_.begin(), first_.end(), z.begin());
+    std::copy(work_.first.begin(), work_.first.end(), z.begin());
     return false;
   };
   // Largest relative contradiction between the slips of redundant elements, where constraints are met only to their
@@ -350,15 +351,15 @@ bool FrictionProblem::stays_at_rest(Laws& laws, std::span<double> z) {
   if (const double by = off(); by > (size_ > few_rows ? 16 * epsilon : 0)) {
     if (by > contradiction) distribute_static_friction(laws, z), off();
     eliminate();
-    for (std::size_t i = 0; i < z.size(); ++i) z[i] += x_[i];
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += work_.x[i];
     if (!(off() <= contradiction)) return refuse();
     for (const Block& b : blocks)
-      for (int i = b.start; b.given && i < b.start + b.dim; ++i)
-        if (!(std::fabs(F_[z_(i)]) <= 1e-13 * largest(z))) return refuse();
+      for (int i = b.start; b.is_given() && i < b.start + b.dim; ++i)
+        if (!(std::fabs(work_.F[z_(i)]) <= 1e-13 * largest(z))) return refuse();
   }
   for (std::size_t index = 0; index < blocks.size(); ++index) {
     const Block& b = blocks[index];
-    if (b.given || b.forced) continue;
+    if (b.is_given() || b.is_forced()) continue;
     double square = 0;
     for (int i = b.start; i < b.start + b.dim; ++i) square += z[z_(i)] * z[z_(i)];
     if (!(std::sqrt(square) <= laws.holding(static_cast<int>(index), read(b, z)))) return refuse();

@@ -1,5 +1,7 @@
 #include "host/body_registry.h"
 
+#include "host/tuning.h"
+
 #include <algorithm>
 
 namespace linchpin::host {
@@ -55,12 +57,12 @@ void Bodies::read(const World& world, BodyId id, unsigned step) {
 }
 
 // A host may find the rate of a kinematic body from an arc cosine, which in single precision is off by percents for
-// small turns. Where the pose is one step away from the last one, the turn between the two tells the rate better.
+// small turns. Where the pose is one step away from the last one, the turn between the two is more exact.
 Vector3d Bodies::kinematic_spin(BodyId id, const BodyState& now, double dt) const {
   const auto past = motions_.find(id.index);
   if (past == motions_.end()) return now.w;
   const Vector3d w = turn_between(past->second.q, now.q) / dt;
-  return (w - now.w).norm() <= 0.25 * std::max(w.norm(), now.w.norm()) ? w : now.w;
+  return (w - now.w).norm() <= tuning::kinematic_rate_error * std::max(w.norm(), now.w.norm()) ? w : now.w;
 }
 
 void Bodies::read_boundary(const World& world, BodyId id, double dt, bool teleported) {

@@ -1,5 +1,5 @@
-// The bodies of a host as the core knows them: their states at the start and at the end of a step, the pose from which
-// the host integrates them, the forces on them, and how kinematic bodies move.
+// The bodies of a host: their states at the start and at the end of a step, and the poses from which the host
+// integrates. It also has the forces on them, and the motions of kinematic bodies.
 #pragma once
 
 #include <linchpin/host.h>
@@ -11,7 +11,7 @@
 
 namespace linchpin::host {
 
-/// Where a kinematic body was at the end of the last step, and how fast.
+/// The rotation and velocities of a kinematic body at the end of the last step.
 struct KinematicMotion {
   Vector3d v, w;
   Quaterniond q;
@@ -21,7 +21,7 @@ class Bodies {
  public:
   explicit Bodies(System& system);
 
-  /// Makes room for a body that the system has just got.
+  /// Adds data for a body that the system has just got.
   void add(BodyId id, bool in_host);
   /// The body is gone. Its id is free when no constraint names it any more.
   void remove(BodyId id);
@@ -32,16 +32,17 @@ class Bodies {
   /// Reads state, loads and gyroscopic rule of a body that can move.
   void read(const World& world, BodyId id, unsigned step);
   bool was_read(BodyId id, unsigned step) const { return read_at_[static_cast<std::size_t>(id.index)] == step; }
-  /// Reads a body that no equation moves. A kinematic one is shown by the host where it is at the end of the step:
-  /// it starts where it comes from. @param teleported  it has got there without a motion
+  /// Reads a body that no equation moves. The host shows a kinematic body where it is at the end of the step. Its start
+  /// pose is found from there.
+  /// @param teleported  it has got there without a motion
   void read_boundary(const World& world, BodyId id, double dt, bool teleported);
-  /// After the host has integrated: notes how a kinematic body has moved.
+  /// Stores the motion of a kinematic body, after the host has integrated.
   void note_kinematic(const World& world, BodyId id, double dt);
   void forget_motions() { motions_.clear(); }
   const std::unordered_map<int, KinematicMotion>& motions() const { return motions_; }
   void set_motions(std::unordered_map<int, KinematicMotion> motions) { motions_ = std::move(motions); }
 
-  /// Whether the host has the body, and whether it is in the host's world.
+  /// Returns whether the host has the body, and whether the body is in the host's world.
   bool in_host(BodyId id) const { return presence_[static_cast<std::size_t>(id.index)] != Presence::none; }
   bool in_world(BodyId id) const { return presence_[static_cast<std::size_t>(id.index)] == Presence::in_world; }
   void set_in_world(BodyId id, bool is) {
@@ -58,7 +59,7 @@ class Bodies {
 
   State start;  ///< at the start of the step
   State base;   ///< poses from which the host integrates; see make_ends()
-  State end;    ///< at the end of the step; likewise
+  State end;    ///< at the end of the step; see make_ends()
 
  private:
   Vector3d kinematic_spin(BodyId id, const BodyState& now, double dt) const;
@@ -76,7 +77,7 @@ class Bodies {
   int made_ = 1;
 };
 
-/// The pose from which the host ends at (p, q) when it integrates v and w over dt.
+/// Changes the pose (p, q) to that from which the host ends at (p, q) when it integrates v and w over dt.
 void start_pose_for_end(const World& world, Vector3d& p, Quaterniond& q, const Vector3d& v, const Vector3d& w,
                         double dt);
 

@@ -1,4 +1,4 @@
-// The parts of an island's vectors that belong to one body, and the velocities of its rows.
+// Access to the entries of an island's vectors that belong to one body, and the velocities of its rows.
 #pragma once
 
 #include "math/vector_ops.h"
@@ -59,7 +59,7 @@ inline void read_velocities(const Block& block, const State& at, std::span<doubl
   }
 }
 
-/// Asks the memory for numbers that are read soon: the bodies and joints of a host lie all over it.
+/// Prefetches numbers that are read soon. The bodies and joints of a host are spread over the memory.
 inline void prefetch(const void* at, std::size_t bytes) {
 #if defined(__GNUC__)
   constexpr std::size_t line = 64;

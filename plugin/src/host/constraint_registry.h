@@ -3,9 +3,9 @@
 #pragma once
 
 #include "math/vector_ops.h"
+#include "model/free_list.h"
+#include "model/name_index.h"
 
-#include <linchpin/detail/free_list.h>
-#include <linchpin/detail/name_index.h>
 #include <linchpin/host.h>
 
 #include <deque>
@@ -30,16 +30,18 @@ class Constraints {
   int add(Owner owner, std::string name);
   void rename(int entry, std::string name);
   int find(std::string_view name) const;
-  /// `base`, or "base.2" and on where it is in use.
+  /// Returns `base`, or "base.2", "base.3" and so on if it is in use.
   std::string free_name(std::string base) const;
-  /// Gives the constraint of an entry to the system, with its laws. @return why not, or empty
+  /// Adds the constraint of an entry to the system, with its laws.
+  /// @return why not, or empty
   std::string attach(int entry, Constraint constraint);
   void detach(int entry);
-  /// Says that an entry has come behind all others: its rows do.
+  /// Makes an entry the last one in the order of rows.
   void put_last(ConstraintEntry& r) { r.order = ++orders_given_; }
-  /// The entry is gone. Its index is free after release_places().
+  /// Removes an entry. Its index is free after release_places().
   void remove(int entry);
-  /// At the start of a step, when nothing refers to removed entries any more. @param free  asked for each entry
+  /// Frees the indices of removed entries. Call it at the start of a step, when nothing refers to them any more.
+  /// @param free  free(entry): whether the index may be used again
   template <class Free>
   void release_places(Free free) {
     std::erase_if(removed_, [&](int entry) {
@@ -49,7 +51,7 @@ class Constraints {
     });
   }
   bool names(BodyId id) const;  ///< Some entry names the body.
-  /// The constraint of an entry, deferred or in the system.
+  /// Returns the constraint of an entry, deferred or in the system.
   const Constraint& of(const ConstraintEntry& r) const { return r.deferred ? *r.deferred : system_.constraint(r.id); }
   /// Entries by their place among the reactions; null: none is there.
   /// @param forget_laws  entries without a reaction forget what their laws have done

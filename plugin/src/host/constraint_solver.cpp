@@ -3,6 +3,7 @@
 #include "host/diagnostics.h"
 #include "host/reactions.h"
 #include "host/rollback.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ BodyId ConstraintSolver::add_body(BodyKind kind, double mass, const Vector3d& in
   const std::string name = c.bodies.new_name("body");
   BodyId id;
   std::string why;
-  // Poses are read anew in every step.
+  // Poses are read in every step.
   if (kind == BodyKind::particle) {
     why = c.system.try_add_particle(id, name, mass, Vector3d::Zero());
   } else if (kind == BodyKind::rigid) {
@@ -153,7 +154,7 @@ void ConstraintSolver::append_reaction(int entry) { impl_->c.reactions.append(im
 
 void ConstraintSolver::rename(int entry, std::string name) { impl_->c.constraints.rename(entry, std::move(name)); }
 
-// A program that names ten thousand joints does not wait for as many orderings of all of them.
+// The reaction keeps its place: a program that names ten thousand joints does not wait for as many sorts.
 void ConstraintSolver::refresh_reaction(int entry) {
   Context& c = impl_->c;
   for (const auto& b : c.islands.all()) flush_work(c, *b);
@@ -397,7 +398,7 @@ void ConstraintSolver::reset() {
   c.laws.warnings.clear();
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;
-  c.dt = Context::first_dt;
+  c.dt = tuning::first_dt;
   c.bodies.forget_motions();
   impl_->sleep.forget();
   c.trouble.clear();
@@ -418,6 +419,7 @@ void ConstraintSolver::reset() {
     structure_changed();
   }
   c.laws.laws_changed();
+  if (c.companion) c.companion->reset();
 }
 
 std::shared_ptr<SolverHistory> ConstraintSolver::history() {

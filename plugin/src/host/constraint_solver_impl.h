@@ -27,7 +27,7 @@ struct ConstraintSolver::Impl {
 
   bool start(Island& b);
   bool finish(Island& b);
-  void find_shapes();
+  void group_by_topology();
   void begin_separate(std::span<Island* const> islands, int worker);
   void solve_on_threads();
   bool calls_the_program(const Island& b) const;
@@ -39,11 +39,11 @@ struct ConstraintSolver::Impl {
   FastIslandSolver fast;
   RowCoupling coupling;
   SleepPolicy sleep;
-  std::unique_ptr<WorkerPool> pool;                  // null where the caller does everything
-  std::vector<SubstepStates> states;                 // by worker
-  std::vector<Island*> separate;                     // islands on which no host row acts
-  std::vector<std::span<Island* const>> same_shape;  // runs of them that are stepped side by side
-  std::vector<BodyId> bodies;                        // memory of what is returned
+  std::unique_ptr<WorkerPool> pool;                     // null where the caller does everything
+  std::vector<SubstepStates> states;                    // by worker
+  std::vector<Island*> separate;                        // islands on which no host row acts
+  std::vector<std::span<Island* const>> same_topology;  // runs of them that are stepped side by side
+  std::vector<BodyId> bodies;                           // memory of what is returned
   std::vector<RowVelocity> coupled, projected;
   std::vector<int> response_bodies;
   std::vector<BodyState> read_memory;

@@ -1,5 +1,5 @@
-// What the parts of a solver share: the settings, the clock, the registries of bodies and constraints, the islands, and
-// the sums for reports. Each function names the part that it changes.
+// The data that the parts of a solver share: the settings, the clock, the registries of bodies and constraints, the
+// islands, and the sums for reports.
 #pragma once
 
 #include "host/body_registry.h"
@@ -10,6 +10,7 @@
 #include "host/law_records.h"
 #include "host/momentum_balance.h"
 #include "host/reactions.h"
+#include "host/tuning.h"
 
 #include <linchpin/host.h>
 #include <linchpin/system.h>
@@ -21,7 +22,6 @@ namespace linchpin::host {
 
 struct Context {
   static unsigned long next_serial();
-  static constexpr double first_dt = 1.0 / 60;  ///< step length before the first step [s]
 
   Context(World& w, const Options& o) : world(w), options(o), bodies(system), constraints(system) {}
 
@@ -29,7 +29,7 @@ struct Context {
   const Options options;
   Capabilities capabilities;
 
-  double t = 0, dt = first_dt;  ///< at the start of the step; its length [s]
+  double t = 0, dt = tuning::first_dt;  ///< at the start of the step; its length [s]
   unsigned step = 0;
   unsigned structure = 1;   ///< counts changes of what there is
   bool teleported = false;  ///< reset() was called since the last step: kinematic bodies have not moved to their poses
@@ -61,7 +61,7 @@ inline bool fail(Island& island, std::string why) {
   return false;
 }
 
-/// Whether the step's forces are known only when the host's rows are solved: then they are in Q_total.
+/// Returns whether the step's forces are known only when the host's rows are solved. Then they are in Q_total.
 inline bool waits_for_rows(const Island& b) {
   return b.step.rows != HostRows::none || b.solver_body[0] >= 0 || !b.step.has_forces;
 }

@@ -1,6 +1,7 @@
 #include "host/diagnostics.h"
 
 #include "host/reactions.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +22,7 @@ std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
   return out;
 }
 
-/// Whether a constraint is not met, beyond the tolerance.
+/// Returns whether a constraint is not met to the tolerance.
 bool is_open(const Reaction& r, double tolerance) {
   return std::max({r.gap, r.gap_angle, r.residual, r.velocity_residual}) > tolerance;
 }
@@ -32,7 +33,7 @@ std::vector<std::string> names_of(Context& c, const std::vector<int>& reactions)
   return out;
 }
 
-/// Whether a constraint is switched on now.
+/// Returns whether a constraint is switched on now.
 bool is_on(const Context& c, int entry) {
   const ConstraintEntry& r = c.constraints[entry];
   return r.is_joint() ? c.world.is_enabled(entry) : r.enabled && !r.released;
@@ -88,8 +89,8 @@ RankReport rank_report(Context& c) {
 Instant problem_of(Context& c, std::string_view constraint) {
   const int entry = c.constraints.find(constraint);
   if (c.companion && c.companion->has(entry)) return c.companion->problem();
-  Island* last = nullptr;                      // sets that a switched joint has left behind are remembered
-  const auto holds = [&](const Topology& t) {  // an entry before it may have had its index
+  Island* last = nullptr;  // sets of constraints from before a joint was switched still have islands
+  const auto holds = [&](const Topology& t) {  // an earlier entry may have had its index
     return std::find(t.entries.begin(), t.entries.end(), entry) != t.entries.end() &&
            c.constraints[entry].version <= t.entries_made;
   };
@@ -134,7 +135,7 @@ std::vector<Finding> check(const Context& c, const State& now) {
     of.push_back(&r);
     const ConstraintCheck found = check_constraint(c.system, c.system.constraint(r.id), now);
     if (!found.ok()) out.push_back({r.name, found.message});
-    const double large = r.is_joint() ? 1e-3 : 1e-6;
+    const double large = r.is_joint() ? tuning::reported_joint_residual : tuning::reported_user_residual;
     if (found.residual > large) {
       std::ostringstream text;
       text << "starts " << found.residual << " off ("
@@ -201,10 +202,10 @@ void write_rank(Context& c, std::ostream& s, int exact) {
   if (rows > 0)
     s << "\n  rank " << rank << " of " << rows << " rows";
   else if (exact > 0)
-    s << "\n  no exact block was solved in the last step (asleep, or left to native rows)";
+    s << "\n  no island was solved in the last step (asleep, or left to the native solver)";
   const std::vector<std::string> open = names_of(c, contradictory_reactions(c));
   if (!open.empty())
-    s << "\n  contradictory: " << list(open) << " (no motion meets them all: held in the least squares)";
+    s << "\n  contradictory: " << list(open) << " (no motion meets them all: they are met in the least squares)";
   if (rank >= rows) return;
   const RankReport ranks = rank_report(c);
   if (!ranks.redundant.empty()) s << "\n  redundant: " << list(names_of(c, ranks.redundant));
@@ -217,47 +218,47 @@ void write_rank(Context& c, std::ostream& s, int exact) {
 
 void write_counts(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
-  s << "\n  solves " << n.solves << ", Newton " << n.newton << ", steps in halves " << n.substepped << " ("
+  s << "\n  solves " << n.solves << ", Newton " << n.newton << ", steps in substeps " << n.substepped << " ("
     << n.substeps << " substeps), fallbacks " << n.fallbacks;
   if (n.stiffened)
-    s << "\n  block steps with geometric stiffness, which damps: " << n.stiffened << " (work " << n.stiffness_work
+    s << "\n  steps of islands with geometric stiffness, which damps: " << n.stiffened << " (work " << n.stiffness_work
       << " J)";
   if (n.damped)
-    s << "\n  block steps damped, as contacts, limits or motors would have given energy from no source: " << n.damped
-      << " (work " << n.damping_work << " J)";
+    s << "\n  steps of islands damped, because contacts, limits or motors would have given energy without a source: "
+      << n.damped << " (work " << n.damping_work << " J)";
   if (n.parts) {
-    s << "\n  by stages in " << n.parts << " parts";
-    if (n.parts_refused) s << ", another " << n.parts_refused << " taken again shorter";
+    s << "\n  by stages in " << n.parts << " substeps";
+    if (n.parts_refused) s << ", another " << n.parts_refused << " rejected and repeated shorter";
     if (c.options.stepping == Stepping::adaptive) s << ", to a tolerance of " << c.options.tolerance;
   }
   if (n.stepped_down)
-    s << "\n  block steps taken semi-implicitly, not by stages: " << n.stepped_down << " (the last: " << c.stepped_down
-      << ")";
-  if (n.released) s << "\n  one-sided constraints let go " << n.released << " times, held again " << n.engaged;
-  if (n.mode_switches) s << "\n  contacts of laws that began to stick or to slide: " << n.mode_switches;
+    s << "\n  steps of islands taken semi-implicitly, not by stages: " << n.stepped_down
+      << " (the last: " << c.stepped_down << ")";
+  if (n.released) s << "\n  one-sided constraints released " << n.released << " times, engaged again " << n.engaged;
+  if (n.mode_switches) s << "\n  friction elements of laws that began to stick or to slide: " << n.mode_switches;
 }
 
 void write_laws(Context& c, std::ostream& s) {
   for (const std::string& difference : thrust_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
   for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << told(warning);
-  if (c.laws.warnings.full()) s << "\n  warning: laws had more to warn of than these " << LawWarnings::most;
+  if (c.laws.warnings.full()) s << "\n  warning: laws had more warnings than these " << tuning::max_law_warnings;
 }
 
 void write_corrections(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
   if (!c.balance.all().empty() && n.imbalance > 0)
-    s << "\n  books, of the bodies and steps looked at, balance to " << n.imbalance << " of their largest entry";
+    s << "\n  momentum balances, of the bodies and steps read, close to " << n.imbalance << " of their largest term";
   else if (!c.balance.all().empty())
-    s << "\n  books, of the bodies and steps looked at, balance to the rounding of the velocities";
-  if (n.activation_energy > 1e-3)
-    s << "\n  largest jump in velocity that the constraints asked for at the start of a step: " << n.activation_energy
-      << " J";
+    s << "\n  momentum balances, of the bodies and steps read, close to the rounding of the velocities";
+  if (n.activation_energy > tuning::reported_activation)
+    s << "\n  largest energy of a velocity jump that constraints required at the start of a step: "
+      << n.activation_energy << " J";
   if (n.gap_corrections)
     s << "\n  start gaps closed by moving bodies, without velocity: " << n.gap_corrections << " times, at most "
       << n.corrected << " m, " << n.turned << " rad";
   if (n.turned_back)
     s << "\n  joints turned far from where they are held: at most " << n.widest << " rad, " << c.widest_turned
-      << "; brought back by moving bodies in " << n.turned_back << " block steps";
+      << "; brought back by moving bodies in " << n.turned_back << " steps of islands";
   if (n.non_finite) s << "\n  non-finite numbers kept from the world: " << n.non_finite;
   const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
                                     [](const auto& r) { return r.alive && r.outcome.broken; });

@@ -1,4 +1,4 @@
-// What a solver says about a world: a summary in words, rank, findings of a check, and the problem of an island.
+// Diagnostics of a world: a summary in words, the rank, findings of a check, and the problem of an island.
 #pragma once
 
 #include "host/context.h"
@@ -9,13 +9,15 @@
 
 namespace linchpin::host {
 
-/// Reactions of constraints that contradict others, as indices: those that are not met, or all where each is.
+/// Returns the indices of reactions whose constraints contradict others: those that are not met, or all where each is
+/// met.
 std::vector<int> contradictory_reactions(Context& c);
 RankReport rank_report(Context& c);
-/// The problem of the island of a constraint at its last step. Empty where there is none.
+/// Returns the problem of the island of a constraint at its last step. It is empty where there is none.
 Instant problem_of(Context& c, std::string_view constraint);
 std::vector<HostPart> host_parts(const Context& c);
-/// Derivatives, start residuals and rank of everything at the present state. @param now  that state
+/// Checks derivatives, start residuals and rank of all constraints at the present state.
+/// @param now  that state
 std::vector<Finding> check(const Context& c, const State& now);
 std::string summary(Context& c, const std::string& remark, double energy);
 

@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 
 #include <Eigen/Cholesky>
 
@@ -16,31 +17,31 @@ bool bounds_energy(const Context& c, const Island& b) {
 }
 
 double energy_allowance(const Context& c, const Island& b) {
-  return energy_floor(c, b) + allowed_gain * inner_start_energy(c, b);
+  return energy_floor(c, b) + tuning::allowed_gain * inner_start_energy(c, b);
 }
 
 double limit_budget(const Context& c, const Island& b) {
-  return std::max(energy_floor(c, b) + allowed_limit_gain * inner_start_energy(c, b), b.rows.limit_return);
+  return std::max(energy_floor(c, b) + tuning::allowed_limit_gain * inner_start_energy(c, b), b.rows.limit_return);
 }
 
 // Impulses p that bring velocities J v, to which forces add J x, to those that rows ask for do the work
-// ½ pᵀ(J v + target). Solved to the end they have pᵀ J v ≤ pᵀ target − pᵀ J x, so that the work is no more than
-// pᵀ target − ½ pᵀ J x. The last term is at most what the energies of x and of the motion allow together.
+// ½ pᵀ(J v + target). Impulses that are solved to the end have pᵀ J v ≤ pᵀ target − pᵀ J x. Their work is then no more
+// than pᵀ target − ½ pᵀ J x. The last term is at most what the energies of x and of the motion allow together.
 double passive_work(const Context& c, const Island& b) {
   const PassiveWork& passive = b.rows.passive_work;
   if (!(passive.work > 0)) return passive.work;
-  const double asked = std::min(passive.contacts_ask, passive.contacts_most) +
-                       std::min(passive.limits_ask, b.rows.budget[PassiveRow::limit]);
+  const double asked = std::min(passive.contact_target_work, passive.max_contact_work) +
+                       std::min(passive.limit_target_work, b.rows.budget[PassiveRow::limit]);
   return std::min(passive.work, asked + 2 * std::sqrt(energy_floor(c, b) * (start_energy(c, b) + asked)));
 }
 
-void begin_energy(Island& b) {
-  b.rows.given = 0;
+void reset_energy(Island& b) {
+  b.rows.energy_given = 0;
   b.rows.damping.assign(b.x.v.size(), 0.0);
 }
 
 bool gains_far_too_much(const Island& b, double gain, double kinetic, double allowed) {
-  return b.rows.given + gain - std::max(b.rows.solved_work, 0.0) > 2 * allowed + kinetic;
+  return b.rows.energy_given + gain - std::max(b.rows.solved_work, 0.0) > tuning::far_gain * allowed + kinetic;
 }
 
 void count_damping(Island& b) {
@@ -51,30 +52,30 @@ void count_damping(Island& b) {
 
 namespace {
 
-/// Takes energy out of velocities and leaves the joints closed: all velocities are scaled towards a common motion of
-/// the island. That is the motion of the rigid body with the same momenta where no constraint holds the island to
-/// anything else, that of a kinematic body where one is joined to it, and rest elsewhere. An island on the ground is
-/// then slowed as a whole.
-class Damping {
+/// Removes energy from velocities and leaves the joints closed: all velocities are scaled towards a common motion of
+/// the island. Where no constraint joins the island to other bodies, that is the motion of the rigid body with the same
+/// momenta. Where a kinematic body is joined to it, it is the motion of that body. Elsewhere it is rest: an island on
+/// the ground is slowed as a whole.
+class EnergyDamper {
  public:
-  Damping(const Context& c, Island& b, const State& at, std::span<double> v) : c_(c), b_(b), at_(at), v_(v) {
+  EnergyDamper(const Context& c, Island& b, const State& at, std::span<double> v) : c_(c), b_(b), at_(at), v_(v) {
     if (is_free())
       find_rigid_motion();
     else
       find_kinematic_motion();
   }
 
-  /// @return what it took [J]
-  double take(double energy) {
-    double taken = 0;
+  /// @return the energy that it removed [J]
+  double remove(double energy) {
+    double removed = 0;
     for (const bool about_common : {true, false}) {
       if (!about_common && !(is_free() && b_.rows.pushes_at_fixed)) break;
-      const double there = kinetic(about_common), part = std::min(energy - taken, there);
+      const double there = kinetic(about_common), part = std::min(energy - removed, there);
       if (!(part > 0) || !std::isfinite(there)) continue;
       scale(std::sqrt(std::max(0.0, 1 - part / there)), about_common);
-      taken += part;
+      removed += part;
     }
-    return taken;
+    return removed;
   }
 
  private:
@@ -157,15 +158,14 @@ class Damping {
 
 }  // namespace
 
-void settle_energy(const Context& c, Island& b, double constraints, double rows, double allowed, const State& at,
-                   std::span<double> v) {
-  b.rows.given += constraints + rows;
-  constexpr double unsolved = 1e-3;  // of the solved work: the host's iterations end before they are exact
-  const double excess = b.rows.given - (1 + unsolved) * std::max(b.rows.solved_work, 0.0) - allowed;
+void damp_excess_energy(const Context& c, Island& b, double constraints, double rows, double allowed, const State& at,
+                        std::span<double> v) {
+  b.rows.energy_given += constraints + rows;
+  const double excess = b.rows.energy_given - (1 + tuning::unsolved_work) * std::max(b.rows.solved_work, 0.0) - allowed;
   if (!(excess > 0)) return;
-  const double taken = Damping(c, b, at, v).take(excess);
-  b.stats.damping_work -= taken;
-  b.rows.given -= taken;
+  const double removed = EnergyDamper(c, b, at, v).remove(excess);
+  b.stats.damping_work -= removed;
+  b.rows.energy_given -= removed;
 }
 
 }  // namespace linchpin::host

@@ -8,21 +8,22 @@
 
 namespace linchpin::host {
 
-/// Whether the energy of the step is bounded so.
+/// Returns whether the energy of the step is bounded so.
 bool bounds_energy(const Context& c, const Island& b);
-/// Energy that an island may gain in a step without a source [J].
+/// Returns the energy that an island may gain in a step without a source [J].
 double energy_allowance(const Context& c, const Island& b);
-/// Energy that limits and locks may give an island in a step [J].
+/// Returns the energy that limits and locks may give an island in a step [J].
 double limit_budget(const Context& c, const Island& b);
-/// Work that all passive rows of an island were solved to do, as far as it has a source [J].
+/// Returns the work that all passive rows of an island were solved to do, as far as it has a source [J].
 double passive_work(const Context& c, const Island& b);
 
-void begin_energy(Island& b);
-/// Adds what constraints and rows gave in a step or substep, and damps its end velocities v by what exceeds the source
-/// and `allowed` [J]. @param at  poses at which it began
-void settle_energy(const Context& c, Island& b, double constraints, double rows, double allowed, const State& at,
-                   std::span<double> v);
-/// Whether a substep would gain so much energy without a source that rows are left out of it [J].
+void reset_energy(Island& b);
+/// Adds the energy that constraints and rows gave in a step or substep. Damps its end velocities v by the excess over
+/// the source and `allowed` [J].
+/// @param at  poses at which it began
+void damp_excess_energy(const Context& c, Island& b, double constraints, double rows, double allowed, const State& at,
+                        std::span<double> v);
+/// Returns whether a substep would gain so much energy without a source that rows are left out of it [J].
 bool gains_far_too_much(const Island& b, double gain, double kinetic, double allowed);
 void count_damping(Island& b);
 

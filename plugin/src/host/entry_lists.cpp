@@ -22,7 +22,7 @@ void make_lists(Context& c) {
     if (!r.alive) continue;
     const bool is_joint = r.owner == Owner::joint, is_lock = r.owner == Owner::locked_axes, exact = r.id.index >= 0;
     if (is_joint) {
-      // Nobody else would close the gap that has opened while its bodies slept.
+      // The gap that has opened while its bodies slept is closed only when they are awake.
       const bool was_on = std::exchange(r.enabled, c.world.is_enabled(i));
       if (r.enabled && !was_on && exact && c.options.mode == Mode::exact) wake(c, r);
     }

@@ -1,4 +1,4 @@
-// Lists of entries for what is done in every step. They are made again when entries or their settings have changed.
+// Lists of entries that every step reads. They are made again when entries or their settings have changed.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@ namespace linchpin::host {
 struct Context;
 
 struct EntryLists {
-  std::vector<int> with_host_rows;  ///< the host keeps rows of them, or all of them
-  std::vector<int> users;           ///< constraints of the user's own on rigid bodies
-  std::vector<int> off;             ///< switched off or released
-  std::vector<int> with_kinematic;  ///< exact, and on a kinematic body
-  bool any_exact = false;           ///< something in the world is exact
-  unsigned made_for = 0;            ///< Context::structure then
+  std::vector<int> with_host_rows;  ///< The host keeps rows of them, or all of them.
+  std::vector<int> users;           ///< Constraints of the user's own on rigid bodies.
+  std::vector<int> off;             ///< Switched off or released.
+  std::vector<int> with_kinematic;  ///< Exact, and on a kinematic body.
+  bool any_exact = false;           ///< Some constraint in the world is exact.
+  unsigned made_for = 0;            ///< Context::structure when the lists were made.
 };
 
 /// Makes the lists, and wakes the bodies of joints that the program has switched on.

@@ -1,30 +1,29 @@
 #include "host/fallback.h"
 
 #include "host/reactions.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace linchpin::host {
 
-// An island that has failed several times will most likely fail again, after its shortest substeps and its largest
-// solves. It is tried less and less often.
+// Leaves an island to the host. One that has failed several times will most likely fail again, after its shortest
+// substeps and its largest solves. It is tried less and less often.
 void leave_to_host(Context& c, Island& b, std::string why) {
-  constexpr int patience = 8;                    // tries without a pause
-  constexpr int rarest = 6, rarest_if_long = 9;  // then the pause grows up to 2⁶ steps, or 2⁹
-  constexpr double long_try_work = 1e5;          // rows times substeps of a try: a second that the program waits
-  constexpr int large = 60;                      // rows of a gap that does not close, factored in each step
   History& h = b.history;
-  const bool long_try = double(b.step.substeps) * b.block().m() > long_try_work || b.step.verdict.over_budget ||
-                        (b.step.gap_left > c.options.gap_tolerance && b.block().m() > large);
+  const bool costly = double(b.step.substeps) * b.block().m() > tuning::costly_try_work || b.step.outcome.over_budget ||
+                      (b.step.gap_left > c.options.gap_tolerance && b.block().m() > tuning::costly_gap_rows);
   b.phase = Phase::failed;
   h.extrapolation_steps = 0;
   h.failure = why;  // reported again in the steps in which it is not tried
   ++c.counts.fallbacks;
   if (c.step >= h.next_try) {
-    h.failures = long_try ? std::max(h.failures, patience) + 1 : h.failures + 1;
-    if (h.failures > patience)
-      h.next_try = c.step + 1 + (1u << std::min(h.failures - patience, long_try ? rarest_if_long : rarest));
+    h.failures = costly ? std::max(h.failures, tuning::fallback_patience) + 1 : h.failures + 1;
+    if (h.failures > tuning::fallback_patience)
+      h.next_try = c.step + 1 +
+                   (1u << std::min(h.failures - tuning::fallback_patience,
+                                   costly ? tuning::max_costly_pause_power : tuning::max_pause_power));
   }
   c.trouble = std::move(why);
   if (c.step + 1 < h.next_try) c.trouble += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";

@@ -5,53 +5,53 @@
 #include "host/semi_implicit_substep.h"
 #include "host/start_of_step.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 #include "host/whole_step.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 namespace linchpin::host {
 
 namespace {
 
-using Kernel = linchpin::detail::JointStep;
+using Kernel = linchpin::detail::JointIsland;
 
-// Rows that depend on each other in ways that cost much may do so by the poses, as of a net that lies flat at its
-// start, or by the way they are joined: the fast path is tried again after a step, after two, after four.
-void note_refusal(Island& b, const char* reason, unsigned step) {
-  if (!reason || std::string_view(reason) != Kernel::too_dear) return;
-  constexpr unsigned most = 1024;
-  b.history.fast_pause = std::clamp(2 * b.history.fast_pause, 1u, most);
+// The null space may be large because of the poses, as of a net that lies flat at its start, or because of how the
+// joints are connected. The fast path is therefore tried again after one step, then after two, then after four.
+void note_refusal(Island& b, Kernel::Refusal refusal, unsigned step) {
+  if (refusal != Kernel::Refusal::null_space_too_large) return;
+  b.history.fast_pause = std::clamp(2 * b.history.fast_pause, 1u, tuning::max_fast_pause);
   b.history.fast_from = step + b.history.fast_pause;
 }
 
 Kernel::Job job_of(Island& b) {
-  const Gyroscopics& g = b.gyroscopics;
-  return {.of = &b.fast.kernel,
-          .numbers = {.Q = b.x.Q,
-                      .applied = b.x.applied,
-                      .newton = b.x.newton,
-                      .v = b.x.v,
-                      .total = b.x.multipliers,
-                      .mean = b.x.row_velocity,
-                      .turning = g.step.slots(),
-                      .turning_for = g.step.time(),
-                      .spinning = g.any_in_kernel ? std::span<const char>(g.in_kernel) : std::span<const char>()},
-          .usual_off = b.history.typical_velocity_error};
+  const GyroscopicBodies& g = b.gyroscopics;
+  return {
+      .island = &b.fast.kernel,
+      .vectors = {.Q = b.x.Q,
+                  .applied_impulse = b.x.applied,
+                  .newton_impulses = b.x.newton,
+                  .v = b.x.v,
+                  .total_impulses = b.x.multipliers,
+                  .mean_row_velocities = b.x.row_velocity,
+                  .fast_rotations = g.step.slots(),
+                  .fast_rotation_time = g.step.time(),
+                  .lacks_gyroscopic = g.any_in_kernel ? std::span<const char>(g.in_kernel) : std::span<const char>()},
+      .typical_velocity_error = b.history.typical_velocity_error};
 }
 
-/// @param enough  share of the limit of ω·dt up to which a bound of it will do
-Kernel::Limits limits_of(const Context& c, double length, double enough) {
+/// @param coarse  share of the limit of ω·dt up to which an upper bound of ω·dt is enough
+Kernel::Limits limits_of(const Context& c, double length, double coarse) {
   return {.dt = length,
           .newton_tolerance = c.options.newton_tolerance,
           .gap_tolerance = c.options.gap_tolerance,
           .max_solves = c.options.max_newton,
-          .swing = c.options.swing_limit,
-          .left_open = 1 - length / c.dt,  // a gap at the start closes in the time of a step
-          .enough = enough * c.options.swing_limit};
+          .max_omega_dt = c.options.swing_limit,
+          .residual_share = 1 - length / c.dt,  // a gap at the start closes in the time of a step
+          .coarse_omega_dt = coarse * c.options.swing_limit};
 }
 
 class FastSubstep final : public SemiImplicitSubstep {
@@ -66,31 +66,31 @@ class FastSubstep final : public SemiImplicitSubstep {
     if (!keeps_records) return;
     for (auto* x : {&sums.applied, &sums.momentum}) x->assign(n, 0.0);
     b.x.momentum.resize(n);
-    sums.h_pull.resize(12 * b.topology.ids.size());
-    sums.pull.assign(sums.h_pull.size(), 0.0);
-    sums.gross.assign(2 * b.slots(), 0.0);
+    sums.h_joint_impulses.resize(12 * b.topology.ids.size());
+    sums.joint_impulses.assign(sums.h_joint_impulses.size(), 0.0);
+    sums.largest_impulse.assign(2 * b.slots(), 0.0);
   }
 
   void accept(const Substep& s) override {
     const Block& block = b_.block();
-    const std::vector<double>& way = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
-    b_.gyroscopics.substep.apply_of_step(block, way, b_.sums.h_applied);
+    const std::vector<double>& motion = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
+    b_.gyroscopics.substep.apply_of_step(block, motion, b_.sums.h_applied);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) {
       b_.sums.work[r] += b_.x.multipliers[r] * b_.x.row_velocity[r];
       b_.sums.multipliers[r] += b_.x.multipliers[r];
     }
     accepted(s);
-    if (keeps_records_) record(s.weight);
+    if (keeps_records_) record(s.force_time);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       BodyState& body = now()[block.bodies[slot]];
       const int column = block.column[slot];
-      advance(body, head(way, column), head(way, column + 3), s.length);
+      advance(body, head(motion, column), head(motion, column + 3), s.length);
       body.v = head(b_.x.v, column);
       body.w = head(b_.x.v, column + 3);
     }
   }
 
-  /// Of the first substep: what the kernel found at the step's start.
+  /// Returns the outcome of the first substep, which has the data of the step's start.
   const Kernel::Outcome& at_start() const { return at_start_; }
   int solves() const { return solves_; }
   int factors() const { return factors_; }
@@ -103,23 +103,23 @@ class FastSubstep final : public SemiImplicitSubstep {
   }
   std::span<double> end_velocities() override { return b_.x.v; }
 
-  Verdict solve(Substep& s) override {
+  Acceptance solve(Substep& s) override {
     find_forces(s);
     const Kernel::Outcome found = run(s);
-    solves_ += found.solves;
+    solves_ += found.newton_solves;
     if (s.first()) at_start_ = found;
-    s.omega_dt = found.swing;
-    s.gain = found.gain;
-    s.kinetic = found.kinetic;
-    const bool gains = gains_too_much(s, found.gain, found.energy, found.kinetic);
-    if (!found.refused && !(gains && s.is_judged)) return Verdict::accepted;
-    return found.answered ? Verdict::too_long : Verdict::impossible;
+    s.omega_dt = found.omega_dt;
+    s.gain = found.constraint_work;
+    s.kinetic = found.start_energy;
+    const bool gains = gains_too_much(s, found.constraint_work, found.end_energy, found.start_energy);
+    if (!found.refused() && !(gains && s.is_tested)) return Acceptance::accepted;
+    return found.has_start_multipliers ? Acceptance::too_long : Acceptance::impossible;
   }
 
  private:
   void find_forces(const Substep& s) {
     const Block& block = b_.block();
-    FastRotation& rotation = b_.gyroscopics.substep;
+    FastRotationSet& rotation = b_.gyroscopics.substep;
     rotation.clear();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = block.bodies[slot];
@@ -128,16 +128,17 @@ class FastSubstep final : public SemiImplicitSubstep {
       Vector3d force = head(b_.x.Q, column), torque = c_.bodies.load(id).torque;
       const Vector3d& I = b_.fast.kernel.inertia()[slot];
       if (b_.gyroscopics.active[slot])
-        torque += turns_far(c_, at.w) ? Vector3d(rotation.add(static_cast<int>(slot), at, I, s.weight) / s.weight)
-                                      : mean_gyroscopic_torque(I, at, s.weight);
+        torque += is_fast_rotation(c_, at.w)
+                      ? Vector3d(rotation.add(static_cast<int>(slot), at, I, s.force_time) / s.force_time)
+                      : mean_gyroscopic_torque(I, at, s.force_time);
       if (b_.step.is_sized) {
         force += head(b_.rows.force_now, column);
         torque += head(b_.rows.force_now, column + 3);
       }
       put(b_.x.Q_total, column, force);
       put(b_.x.Q_total, column + 3, torque);
-      put(b_.sums.h_applied, column, s.weight * force);
-      put(b_.sums.h_applied, column + 3, s.weight * torque);
+      put(b_.sums.h_applied, column, s.force_time * force);
+      put(b_.sums.h_applied, column + 3, s.force_time * torque);
     }
     rotation.remove_from(block, b_.sums.h_applied);
     if (s.first() && b_.step.is_sized)
@@ -146,27 +147,27 @@ class FastSubstep final : public SemiImplicitSubstep {
   }
 
   Kernel::Outcome run(const Substep& s) {
-    Kernel::Limits limits = limits_of(c_, s.length, 0.45);  // below it the next substep may be twice as long
-    if (!s.is_judged) limits.swing = std::numeric_limits<double>::infinity();
+    Kernel::Limits limits = limits_of(c_, s.length, tuning::doubling_share);
+    if (!s.is_tested) limits.max_omega_dt = std::numeric_limits<double>::infinity();
     Kernel::Job job = job_of(b_);
     // Multipliers at the step's start are those of its forces.
-    job.numbers.Q = s.first() ? forces_with_rows(c_, b_) : std::span<const double>(b_.x.Q_total);
-    job.numbers.applied = b_.sums.h_applied;
-    job.numbers.turning = b_.gyroscopics.substep.slots();
-    job.numbers.turning_for = s.weight;
-    if (keeps_records_) job.numbers.pull = b_.sums.h_pull;
-    if (!s.first()) job.usual_off = std::numeric_limits<double>::infinity();
+    job.vectors.Q = s.first() ? forces_with_rows(c_, b_) : std::span<const double>(b_.x.Q_total);
+    job.vectors.applied_impulse = b_.sums.h_applied;
+    job.vectors.fast_rotations = b_.gyroscopics.substep.slots();
+    job.vectors.fast_rotation_time = s.force_time;
+    if (keeps_records_) job.vectors.constraint_impulses = b_.sums.h_joint_impulses;
+    if (!s.first()) job.typical_velocity_error = std::numeric_limits<double>::infinity();
     if (s.first() && b_.step.path == Path::coupled) {  // the factor of the step's start is there
-      b_.fast.kernel.end(limits, job);
+      b_.fast.kernel.solve_end_of_step(limits, job);
     } else {
-      Kernel::take(now(), limits, {&job, 1}, worker_);
+      Kernel::solve_steps(now(), limits, {&job, 1}, worker_);
       ++factors_;
     }
     return job.outcome;
   }
 
   void record(double weight) {
-    record_pull();
+    record_joint_impulses();
     SubstepSums& sums = b_.sums;
     for (std::size_t j = 0; j < b_.x.v.size(); ++j) sums.applied[j] += sums.h_applied[j];
     if (b_.step.is_sized)  // the balance has a term of its own for host rows
@@ -183,15 +184,15 @@ class FastSubstep final : public SemiImplicitSubstep {
     }
   }
 
-  void record_pull() {
+  void record_joint_impulses() {
     SubstepSums& sums = b_.sums;
-    for (std::size_t i = 0; i < sums.h_pull.size(); ++i) sums.pull[i] += sums.h_pull[i];
+    for (std::size_t i = 0; i < sums.h_joint_impulses.size(); ++i) sums.joint_impulses[i] += sums.h_joint_impulses[i];
     for (std::size_t i = 0; i < b_.topology.ids.size(); ++i)
       for (const std::size_t k : {0, 1}) {
         const int slot = b_.fast.sides[2 * i + k];
         if (slot < 0) continue;
-        const double* const p = sums.h_pull.data() + 12 * i + 6 * k;
-        double &force = sums.gross[2 * z(slot)], &moment = sums.gross[2 * z(slot) + 1];
+        const double* const p = sums.h_joint_impulses.data() + 12 * i + 6 * k;
+        double &force = sums.largest_impulse[2 * z(slot)], &moment = sums.largest_impulse[2 * z(slot) + 1];
         force = std::max(force, Vector3d(p[0], p[1], p[2]).norm());
         moment = std::max(moment, Vector3d(p[3], p[4], p[5]).norm());
       }
@@ -203,13 +204,14 @@ class FastSubstep final : public SemiImplicitSubstep {
   int solves_ = 0, factors_ = 0;
 };
 
-/// @param at_start  out: what the kernel found at the step's start @return whether the step stands
+/// @param at_start  out: the outcome of the first substep
+/// @return whether the step is accepted
 bool take_fast_substeps(Context& c, Island& b, double length, double before, int worker, bool keeps_records,
                         Kernel::Outcome& at_start) {
   c.bodies.make_ends();
   add_gyroscopic_torques(c, b);
   const double allowed =
-      bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + allowed_gain * start_energy(c, b);
+      bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + tuning::allowed_gain * start_energy(c, b);
   b.step.first_length = length;
   b.step.length_before = before;
   b.step.keeps_records = keeps_records;
@@ -224,9 +226,9 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
   return true;
 }
 
-/// Two half steps often pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
-/// Steps stay halved while the recorded ratio still predicts a rejection.
-void keep_halved(const Context& c, Island& b) {
+/// Keeps a step in substeps while the recorded ratio predicts that a whole step would be rejected. Two half steps often
+/// pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
+void keep_substeps(const Context& c, Island& b) {
   if (b.history.next_length > 0.5 * c.dt &&
       b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.swing_limit)
     b.history.next_length = 0.5 * c.dt;
@@ -246,20 +248,20 @@ void FastIslandSolver::lay_out(Island& b) {
   if (!std::exchange(b.fast.is_laid_out, true)) {
     b.history.fast_from = b.history.fast_pause = 0;
     b.fast.sides.clear();
-    if (b.fast.kernel.lay_out(c_.system, b.block(), shapes_))
+    if (b.fast.kernel.lay_out(c_.system, b.block(), topologies_))
       for (const ConstraintId id : b.topology.ids)
         for (const BodyId body : c_.system.constraint(id).bodies()) b.fast.sides.push_back(b.block().slot(body));
   }
-  b.fast.fits = b.fast.kernel.shape() != nullptr && c_.step >= b.history.fast_from;
+  b.fast.fits = b.fast.kernel.topology() != nullptr && c_.step >= b.history.fast_from;
   const unsigned masses = c_.bodies.mass_changes();
-  if (b.fast.fits && std::exchange(b.fast.masses_at, masses) != masses) b.fast.kernel.take_masses(c_.system);
+  if (b.fast.fits && std::exchange(b.fast.masses_at, masses) != masses) b.fast.kernel.read_masses(c_.system);
 }
 
 // ---- without host rows ----
 
-void FastIslandSolver::take(std::span<Island* const> islands, int worker) {
-  std::array<Kernel::Job, Kernel::most> jobs;
-  std::array<Island*, Kernel::most> of{};
+void FastIslandSolver::solve_steps(std::span<Island* const> islands, int worker) {
+  std::array<Kernel::Job, Kernel::max_jobs> jobs;
+  std::array<Island*, Kernel::max_jobs> of{};
   std::size_t count = 0;
   for (Island* const island : islands) {
     Island& b = *island;
@@ -267,70 +269,71 @@ void FastIslandSolver::take(std::span<Island* const> islands, int worker) {
     const double before = length_before(c_, b);
     if (before != c_.dt) add_gyroscopic_torques(c_, b);
     add_applied(c_, b, 0.5 * (before - c_.dt));
-    if (goes_in_substeps(b)) {
-      take_substeps_at_once(b, before, worker);
+    if (begins_with_substeps(b)) {
+      take_substeps_without_try(b, before, worker);
       continue;
     }
-    predict_newton(c_, b);
+    extrapolate_newton(c_, b);
     b.gyroscopics.step.remove_from(b.block(), b.x.applied);
     of[count] = &b;
     jobs[count++] = job_of(b);
   }
   if (count == 0) return;
-  Kernel::take(c_.bodies.start, limits_of(c_, c_.dt, 1), std::span(jobs).first(count), worker);
-  for (std::size_t i = 0; i < count; ++i) settle(*of[i], jobs[i].outcome, length_before(c_, *of[i]), worker);
+  Kernel::solve_steps(c_.bodies.start, limits_of(c_, c_.dt, 1), std::span(jobs).first(count), worker);
+  for (std::size_t i = 0; i < count; ++i) accept_or_substep(*of[i], jobs[i].outcome, length_before(c_, *of[i]), worker);
 }
 
-// Where the last step was too long for a whole one, this one is not tried as a whole.
-bool FastIslandSolver::goes_in_substeps(const Island& b) const {
+// A step is not tried as a whole where the last step was too long for that.
+bool FastIslandSolver::begins_with_substeps(const Island& b) const {
   return b.history.next_length > 0 && b.history.next_length <= 0.5 * c_.dt && !c_.options.geometric_stiffness;
 }
 
-bool FastIslandSolver::take_substeps_at_once(Island& b, double before, int worker) {
+bool FastIslandSolver::take_substeps_without_try(Island& b, double before, int worker) {
   Kernel::Outcome first;
-  const bool stands = take_fast_substeps(c_, b, std::exchange(b.history.next_length, 0), before, worker,
-                                         b.has(Trait::forces_read), first);
-  if (stands)
+  const bool accepted = take_fast_substeps(c_, b, std::exchange(b.history.next_length, 0), before, worker,
+                                           b.has(Trait::forces_read), first);
+  if (accepted)
     accept(b, first);
   else
-    leave(b, before);
-  keep_halved(c_, b);
-  return stands;
+    leave_to_general_solver(b, before);
+  keep_substeps(c_, b);
+  return accepted;
 }
 
-// Accepts a whole step that was tried, or takes its substeps where it was too long. @return whether the step stands
-bool FastIslandSolver::settle(Island& b, const Kernel::Outcome& whole, double before, int worker) {
-  // A Newton that stops at rounding is not one of too long a step. The general solver looks at what its rows allow.
-  constexpr double round_off = 1e-12;
-  const bool sticks = whole.refused && whole.swing == 0 && whole.residual < round_off;
-  const double rows = !whole.refused && bounds_energy(c_, b) ? work_of(b.rows.total, b.x.v0, b.x.v) : 0,
-               gain = std::max(whole.gain, whole.gain + rows - std::max(b.rows.solved_work, 0.0));
-  const bool gains = gain > allowed_gain * std::max(whole.kinetic, whole.energy) &&
-                     gain > energy_floor(c_, b) + allowed_gain * std::max(start_energy(c_, b), whole.energy);
-  if (!whole.refused && !gains) {
-    b.step.omega_dt = whole.swing;
-    b.step.newton_solves = whole.solves;
+// Accepts a whole step that was tried, or takes its substeps where it was too long.
+// @return whether the step is accepted
+bool FastIslandSolver::accept_or_substep(Island& b, const Kernel::Outcome& whole, double before, int worker) {
+  // A Newton that stops at rounding does not show that the step is too long. The general solver decides such a step.
+  const bool sticks = whole.refused() && whole.omega_dt == 0 && whole.residual < tuning::newton_rounding;
+  const double rows = !whole.refused() && bounds_energy(c_, b) ? work_of(b.rows.total, b.x.v0, b.x.v) : 0,
+               gain = std::max(whole.constraint_work, whole.constraint_work + rows - std::max(b.rows.solved_work, 0.0));
+  const bool gains =
+      gain > tuning::allowed_gain * std::max(whole.start_energy, whole.end_energy) &&
+      gain > energy_floor(c_, b) + tuning::allowed_gain * std::max(start_energy(c_, b), whole.end_energy);
+  if (!whole.refused() && !gains) {
+    b.step.omega_dt = whole.omega_dt;
+    b.step.newton_solves = whole.newton_solves;
     b.history.next_length = 0;
     b.gyroscopics.step.apply_of_step(b.block(), b.x.v, b.x.applied);
     if (b.step.path == Path::coupled)
       b.history.extrapolation_steps = 0;
     else
-      b.history.extrapolation.note(b.history.extrapolation_steps, b.x.newton);
-    end_whole_step(c_, b, whole.gain, rows);
+      b.history.extrapolation.add(b.history.extrapolation_steps, b.x.newton);
+    end_whole_step(c_, b, whole.constraint_work, rows);
     accept(b, whole);
     return true;
   }
   Kernel::Outcome first;
-  if (whole.answered && !sticks && !c_.options.geometric_stiffness &&
-      take_fast_substeps(c_, b, first_substep(c_, whole.swing), before, worker, b.has(Trait::forces_read), first)) {
+  if (whole.has_start_multipliers && !sticks && !c_.options.geometric_stiffness &&
+      take_fast_substeps(c_, b, first_substep(c_, whole.omega_dt), before, worker, b.has(Trait::forces_read), first)) {
     b.history.rejected_ratio =
-        whole.swing > 0 && b.step.omega_dt > 0 ? whole.swing / (b.step.omega_dt * b.step.substeps) : 0;
-    keep_halved(c_, b);
+        whole.omega_dt > 0 && b.step.omega_dt > 0 ? whole.omega_dt / (b.step.omega_dt * b.step.substeps) : 0;
+    keep_substeps(c_, b);
     accept(b, whole);
     return true;
   }
-  note_refusal(b, whole.refused, c_.step);
-  leave(b, before);
+  note_refusal(b, whole.refusal, c_.step);
+  leave_to_general_solver(b, before);
   return false;
 }
 
@@ -341,16 +344,16 @@ void FastIslandSolver::accept(Island& b, const Kernel::Outcome& at_start) {
   b.step.problem_is_current = false;
   b.step.has_forces = true;
   b.report.is_current = false;
-  b.history.typical_velocity_error = at_start.off;
-  b.stats.activation_energy = std::max(b.stats.activation_energy, at_start.activation);
+  b.history.typical_velocity_error = at_start.velocity_error;
+  b.stats.activation_energy = std::max(b.stats.activation_energy, at_start.activation_energy);
   b.stats.newton += b.step.newton_solves;
   ++b.stats.factors;
   ++b.stats.solves;
   b.history.stiffness.clear();
 }
 
-// Leaves the step to the general solver, as it was.
-void FastIslandSolver::leave(Island& b, double before) {
+// Restores the step as it was, for the general solver.
+void FastIslandSolver::leave_to_general_solver(Island& b, double before) {
   std::fill(b.x.newton.begin(), b.x.newton.end(), 0.0);
   b.history.next_length = 0;
   add_applied(c_, b, -0.5 * (before - c_.dt));
@@ -362,9 +365,9 @@ bool FastIslandSolver::begin(Island& b, bool) {
   lay_out(b);
   b.step.path = Path::general;
   if (!b.fast.fits || !b.stiffness.empty()) return false;
-  const char* why = b.fast.kernel.begin(c_.bodies.start, c_.options.gap_tolerance);
-  note_refusal(b, why, c_.step);
-  if (why) return false;
+  const Kernel::Refusal refusal = b.fast.kernel.factor(c_.bodies.start, c_.options.gap_tolerance);
+  note_refusal(b, refusal, c_.step);
+  if (refusal != Kernel::Refusal::none) return false;
   b.step.path = Path::coupled;
   b.step.has_forces = false;
   return true;
@@ -372,52 +375,52 @@ bool FastIslandSolver::begin(Island& b, bool) {
 
 bool FastIslandSolver::start(Island& b) {
   for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
-  const double tolerance = std::max(c_.options.newton_tolerance, StartNewton::tolerance);
+  const double tolerance = std::max(c_.options.newton_tolerance, tuning::start_tolerance);
   const bool in_substeps = starts_in_substeps(c_, b);
   if (!in_substeps) {
     for (const auto& forces : {std::span<const double>(), forces_with_rows(c_, b)})
-      if (b.fast.kernel.reach(c_.dt, tolerance, StartNewton::solves, b.x.force, forces, b.x.v) <
-              StartNewton::slack * tolerance &&
+      if (b.fast.kernel.find_start_velocities(c_.dt, tolerance, tuning::start_solves, b.x.force, forces, b.x.v) <
+              tuning::start_slack * tolerance &&
           !starts_half_a_turn_away(c_, b))
         return true;
   }
-  b.fast.kernel.keep(in_substeps ? extrapolation_time(c_, b) : 0, b.x.force, b.x.v);
+  b.fast.kernel.find_linearized_start_velocities(in_substeps ? extrapolation_time(c_, b) : 0, b.x.force, b.x.v);
   return true;
 }
 
 void FastIslandSolver::project(Island& b, std::span<double> change) {
   std::copy(b.x.v.begin(), b.x.v.end(), change.begin());
-  b.fast.kernel.hold(change);
+  b.fast.kernel.project(change);
   for (std::size_t j = 0; j < b.x.v.size(); ++j) change[j] -= b.x.v[j];
 }
 
-void FastIslandSolver::prepare_responses(Island& b) { b.fast.kernel.aim(b.rows.contacted); }
+void FastIslandSolver::prepare_responses(Island& b) { b.fast.kernel.select_response_bodies(b.rows.contacted); }
 
 void FastIslandSolver::respond(Island& b, std::span<const Impulse> impulses, std::span<double> motion) {
-  b.fast.kernel.move(impulses, motion);
+  b.fast.kernel.find_impulse_responses(impulses, motion);
 }
 
 bool FastIslandSolver::is_composite(const Island& b, CompositeBody& out) const {
-  Kernel::One one;
-  if (!b.fast.kernel.as_one(one)) return false;
-  out.inverse_mass = one.inverse_mass;
-  out.centre = one.centre;
-  out.inverse_inertia = one.inverse_inertia;
+  Kernel::CompositeMass found;
+  if (!b.fast.kernel.composite_body(found)) return false;
+  out.inverse_mass = found.inverse_mass;
+  out.centre = found.centre;
+  out.inverse_inertia = found.inverse_inertia;
   return true;
 }
 
 bool FastIslandSolver::finish(Island& b, SubstepStates&) {
   const double before = length_before(c_, b);
   add_applied(c_, b, 0.5 * (before - c_.dt));
-  if (goes_in_substeps(b)) return take_substeps_at_once(b, before, 0);
+  if (begins_with_substeps(b)) return take_substeps_without_try(b, before, 0);
   b.gyroscopics.step.remove_from(b.block(), b.x.applied);
   for (std::size_t j = 0; j < b.x.force.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
   Kernel::Job job = job_of(b);
-  job.numbers.Q = forces_with_rows(c_, b);
-  job.numbers.applied = b.x.force;
-  b.fast.kernel.end(limits_of(c_, c_.dt, 1), job);
-  if (job.outcome.refused && job.outcome.answered && ask_for_rows_again(c_, b)) return false;
-  return settle(b, job.outcome, before, 0);
+  job.vectors.Q = forces_with_rows(c_, b);
+  job.vectors.applied_impulse = b.x.force;
+  b.fast.kernel.solve_end_of_step(limits_of(c_, c_.dt, 1), job);
+  if (job.outcome.refused() && job.outcome.has_start_multipliers && ask_for_rows_again(c_, b)) return false;
+  return accept_or_substep(b, job.outcome, before, 0);
 }
 
 // ---- reports ----
@@ -443,7 +446,7 @@ void sum_fast_wrenches(const Context& c, Island& b) {
   for (const ConstraintId id : b.topology.ids) count += c.system.constraint(id).bodies().size();
   b.sums.wrenches.assign(count, Vector6::Zero());
   for (std::size_t at = 0; at < count; ++at)  // of two bodies each
-    for (int j = 0; j < 6; ++j) b.sums.wrenches[at][j] = b.sums.pull[6 * at + z(j)] / c.dt;
+    for (int j = 0; j < 6; ++j) b.sums.wrenches[at][j] = b.sums.joint_impulses[6 * at + z(j)] / c.dt;
 }
 
 }  // namespace linchpin::host

@@ -1,19 +1,19 @@
 // Bodies that turn far in a step. Their gyroscopic torque is evaluated at the mean of the angular velocities at the
 // start and at the end of the step, which the joints influence (implicit midpoint, T15). A torque evaluated at the
-// start does net work on what hangs from the body in every step: a bar that spins about its length under a load would
+// start does net work on the other bodies in every step. A bar that spins about its length and carries a load would
 // gain energy without bound.
 #pragma once
 
 #include "host/body_vectors.h"
-
-#include <linchpin/detail/gyroscopic.h>
+#include "host/tuning.h"
+#include "math/fast_rotation.h"
 
 #include <span>
 #include <vector>
 
 namespace linchpin::host {
 
-class FastRotation {
+class FastRotationSet {
  public:
   bool empty() const { return bodies_.empty(); }
   void clear() {
@@ -22,46 +22,46 @@ class FastRotation {
   }
   std::span<const int> slots() const { return slots_; }
   /// Time over which the torques act [s].
-  double time() const { return empty() ? 0 : bodies_.front().turn.h; }
+  double time() const { return empty() ? 0 : bodies_.front().rotation.h; }
 
   /// Adds a body. @param I  principal moments [kg·m²] @param h  see time()
   /// @return its angular impulse if nothing else turned it, which counts as applied [N·m·s] (W)
   Vector3d add(int slot, const BodyState& at, const Vector3d& I, double h) {
     Body& body = bodies_.emplace_back();
     slots_.push_back(slot);
-    body.turn = {.body = z(slot), .h = h, .I = I, .R = at.R(), .w0 = at.w};
+    body.rotation = {.body = z(slot), .h = h, .I = I, .R = at.R(), .w0 = at.w};
     body.impulse = body.applied = body.alone();
     return body.impulse;
   }
 
-  // The following change what `applied` [n] contains of the torques.
-  /// Impulses of free rotation, over `time` more seconds.
+  // The following functions change the impulses of the torques in `applied` [n].
+  /// Sets impulses of free rotation, over `time` more seconds.
   void apply_free(const Block& block, double time, std::vector<double>& applied) {
     for (Body& body : bodies_) {
-      body.turn.h += time;
+      body.rotation.h += time;
       body.impulse = body.alone();
     }
     apply(block, applied);
   }
-  /// Impulses of free rotation from other poses.
+  /// Sets impulses of free rotation from other poses.
   void move_to(const Block& block, const State& state, std::vector<double>& applied) {
     for (Body& body : bodies_) {
-      body.turn.R = state[block.bodies[body.turn.body]].R();
+      body.rotation.R = state[block.bodies[body.rotation.body]].R();
       body.impulse = body.alone();
     }
     apply(block, applied);
   }
-  /// No impulses.
+  /// Removes the impulses.
   void remove_from(const Block& block, std::vector<double>& applied) {
     for (Body& body : bodies_) body.impulse.setZero();
     apply(block, applied);
   }
-  /// Impulses of a step that ends with the velocities v [n].
+  /// Sets impulses of a step that ends with the velocities v [n].
   void apply_of_step(const Block& block, std::span<const double> v, std::vector<double>& applied) {
     for (Body& body : bodies_) body.impulse = body.between(head(v, column(block, body)));
     apply(block, applied);
   }
-  /// Impulses as turn() has put them into the velocities.
+  /// Sets the impulses that update() has put into the velocities.
   void apply(const Block& block, std::vector<double>& applied) {
     for (Body& body : bodies_) {
       host::add(applied, column(block, body), body.impulse - body.applied);
@@ -71,40 +71,41 @@ class FastRotation {
 
   /// Replaces in v [n] the impulse of each body by that of the mean of start and end velocity.
   /// @return whether this changed v by more than rounding
-  bool turn(const Block& block, std::span<double> v) {
-    constexpr double rounding = 1e-12;
+  bool update(const Block& block, std::span<double> v) {
     bool changed = false;
     for (Body& body : bodies_) {
       const Vector3d w = head(v, column(block, body));
-      body.turn.w = w - body.divided(body.impulse);
-      body.turn.turn();
-      const Vector3d change = body.turn.w - w;
-      put(v, column(block, body), body.turn.w);
+      body.rotation.w = w - body.divided(body.impulse);
+      body.rotation.add_gyroscopic_torque();
+      const Vector3d change = body.rotation.w - w;
+      put(v, column(block, body), body.rotation.w);
       body.impulse += body.times(change);
-      changed = changed || !(change.norm() <= rounding * (body.turn.w0.norm() + w.norm()));
+      changed = changed || !(change.norm() <= tuning::gyroscopic_rounding * (body.rotation.w0.norm() + w.norm()));
     }
     return changed;
   }
 
  private:
   struct Body {
-    detail::Turning turn;
+    detail::FastRotatingBody rotation;
     Vector3d impulse = Vector3d::Zero();  ///< of the gyroscopic torque, as it is in the velocities [N·m·s] (W)
     Vector3d applied = Vector3d::Zero();  ///< as it is in `applied`
 
-    Vector3d times(const Vector3d& w) const { return turn.R * turn.I.cwiseProduct(turn.R.transpose() * w); }
-    Vector3d divided(const Vector3d& L) const { return turn.R * (turn.R.transpose() * L).cwiseQuotient(turn.I); }
+    Vector3d times(const Vector3d& w) const { return rotation.R * rotation.I.cwiseProduct(rotation.R.transpose() * w); }
+    Vector3d divided(const Vector3d& L) const {
+      return rotation.R * (rotation.R.transpose() * L).cwiseQuotient(rotation.I);
+    }
     Vector3d alone() {
-      turn.w = turn.w0;
-      turn.turn();
-      return times(turn.w - turn.w0);
+      rotation.w = rotation.w0;
+      rotation.add_gyroscopic_torque();
+      return times(rotation.w - rotation.w0);
     }
     Vector3d between(const Vector3d& w) const {
-      const Vector3d mean = 0.5 * (turn.w0 + w);
-      return -turn.h * mean.cross(times(mean));
+      const Vector3d mean = 0.5 * (rotation.w0 + w);
+      return -rotation.h * mean.cross(times(mean));
     }
   };
-  static int column(const Block& block, const Body& body) { return block.column[body.turn.body] + 3; }
+  static int column(const Block& block, const Body& body) { return block.column[body.rotation.body] + 3; }
 
   std::vector<Body> bodies_;
   std::vector<int> slots_;

@@ -107,7 +107,12 @@ void GapMonitor::measure(Context& c) {
   reported_ = false;
   turned_far_ = 0;
   for (Watch& w : watched_) {
-    w.gap = w.first >= 0 ? of_primitives(c.world, w) : of_function(c, c.system.constraint(w.id));
+    if (w.first >= 0) {
+      w.gap = of_primitives(c.world, w);
+    } else {
+      const Constraint& constraint = c.system.constraint(w.id);
+      w.gap = gap_of(constraint.function(), read_states(c, constraint, states_), c.t, residual_);
+    }
     if (w.has_orientation) set_turned_far(c.constraints[w.entry], w.gap.angle > linchpin::detail::far_turn);
     largest_gap = std::max(largest_gap, w.gap.length);
     largest_angle = std::max(largest_angle, w.gap.angle);
@@ -154,18 +159,19 @@ GapMonitor::Gap GapMonitor::of_primitives(const World& world, const Watch& w) co
   return gap;
 }
 
-GapMonitor::Gap GapMonitor::of_function(Context& c, Constraint& constraint) {
-  residual_.resize(z(constraint.function().rows()));
+GapMonitor::Gap gap_of(const ConstraintFunction& function, std::span<const BodyState> X, double t,
+                       std::vector<double>& residual) {
+  residual.resize(z(function.rows()));
   try {
-    constraint.function().residual(read_states(c, constraint, states_), c.t, residual_);
+    function.residual(X, t, residual);
   } catch (...) {  // a user's function: the next step's solve names it
     return {};
   }
-  Gap gap;
-  for (std::size_t i = 0; i < residual_.size(); ++i) {
-    const RowUnit unit = constraint.function().unit(static_cast<int>(i));
+  GapMonitor::Gap gap;
+  for (std::size_t i = 0; i < residual.size(); ++i) {
+    const RowUnit unit = function.unit(static_cast<int>(i));
     double& to = unit == RowUnit::metre ? gap.length : unit == RowUnit::radian ? gap.angle : gap.own;
-    to = std::max(to, std::abs(residual_[i]));
+    to = std::max(to, std::abs(residual[i]));
   }
   return gap;
 }

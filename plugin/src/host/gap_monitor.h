@@ -15,7 +15,7 @@ namespace linchpin::host {
 
 struct Context;
 
-/// Runs of numbers in one array. A run that is given back is used again for another of its length.
+/// Runs of numbers in one array. A run that is released is used again for another of its length.
 class NumberRuns {
  public:
   /// @return where a run of this length begins
@@ -38,15 +38,15 @@ class GapMonitor {
     double length = 0, angle = 0, own = 0;
   };
 
-  /// Keeps the primitives of a joint's exact part. Empty rows: it has none.
+  /// Stores the primitives of a joint's exact part. Empty rows: it has none.
   void set_geometry(ConstraintEntry& entry, const JointRows& rows);
   void forget_geometry(ConstraintEntry& entry);
   void set_turned_far(ConstraintEntry& entry, bool is);
-  /// Number of joints whose bodies were turned far from where they hold them.
+  /// Returns the number of joints that were turned far from their required rotation.
   int turned_far() const { return turned_far_; }
 
-  /// Begins a new list of watched constraints. watch() adds to it in the order of entries; end_list() takes over the
-  /// gaps of those that were in the list before and are not reported yet.
+  /// Begins a new list of watched constraints. watch() adds to it in the order of entries. end_list() copies gaps that
+  /// are not reported yet from the list before.
   void begin_list(Context& c);
   void watch(const Context& c, int entry);
   void end_list();
@@ -69,7 +69,6 @@ class GapMonitor {
     Gap gap{};
   };
   Gap of_primitives(const World& world, const Watch& w) const;
-  Gap of_function(Context& c, Constraint& constraint);
 
   std::vector<Watch> watched_, before_;
   NumberRuns numbers_;
@@ -79,7 +78,12 @@ class GapMonitor {
   std::vector<double> residual_;
 };
 
-/// The states of the bodies of a constraint as the host has them now. @param out  memory
+/// Finds the largest residuals of a constraint function by unit; none where it throws.
+/// @param residual  memory
+GapMonitor::Gap gap_of(const ConstraintFunction& function, std::span<const BodyState> X, double t,
+                       std::vector<double>& residual);
+/// Reads the states of the bodies of a constraint as the host has them now.
+/// @param out  memory
 std::span<const BodyState> read_states(const Context& c, const Constraint& constraint, std::vector<BodyState>& out);
 
 }  // namespace linchpin::host

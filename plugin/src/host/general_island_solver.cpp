@@ -10,7 +10,10 @@
 #include "host/start_of_step.h"
 #include "host/step_acceptance.h"
 #include "host/substepper.h"
+#include "host/tuning.h"
 #include "host/whole_step.h"
+#include "joint_kernel/tuning.h"
+#include "math/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -33,8 +36,8 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   b.step.poses.current = true;
   if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)
   ++b.stats.factors;
-  // Among host rows the forces wait for their impulses; the state of friction is needed before (T10). Stages find their
-  // own forces.
+  // Among host rows the forces are found when the impulses of the rows are known. The state of friction is needed
+  // before that (T10). Stages find their own forces.
   const bool later =
       (among_rows && !b.has(Trait::laws) && c_.options.mode == Mode::exact && c_.options.drift_correction) ||
       stages_find_forces(c_, b);
@@ -45,15 +48,14 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   return true;
 }
 
-// The impulses with which the host has warm-started its contacts are part of the start velocities: rows remember these
-// impulses, so velocities must contain them.
+// The impulses with which the host has warm-started its contacts are part of the start velocities: rows contain these
+// impulses, so velocities must contain them, too.
 bool GeneralIslandSolver::start(Island& b) {
-  constexpr double far_open = 1e-3;  // [m]
   for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j] + b.rows.total[j] / c_.dt;
-  // Newton answers all forces at once. Far off the constraints the linear solution is a better start; and a gap at the
-  // start is closed by moving when the rows are done, so that no velocity of the rows is to close it.
+  // Newton takes all forces into account at once. Far off the constraints the linear solution is a better start. A gap
+  // at the start is closed by moving when the rows are solved, so that no velocity of the rows has to close it.
   const bool open =
-      std::max(start_gap(c_, b, false), find_turned_away(c_, b)) > std::max(c_.options.gap_tolerance, far_open);
+      std::max(start_gap(c_, b, false), find_turned_away(c_, b)) > std::max(c_.options.gap_tolerance, tuning::far_open);
   if (!b.has(Trait::laws) && c_.options.drift_correction && (open || starts_in_substeps(c_, b))) {
     start_from_rows(b);
   } else if (b.step.has_forces || !start_from_forces(b, false)) {
@@ -77,14 +79,14 @@ bool GeneralIslandSolver::start_from_forces(Island& b, bool with_constraint_forc
   if (!c_.options.drift_correction) return true;
   const NewtonReport newton =
       end_on_constraints(c_.system, *b.dynamics, c_.bodies.base, c_.bodies.end, c_.dt, b.x.v, {}, {},
-                         std::max(c_.options.newton_tolerance, StartNewton::tolerance), StartNewton::solves);
+                         std::max(c_.options.newton_tolerance, tuning::start_tolerance), tuning::start_solves);
   b.step.newton_solves += newton.solves;
-  return (newton.converged || newton.residual * c_.dt < StartNewton::slack * StartNewton::tolerance) &&
+  return (newton.converged || newton.residual * c_.dt < tuning::start_slack * tuning::start_tolerance) &&
          !starts_half_a_turn_away(c_, b);
 }
 
-// An island that moves too fast for one step has no velocities that end it. The mean of those that its rows allow will
-// do.
+// An island that moves too fast for one step has no velocities that end it on the constraints. It gets the mean of the
+// velocities that its rows allow.
 void GeneralIslandSolver::start_from_rows(Island& b) {
   const linchpin::Solver& solver = b.dynamics->solver();
   const Assembly& assembly = b.dynamics->assembly();
@@ -101,14 +103,14 @@ void GeneralIslandSolver::start_from_rows(Island& b) {
 void GeneralIslandSolver::project(Island& b, std::span<double> change) {
   row_velocities(b.dynamics->assembly(), b.x.v, b.x.row);
   for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = b.x.target[i] - b.x.row[i];
-  b.dynamics->solver().approach(b.x.row, {}, {}, change);  // what it leaves is solved in the next iteration
+  b.dynamics->solver().approach(b.x.row, {}, {}, change);  // the next iteration solves the rest
 }
 
 void GeneralIslandSolver::push(Island& b, std::span<const double> push) {
   std::copy(push.begin(), push.end(), b.x.dv.begin());
   row_velocities(b.dynamics->assembly(), b.x.dv, b.x.row);
   for (double& e : b.x.row) e = -e;
-  for (std::size_t i = 0; i < b.topology.ids.size(); ++i)  // only conditions on poses hold a push
+  for (std::size_t i = 0; i < b.topology.ids.size(); ++i)  // only conditions on poses apply to a split impulse
     if (c_.system.constraint(b.topology.ids[i]).function().level() != Level::position)
       for (int r = b.block().row[i]; r < b.block().row[i + 1]; ++r) b.x.row[z(r)] = 0;
   b.dynamics->solver().apply(b.x.row, {}, {}, b.x.dv);
@@ -120,8 +122,8 @@ void GeneralIslandSolver::push(Island& b, std::span<const double> push) {
     advance(c_.bodies.base[b.block().bodies[slot]], v, w, c_.dt);
   }
   b.step.poses.pushed = b.step.poses.start_changed = true;
-  // Bodies pushed along tangents are off the constraints by the square of the push. Newton would make that a velocity,
-  // and redundant rows agree but for that little. A gap from before stays.
+  // Bodies that are displaced along tangents are off the constraints by the square of the displacement. Newton would
+  // make a velocity of that error, and redundant rows would disagree by it. A gap that was there before stays.
   if (c_.options.drift_correction && largest(b.dynamics->assembly().position) <= c_.options.gap_tolerance)
     close_gaps(c_.system, *b.dynamics, c_.bodies.base, c_.options.newton_tolerance, c_.options.max_newton);
 }
@@ -146,7 +148,7 @@ void GeneralIslandSolver::respond(Island& b, std::span<const Impulse> impulses, 
     if (const int other = impulse.at[1].body; other >= 0 && other != impulse.at[0].body)
       b.rows_by_body.subtract_velocities(block, other, b.x.dv, b.x.row);
     b.x.change.resize(b.x.dv.size());
-    solver.approach(b.x.row, {}, {}, b.x.change);  // Newton finds the step's end whatever rows did
+    solver.approach(b.x.row, {}, {}, b.x.change);  // Newton finds the step's end for any impulses of the rows
     for (std::size_t j = 0; j < b.x.dv.size(); ++j) b.x.dv[j] += b.x.change[j];
     for (const int slot : b.rows.contacted) {
       const int column = block.column[z(slot)], dof = dof_of(block, z(slot));
@@ -157,7 +159,7 @@ void GeneralIslandSolver::respond(Island& b, std::span<const Impulse> impulses, 
 
 // ---- the end of the step ----
 
-// What the host did in this step belongs to the force that the reaction answers (T11).
+// The impulses of the host in this step belong to the force from which reactions are computed (T11).
 bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
   bool forces_are_open = false;
   if (waits_for_rows(b)) {
@@ -176,14 +178,15 @@ bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
   if (!correct_start_gap(b)) return false;
   if (c_.options.stepping != Stepping::semi_implicit) {
     bool done = false;
-    if (!take_stages(b, states, forces_are_open, done)) return false;
+    if (!try_stages(b, states, forces_are_open, done)) return false;
     if (done) return true;
   }
   return take_semi_implicit(b, states);
 }
 
-// An initial gap, or one that the program made by moving bodies, is closed by moving, not by pushing (T12). Where the
-// program has moved a joint's frame or limit the bodies go with it: the step ends on the constraints, in its own time.
+// An initial gap, or one that the program made by moving bodies, is closed by moving bodies, without a velocity (T12).
+// Where the program has moved a joint's frame or limit, the bodies follow with a velocity: the step ends on the
+// constraints.
 bool GeneralIslandSolver::correct_start_gap(Island& b) {
   if (!c_.options.drift_correction) return true;
   const double tolerance = c_.options.gap_tolerance;
@@ -196,15 +199,14 @@ bool GeneralIslandSolver::correct_start_gap(Island& b) {
   return true;
 }
 
-bool GeneralIslandSolver::take_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done) {
+bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done) {
   b.step.stepped_down = why_no_stages(c_, b);
   if (!b.step.stepped_down) {
     done = take_step_by_stages(c_, b, states);
     if (done) return true;
-    b.step.stepped_down =
-        c_.options.stepping == Stepping::adaptive ? "no part of the step was short enough for its tolerance"
-        : laws_are_too_stiff(c_, b)               ? "laws damp faster than max_substeps parts of the step can follow"
-                                                  : "no part of the step was short enough to be taken by stages";
+    b.step.stepped_down = c_.options.stepping == Stepping::adaptive ? "no substep was short enough for its tolerance"
+                          : laws_are_too_stiff(c_, b) ? "laws damp faster than max_substeps substeps can follow"
+                                                      : "no substep was short enough to be taken by stages";
     if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);
     forget_law_works(c_, b);
     ++b.stats.factors;
@@ -219,12 +221,12 @@ bool GeneralIslandSolver::take_stages(Island& b, SubstepStates& states, bool for
 bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   const double before = length_before(c_, b);
   add_applied(c_, b, 0.5 * (before - c_.dt));
-  Outcome outcome = try_whole_step(b);
-  if (outcome == Outcome::too_long && c_.options.geometric_stiffness && b.step.rows < HostRows::contacts &&
+  Acceptance outcome = try_whole_step(b);
+  if (outcome == Acceptance::too_long && c_.options.geometric_stiffness && b.step.rows < HostRows::contacts &&
       add_stiffness(c_, b))
     outcome = try_whole_step(b);
-  if (outcome == Outcome::impossible) return fail(b, b.dynamics->reason());
-  if (outcome == Outcome::too_long) return redo_in_substeps(b, states, before);
+  if (outcome == Acceptance::impossible) return fail(b, b.dynamics->reason());
+  if (outcome == Acceptance::too_long) return redo_in_substeps(b, states, before);
   if (c_.options.geometric_stiffness) note_stiffness(c_, b);
   const bool bounded = bounds_energy(c_, b);
   end_whole_step(c_, b, bounded ? gain_of_constraints(c_, b, c_.dt, b.x.v0, b.x.v) : 0,
@@ -235,7 +237,8 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
 bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, double before) {
   if (ask_for_rows_again(c_, b)) return false;
   b.history.extrapolation_steps = 0;
-  // Substeps would each have to know how far the frame has come by then: too fast, the motion is a teleport.
+  // Substeps would have to know how far the frame has moved at their ends. A motion that is too fast for one step is
+  // therefore a teleport.
   if (b.step.start_gap == StartGap::frames_moved) {
     b.step.start_gap = StartGap::small;
     if (!close_start_gap(c_, b)) return fail(b, b.dynamics->reason());
@@ -248,17 +251,15 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
     set_stiffness(c_, b, {});
     if (!evaluate()) return fail(b, b.dynamics->reason());
   }
-  write_start_reactions(c_, b);  // substeps overwrite the problem that they answer
+  write_start_reactions(c_, b);  // substeps overwrite the problem that the reactions are made from
   if (take_general_substeps(c_, b, states, before)) return true;
-  constexpr unsigned for_steps = 60;
-  if (!b.step.verdict.over_budget && !b.step.verdict.loose && !b.dynamics->solver().full_row_rank()) {
-    b.step.verdict.loose = true;
-    b.history.loose_until = c_.step + for_steps;
+  if (!b.step.outcome.over_budget && !b.step.outcome.loose_convergence && !b.dynamics->solver().full_row_rank()) {
+    b.step.outcome.loose_convergence = true;
+    b.history.loose_until = c_.step + tuning::loose_steps;
     if (evaluate() && take_general_substeps(c_, b, states, before)) return true;
   }
-  if (b.step.verdict.over_budget)
-    return fail(
-        b, "its rows nearly depend on each other, and no number of substeps that is worth its time could be solved");
+  if (b.step.outcome.over_budget)
+    return fail(b, "its rows nearly depend on each other, and no affordable number of substeps could be solved");
   if (b.step.substeps < c_.options.max_substeps)
     return fail(b, "no substep as short as dt/" + std::to_string(std::lround(c_.dt / shortest_substep(c_))) +
                        " could be solved");
@@ -267,27 +268,27 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
 
 // ---- a step as a whole ----
 
-GeneralIslandSolver::Outcome GeneralIslandSolver::try_whole_step(Island& b) {
+Acceptance GeneralIslandSolver::try_whole_step(Island& b) {
   WholeStep found = find_whole_velocities(b);
-  if (found.is_impossible) return Outcome::impossible;
+  if (found.is_impossible) return Acceptance::impossible;
   bool good = found.converged;
   if (found.is_re_linearized)
     b.history.extrapolation_steps = 0;
   else if (good)
-    b.history.extrapolation.note(b.history.extrapolation_steps, b.x.newton);
+    b.history.extrapolation.add(b.history.extrapolation_steps, b.x.newton);
   find_multipliers(b, good);
   if (good && !found.is_re_linearized) {
-    constexpr double stiffened_limit = 1.9;  // ½ dt² K⁺ in the inertia leaves √2, but K⁺ may be the last step's
     const double limit =
-        b.stiffness.empty() ? c_.options.swing_limit : std::max(stiffened_limit, c_.options.swing_limit);
+        b.stiffness.empty() ? c_.options.swing_limit : std::max(tuning::max_stiffened_omega_dt, c_.options.swing_limit);
     b.step.omega_dt = fastest_swing(c_.system, *b.dynamics, c_.bodies.start, b.x.mean_force, limit / c_.dt) * c_.dt;
     good = !(b.step.omega_dt > limit);
   }
   if (good && c_.options.drift_correction && b.step.start_gap != StartGap::frames_moved) good = is_energy_acceptable(b);
-  return good || !c_.options.drift_correction ? Outcome::stands : Outcome::too_long;
+  return good || !c_.options.drift_correction ? Acceptance::accepted : Acceptance::too_long;
 }
 
-// v₁ from the records: start, applied, host, ideal and nonideal impulses, then what Newton adds.
+// Computes v₁ from its parts: start velocity, applied, host, ideal and nonideal impulses, then the impulses that Newton
+// adds.
 GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island& b) {
   const linchpin::Solver& solver = b.dynamics->solver();
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
@@ -299,33 +300,33 @@ GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island
   WholeStep out{.converged = finite(b.x.v)};
   if (!out.converged || !c_.options.drift_correction) return out;
   State &start = c_.bodies.start, &base = c_.bodies.base, &end = c_.bodies.end;
-  FastRotation& rotation = b.gyroscopics.step;
+  FastRotationSet& rotation = b.gyroscopics.step;
   const bool on_the_way = b.step.start_gap == StartGap::turned_far;
-  std::vector<double>& left_open = b.sums.left_open;  // a joint on its way back stays as far off as it is
-  left_open.clear();
+  std::vector<double>& residual_target = b.sums.residual_target;  // a joint on its way back keeps its residual
+  residual_target.clear();
   if (on_the_way) {
     const std::vector<double>& position = b.dynamics->assembly().position;
-    left_open.assign(position.begin(), position.end());
+    residual_target.assign(position.begin(), position.end());
   }
-  NewtonReport newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation, left_open);
+  NewtonReport newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation, residual_target);
   if (!on_the_way && held_by_curvature(c_, b, newton)) {
-    rotation.apply(b.block(), b.x.applied);  // the velocities are made anew from it
+    rotation.apply(b.block(), b.x.applied);  // the velocities are computed again from it
     if (!re_linearize_ahead(b)) return {.is_impossible = true};
     out.is_re_linearized = true;
     newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation);
   }
   out.converged = newton.converged && finite(b.x.v) && !gear_turns_too_far(c_, b, end, c_.dt);
-  b.step.verdict.contradictory = contradicts(newton, c_.dt, c_.options.gap_tolerance);
+  b.step.outcome.contradictory = contradicts(newton, c_.dt, c_.options.gap_tolerance);
   rotation.apply(b.block(), b.x.applied);
   return out;
 }
 
-// The extrapolated multipliers were of least norm at the poses of the last steps. They are brought to least norm at
-// this one (T6), so that neither reports nor breaking depend on the way here. The dense solver makes multipliers from
-// errors only, and starts from none.
+// The extrapolated multipliers were of least norm at the poses of the last steps. They are made to have least norm at
+// this pose (T6), so that neither reports nor breaking depend on the past motion. The dense solver computes multipliers
+// from errors only, and starts from none.
 void GeneralIslandSolver::start_newton(Island& b) {
   for (auto* x : {&b.x.newton, &b.x.force}) std::fill(x->begin(), x->end(), 0.0);
-  if (!c_.options.drift_correction || !predict_newton(c_, b)) return;
+  if (!c_.options.drift_correction || !extrapolate_newton(c_, b)) return;
   add_transposed(b.dynamics->assembly(), b.x.newton, b.x.force);
   const linchpin::Solver& solver = b.dynamics->solver();
   if (solver.full_row_rank()) return;
@@ -334,16 +335,15 @@ void GeneralIslandSolver::start_newton(Island& b) {
 }
 
 // At a singular pose the Jacobian permits a motion that the constraints do not. The problem is linearised again at a
-// pose extrapolated ten steps ahead, where it does not, the velocities are projected, and the step is taken once more.
-// Extrapolated to the end of the step only, it would have huge multipliers, whose geometric stiffness is unstable in
-// steps of this length (T15).
+// pose extrapolated ten steps ahead, where it does not. The velocities are projected, and the step is repeated. A
+// problem extrapolated only to the end of the step would have huge multipliers, whose geometric stiffness is unstable
+// in steps of this length (T15).
 bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
-  constexpr double steps_ahead = 10;
   const Block& block = b.block();
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const int column = block.column[slot];
     const auto ahead = [&](int at) -> Vector3d {
-      return head(b.x.v0, at) + steps_ahead * (head(b.x.v, at) - head(b.x.v0, at));
+      return head(b.x.v0, at) + tuning::re_linearisation_steps * (head(b.x.v, at) - head(b.x.v0, at));
     };
     advance(c_.bodies.start[block.bodies[slot]], ahead(column),
             turns(block, slot) ? ahead(column + 3) : Vector3d(0, 0, 0), c_.dt);
@@ -354,7 +354,7 @@ bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
   const linchpin::Solver& solver = b.dynamics->solver();
   for (std::size_t j = 0; j < b.x.v.size(); ++j)
     b.x.dv[j] = b.x.applied[j] + b.rows.total[j] + c_.dt * b.dynamics->ideal()[j];
-  solver.inverse_mass(b.x.dv, b.x.v);  // so far without v₀, which the rows at its velocity already count
+  solver.inverse_mass(b.x.dv, b.x.v);  // without v₀, which the velocities of the rows already contain
   row_velocities(assembly, b.x.v, b.x.row);
   for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = -b.x.row[i] - assembly.velocity[i];
   solver.apply(b.x.row, b.x.newton, b.x.force, b.x.dv);
@@ -362,13 +362,13 @@ bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
   return true;
 }
 
-// ω of T15 is that of the force which this step really applies, by multipliers of least norm.
-void GeneralIslandSolver::find_multipliers(Island& b, bool stands) {
+// ω of T15 belongs to the force that this step really applies, by multipliers of least norm.
+void GeneralIslandSolver::find_multipliers(Island& b, bool accepted) {
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
   for (std::size_t i = 0; i < b.x.multipliers.size(); ++i)
     b.x.multipliers[i] = c_.dt * (reaction[i] + induced[i]) + b.x.newton[i];
   for (std::size_t i = 0; i < b.x.mean_force.size(); ++i)
-    b.x.mean_force[i] = stands ? b.x.multipliers[i] / c_.dt : reaction[i] + induced[i];
+    b.x.mean_force[i] = accepted ? b.x.multipliers[i] / c_.dt : reaction[i] + induced[i];
 }
 
 bool GeneralIslandSolver::is_energy_acceptable(Island& b) {
@@ -378,34 +378,34 @@ bool GeneralIslandSolver::is_energy_acceptable(Island& b) {
   if (!(gain > 0)) return true;
   const Assembly& assembly = b.dynamics->assembly();
   const double kinetic = std::max(kinetic_energy(assembly, b.x.v0), kinetic_energy(assembly, b.x.v));
-  return !(gain > allowed_gain * kinetic && gain > energy_floor(c_, b) + allowed_gain * kinetic);
+  return !(gain > tuning::allowed_gain * kinetic && gain > energy_floor(c_, b) + tuning::allowed_gain * kinetic);
 }
 
 NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
-                      std::span<double> v, FastRotation& rotation, std::span<const double> left_open) {
+                      std::span<double> v, FastRotationSet& rotation, std::span<const double> residual_target) {
   const Options& options = c.options;
-  double extent = 0;  // poses far out are no better than their own rounding
+  double extent = 0;  // poses far from the origin are no more exact than their own rounding
   for (const BodyId id : b.block().bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
-  const double tolerance = std::max(options.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+  const double tolerance = std::max(options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
   NewtonReport report;
-  const int rounds = rotation.empty() ? 4 : 20;
+  const int rounds = rotation.empty() ? tuning::max_end_rounds : tuning::max_end_rounds_of_fast_rotation;
   for (int round = 0; round < rounds; ++round) {
     NewtonReport newton = end_on_constraints(c.system, *b.dynamics, base, end, h, v, b.x.newton, b.x.force, tolerance,
-                                             options.max_newton, left_open);
+                                             options.max_newton, residual_target);
     // Among rows that depend on each other as nearly as those of a flat net, Newton converges slowly, in short steps as
-    // in long ones. What it has closed as far as joints are held closed may stand.
-    if (b.step.verdict.loose && !newton.converged && !b.dynamics->solver().full_row_rank() &&
+    // in long ones. A result whose gaps are below the gap tolerance is accepted.
+    if (b.step.outcome.loose_convergence && !newton.converged && !b.dynamics->solver().full_row_rank() &&
         std::sqrt(3.0) * newton.residual * h <= options.gap_tolerance)
       newton.converged = newton.least_squares = true;
     const int solves = report.solves + newton.solves;
     report = newton;
     report.solves = solves;
     if (!newton.converged || round + 1 == rounds) break;
-    bool changed = rotation.turn(b.block(), v);
-    if (b.has(Trait::laws) && round < 3) {
+    bool changed = rotation.update(b.block(), v);
+    if (b.has(Trait::laws) && round < tuning::max_stick_rounds) {
       double size = 1;
       for (const double x : v) size = std::max(size, std::abs(x));
-      changed = b.dynamics->hold(evaluated, v) > 1e-15 * size || changed;
+      changed = b.dynamics->hold(evaluated, v) > tuning::stick_rounding * size || changed;
     }
     if (!changed) break;
   }
@@ -418,8 +418,8 @@ void note_activation(Island& b) {
   const Assembly& assembly = b.dynamics->assembly();
   double error = 0;
   for (const double x : assembly.velocity) error = std::max(error, std::abs(x));
-  constexpr double rounding = 1e-13;  // all that steps by stages leave
-  if (error > 2 * b.history.typical_velocity_error && error > rounding * largest(assembly.v)) {
+  if (error > linchpin::detail::tuning::activation_factor * b.history.typical_velocity_error &&
+      error > linchpin::detail::tuning::activation_rounding * largest(assembly.v)) {
     for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = -assembly.velocity[i];
     b.dynamics->solver().apply(b.x.row, {}, b.x.force, b.x.dv);
     double energy = 0;
@@ -440,12 +440,12 @@ void note_time_dependence(Context& c, Island& b) {
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     if (r.owner != ConstraintEntry::Owner::user) continue;
-    double own = 0, size = 0;  // |φ_t|, and the size of what the bodies contribute
+    double own = 0, size = 0;  // |φ_t|, and the contribution of the bodies
     for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
       own = std::max(own, std::abs(a.velocity[z(row)] - b.x.row[z(row)]));
       size = std::max({size, std::abs(a.velocity[z(row)]), std::abs(b.x.row[z(row)])});
     }
-    if (own > 1e-9 * size && own > 0)
+    if (own > tuning::time_dependence * size && own > 0)
       r.time = Time::moving;
     else if (r.time == Time::moving)
       r.time = Time::stopped;

@@ -4,6 +4,7 @@
 
 #include "host/context.h"
 #include "host/island_solver.h"
+#include "host/substepper.h"
 
 #include <linchpin/projection.h>
 
@@ -11,7 +12,7 @@
 
 namespace linchpin::host {
 
-class GeneralIslandSolver final : public IslandSolver {
+class GeneralIslandSolver final : public RespondingIslandSolver {
  public:
   explicit GeneralIslandSolver(Context& c) : c_(c) {}
 
@@ -21,19 +22,19 @@ class GeneralIslandSolver final : public IslandSolver {
   void prepare_responses(Island& b) override;
   void respond(Island& b, std::span<const Impulse> impulses, std::span<double> motion) override;
   bool finish(Island& b, SubstepStates& states) override;
-  /// Moves the start poses of an island by a split impulse of the host: the nearest displacement, in the mass metric,
-  /// that keeps the constraints. @param push  [n] velocities of the host's push
+  /// Moves the start poses of an island by a split impulse of the host. The displacement is the nearest one, in the
+  /// mass metric, that keeps the constraints.
+  /// @param push  [n] velocities of the host's split impulse
   void push(Island& b, std::span<const double> push);
 
  private:
-  enum class Outcome { stands, too_long, impossible };
   bool start_from_forces(Island& b, bool with_constraint_forces);
   void start_from_rows(Island& b);
   bool correct_start_gap(Island& b);
-  bool take_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done);
+  bool try_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done);
   bool take_semi_implicit(Island& b, SubstepStates& states);
   bool redo_in_substeps(Island& b, SubstepStates& states, double before);
-  Outcome try_whole_step(Island& b);
+  Acceptance try_whole_step(Island& b);
   struct WholeStep {
     bool converged = false;
     bool is_re_linearized = false;  ///< at a pose ahead
@@ -43,24 +44,27 @@ class GeneralIslandSolver final : public IslandSolver {
   void start_newton(Island& b);
   bool re_linearize_ahead(Island& b);
   bool is_energy_acceptable(Island& b);
-  void find_multipliers(Island& b, bool stands);
+  void find_multipliers(Island& b, bool accepted);
 
   Context& c_;
 };
 
 /// Solves the end-of-step Newton (T12), and alternates it with re-applying stick and with the gyroscopic update of fast
 /// rotating bodies until neither changes the velocities. The constraints have the last iteration.
-/// @param evaluated  state of the problem @param base, end  start and end poses @param h  [s] @param v  [n] in and out
+/// @param evaluated  state of the problem
+/// @param base, end  start and end poses
+/// @param h  [s]
+/// @param v  [n] in and out
 NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
-                      std::span<double> v, FastRotation& rotation, std::span<const double> left_open = {});
-/// A step that begins off its velocity constraints, as of a body that was just thrown, gets them by an impulse: notes
-/// its energy (T14). Steps of a host are always off by O(dt), so only what is far off the last step's error counts.
+                      std::span<double> v, FastRotationSet& rotation, std::span<const double> residual_target = {});
+/// Records the energy of the impulse by which a step gets its velocity constraints (T14), as of a body that was just
+/// thrown. Steps of a host are always off by O(dt), so only an error far above that of the last step counts.
 void note_activation(Island& b);
-/// Keeps the first trouble of the laws in the accepted substeps of a step.
+/// Stores the first trouble of the laws in the accepted substeps of a step.
 void note_law_trouble(Island& b);
-/// Notes which constraints of the user's own move by themselves: φ_t ≠ 0.
+/// Finds which constraints of the user's own depend on time: φ_t ≠ 0.
 void note_time_dependence(Context& c, Island& b);
-/// Forgets what laws did in this step, and puts their states back, where its substeps do not stand.
+/// Clears the work of laws in this step and restores their states, where its substeps are not accepted.
 void forget_law_works(Context& c, Island& b);
 
 }  // namespace linchpin::host

@@ -8,6 +8,7 @@
 #include "host/start_of_step.h"
 #include "host/step_acceptance.h"
 #include "host/substep_records.h"
+#include "host/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -16,14 +17,6 @@
 namespace linchpin::host {
 
 namespace {
-
-// Most work of the substeps of one step.
-constexpr int most_row_substeps = 10000;         // rows times substeps that converge to rounding
-constexpr int most_loose_row_substeps = 200000;  // and of those that converge to gap_tolerance
-// A taut bridge takes hundreds of substeps in every step, each factored by the dense solver, and a program that waits
-// seconds for each step does not run at all.
-constexpr double most_dense_flops = 2e7;  // m² n of dense factors: a tenth of a second
-constexpr double price = 8;               // of a try, over that of a fast one
 
 class GeneralSubstep final : public SemiImplicitSubstep {
  public:
@@ -46,25 +39,25 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   std::span<const double> start_velocities() override { return b_.dynamics->assembly().v; }
   std::span<double> end_velocities() override { return b_.sums.v; }
 
-  Verdict solve(Substep& s) override {
-    if (!find_forces(s)) return Verdict::impossible;
+  Acceptance solve(Substep& s) override {
+    if (!find_forces(s)) return Acceptance::impossible;
     const int rows = b_.block().m();
-    const bool loose = b_.step.verdict.loose;
-    if (s.taken * rows > (loose ? most_loose_row_substeps : most_row_substeps) &&
+    const bool loose = b_.step.outcome.loose_convergence;
+    if (s.taken * rows > (loose ? tuning::max_loose_row_substeps : tuning::max_row_substeps) &&
         !b_.dynamics->solver().full_row_rank()) {
-      b_.step.verdict.over_budget = loose;
-      return Verdict::impossible;
+      b_.step.outcome.over_budget = loose;
+      return Acceptance::impossible;
     }
-    return find_end(s) && is_short_enough(s) ? Verdict::accepted : Verdict::too_long;
+    return find_end(s) && is_short_enough(s) ? Acceptance::accepted : Acceptance::too_long;
   }
 
  private:
-  // Evaluates the problem where the substep begins. What friction, turning and rows do to the end of a substep depends
-  // on its length, so a refused try of another length answers its own forces with the same factor.
+  // Evaluates the problem where the substep begins. The effect of friction, rotation and rows on the end of a substep
+  // depends on its length. A rejected try of another length therefore computes its own forces with the same factor.
   bool find_forces(const Substep& s) {
     if (is_factored_ && !b_.has(Trait::laws) && !force_depends_on_length_ && b_.rows.passive.empty()) return true;
     states_.now.t = c_.t + s.done;
-    force_depends_on_length_ = spread_forces(s.weight);
+    force_depends_on_length_ = spread_forces(s.force_time);
     if (b_.has(Trait::laws)) b_.dynamics->set_step(s.length);
     if (is_factored_) return b_.dynamics->resolve(states_.now, b_.x.Q_total) != Status::invalid;
     ++b_.stats.factors;
@@ -72,15 +65,15 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     is_factored_ = true;
     const double rows = b_.block().m();
     if (b_.dynamics->solver().info().fallbacks > 0) b_.step.dense_flops += rows * rows * b_.block().n();
-    b_.step.verdict.over_budget = b_.step.dense_flops > most_dense_flops;
-    return !b_.step.verdict.over_budget;
+    b_.step.outcome.over_budget = b_.step.dense_flops > tuning::max_dense_flops;
+    return !b_.step.outcome.over_budget;
   }
 
-  // Applied force, the host's impulses without their impacts as a mean force, and the gyroscopic torque of the substep.
+  // Sums the applied force, the mean force of the host's impulses without their impacts, and the gyroscopic torque.
   // @return whether the force depends on the length of the substep
   bool spread_forces(double length) {
     const Block& block = b_.block();
-    FastRotation& rotation = b_.gyroscopics.substep;
+    FastRotationSet& rotation = b_.gyroscopics.substep;
     bool depends = false;
     b_.sums.gyroscopic.assign(b_.x.v.size(), 0);
     rotation.clear();
@@ -93,7 +86,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       if (b_.gyroscopics.active[slot]) {
         const BodyState& at = states_.now[id];
         const Vector3d I = c_.system.inertia(id).diagonal(),
-                       mean = turns_far(c_, at.w)
+                       mean = is_fast_rotation(c_, at.w)
                                   ? Vector3d(rotation.add(static_cast<int>(slot), at, I, length) / length)
                                   : mean_gyroscopic_torque(I, at, length);
         torque += mean;
@@ -102,7 +95,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       }
       put(b_.x.Q_total, column + 3, torque + head(b_.rows.force_now, column + 3));
     }
-    // A body that turns by radians may have no torque alone, but it is turned with its joints: a refused try leaves
+    // A body that turns by radians may have no torque alone, but its joints change its rotation: a rejected try leaves
     // that behind.
     return depends || !rotation.empty();
   }
@@ -118,17 +111,17 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       }
   }
 
-  // A gap that the last step left open among rows that nearly depend on each other closes in the time of a step. In
-  // that of a short substep it would take impulses that are the larger, the shorter the substep is.
-  void find_left_open(const Substep& s) {
-    constexpr double close = 1e-12;  // [m]
+  // A gap that the last step left among rows that nearly depend on each other closes in the time of a step. In a short
+  // substep it would take impulses that are the larger, the shorter the substep is.
+  void find_residual_target(const Substep& s) {
     const std::vector<double>& position = b_.dynamics->assembly().position;
-    std::vector<double>& left_open = b_.sums.left_open;
-    left_open.clear();
+    std::vector<double>& residual_target = b_.sums.residual_target;
+    residual_target.clear();
     if (b_.step.start_gap == StartGap::turned_far)
-      left_open.assign(position.begin(), position.end());
-    else if (const double gap = largest(position); gap > close && gap <= c_.options.gap_tolerance)
-      for (const double phi : position) left_open.push_back((1 - s.length / c_.dt) * phi);
+      residual_target.assign(position.begin(), position.end());
+    else if (const double gap = largest(position);
+             gap > tuning::substep_gap_rounding && gap <= c_.options.gap_tolerance)
+      for (const double phi : position) residual_target.push_back((1 - s.length / c_.dt) * phi);
   }
 
   bool find_end(Substep& s) {
@@ -137,7 +130,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     const auto ideal = b_.dynamics->ideal(), nonideal = b_.dynamics->nonideal();
     std::vector<double>&force = b_.x.force, &v = b_.sums.v;
     for (std::size_t j = 0; j < force.size(); ++j)
-      force[j] = s.weight * b_.x.Q_total[j] + s.length * (ideal[j] + nonideal[j]);
+      force[j] = s.force_time * b_.x.Q_total[j] + s.length * (ideal[j] + nonideal[j]);
     if (s.first())
       for (std::size_t j = 0; j < force.size(); ++j) force[j] += b_.rows.impact_now[j];
     solver.inverse_mass(force, b_.x.dv);
@@ -145,9 +138,9 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     std::fill(b_.x.newton.begin(), b_.x.newton.end(), 0.0);
     std::fill(force.begin(), force.end(), 0.0);
     if (!finite(v)) return false;
-    find_left_open(s);
+    find_residual_target(s);
     const NewtonReport newton = end_step(c_, b_, states_.now, states_.now, states_.next, s.length, v,
-                                         b_.gyroscopics.substep, b_.sums.left_open);
+                                         b_.gyroscopics.substep, b_.sums.residual_target);
     contradicts_ = contradicts(newton, s.length, c_.options.gap_tolerance);
     return newton.converged && finite(v) && !gear_turns_too_far(c_, b_, states_.next, s.length);
   }
@@ -156,19 +149,19 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     const Assembly& assembly = b_.dynamics->assembly();
     for (std::size_t i = 0; i < b_.x.mean_force.size(); ++i)
       b_.x.mean_force[i] = b_.dynamics->lambda()[i] + b_.dynamics->induced()[i] + b_.x.newton[i] / s.length;
-    // Below half of the limit the next substep may be twice as long: a bound of ω will do.
     const double limit = c_.options.swing_limit;
-    s.omega_dt =
-        fastest_swing(c_.system, *b_.dynamics, states_.now, b_.x.mean_force, 0.45 * limit / s.length) * s.length;
-    if (s.omega_dt > limit && s.is_judged) return false;
+    s.omega_dt = fastest_swing(c_.system, *b_.dynamics, states_.now, b_.x.mean_force,
+                               tuning::doubling_share * limit / s.length) *
+                 s.length;
+    if (s.omega_dt > limit && s.is_tested) return false;
     s.gain = gain_of_constraints(c_, b_, s.length, assembly.v, b_.sums.v);
     s.kinetic = kinetic_energy(assembly, assembly.v);
-    if (s.is_judged && gains_too_much(s, s.gain, kinetic_energy(assembly, b_.sums.v), s.kinetic)) return false;
-    b_.step.verdict.contradictory = contradicts_;
+    if (s.is_tested && gains_too_much(s, s.gain, kinetic_energy(assembly, b_.sums.v), s.kinetic)) return false;
+    b_.step.outcome.contradictory = contradicts_;
     return true;
   }
 
-  // Each record takes its share of an accepted substep from its own source.
+  // Adds an accepted substep to the sums, each from its own source.
   void record(const Substep& s) {
     const Assembly& assembly = b_.dynamics->assembly();
     const Block& block = b_.block();
@@ -179,12 +172,12 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       const int column = block.column[slot];
       next[id].v = head(sums.v, column);
       add(sums.momentum, column, c_.system.mass(id) * (head(sums.v, column) - head(assembly.v, column)));
-      add(sums.applied, column, s.weight * head(b_.x.Q, column));
+      add(sums.applied, column, s.force_time * head(b_.x.Q, column));
       if (!turns(block, slot)) continue;
       next[id].w = head(sums.v, column + 3);
       add(sums.momentum, column + 3,
           c_.system.world_inertia(id, states_.now[id].q) * (head(sums.v, column + 3) - head(assembly.v, column + 3)));
-      add(sums.applied, column + 3, s.weight * (head(b_.x.Q, column + 3) + head(sums.gyroscopic, column + 3)));
+      add(sums.applied, column + 3, s.force_time * (head(b_.x.Q, column + 3) + head(sums.gyroscopic, column + 3)));
     }
     b_.gyroscopics.substep.apply(block, sums.applied);
     for (std::size_t row = 0; row < b_.x.row.size(); ++row) {
@@ -212,8 +205,8 @@ class GeneralSubstep final : public SemiImplicitSubstep {
         const int slot = b_.block().slot(bodies[k]);
         if (slot < 0) continue;
         const Vector6 newton = wrench_at_centre(assembly, constraint, body, b_.x.newton);
-        note_gross(b_, slot, std::max(all.head<3>().norm(), newton.head<3>().norm()),
-                   std::max(all.tail<3>().norm(), newton.tail<3>().norm()));
+        note_largest_impulse(b_, slot, std::max(all.head<3>().norm(), newton.head<3>().norm()),
+                             std::max(all.tail<3>().norm(), newton.tail<3>().norm()));
       }
     }
   }
@@ -226,12 +219,12 @@ class GeneralSubstep final : public SemiImplicitSubstep {
 
 bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double before) {
   begin_substeps(c, b, states);
-  const double allowed = bounds_energy(c, b)
-                             ? energy_allowance(c, b)
-                             : energy_floor(c, b) + allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
+  const double allowed =
+      bounds_energy(c, b) ? energy_allowance(c, b)
+                          : energy_floor(c, b) + tuning::allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
   GeneralSubstep method(c, b, states, allowed);
-  const SubstepResult result =
-      take_substeps(method, semi_implicit_limits(c, b, price), c.dt, first_substep(c, b.step.omega_dt), before);
+  const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, tuning::general_price), c.dt,
+                                             first_substep(c, b.step.omega_dt), before);
   if (!result.complete) {
     for (const BodyId id : b.block().bodies) {
       c.bodies.base[id] = states.start[id];

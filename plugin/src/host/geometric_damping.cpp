@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/start_of_step.h"
+#include "host/tuning.h"
 
 #include <linchpin/projection.h>
 
@@ -9,12 +10,13 @@ namespace linchpin::host {
 
 namespace {
 
-/// Finds K⁺ of the forces of the step, of those bodies whose ω·dt is half of the limit or more. @return whether there
-/// is one
+/// Finds K⁺ of the forces of the step, for bodies whose ω·dt is half of the limit or more.
+/// @return whether there is one
 bool find_stiffness(const Context& c, Island& b) {
   std::vector<Matrix3d>& found = b.history.stiffness;
   geometric_stiffness(c.system, *b.dynamics, c.bodies.start, b.x.mean_force, found);
-  const double slow = 0.25 * c.options.swing_limit * c.options.swing_limit / (c.dt * c.dt);
+  const double slow =
+      tuning::stiffened_share * tuning::stiffened_share * c.options.swing_limit * c.options.swing_limit / (c.dt * c.dt);
   bool any = false;
   for (std::size_t slot = 0; slot < found.size(); ++slot) {
     Matrix3d& K = found[slot];
@@ -39,7 +41,7 @@ void begin_stiffness(const Context& c, Island& b) {
 }
 
 void set_stiffness(const Context& c, Island& b, std::span<const Matrix3d> K) {
-  const auto apply = [&](double sign) {  // −½ dt² K⁺ω is an impulse, and as a force belongs to Q
+  const auto apply = [&](double sign) {  // −½ dt² K⁺ω is an impulse; as a force it belongs to Q
     for (std::size_t slot = 0; slot < b.stiffness.size(); ++slot) {
       if (b.stiffness[slot].isZero(0)) continue;
       const int column = b.block().column[slot] + 3;
@@ -72,7 +74,7 @@ void note_stiffness(const Context& c, Island& b) {
     const Vector3d w0 = head(b.x.v0, column), w1 = head(b.x.v, column);
     b.stats.stiffness_work -= (b.stiffness[slot] * w1).dot(0.5 * (w0 + w1));
   }
-  if (b.stiffness.empty()) return b.history.stiffness.clear();  // it begins where a step is too long, not before
+  if (b.stiffness.empty()) return b.history.stiffness.clear();  // it begins only where a step is too long
   ++b.stats.stiffened;
   find_stiffness(c, b);
 }

@@ -1,5 +1,5 @@
-// Implicit geometric stiffness in place of substeps (T15): ½ dt² K⁺ is added to the moments of inertia of the bodies
-// that swing too fast, with the torque that belongs to it. It damps those swings.
+// Implicit geometric stiffness in place of substeps (T15): ½ dt² K⁺ is added to the moments of inertia of bodies whose
+// ω·dt is too large, with the torque that belongs to it. It damps those swings.
 #pragma once
 
 #include "host/context.h"

@@ -1,6 +1,6 @@
-// An island: constraints and the bodies that they join, solved together. Its data have four lives: the topology is
-// fixed while the constraints stay, the history goes from step to step, the step lasts for one step, and the vectors
-// are memory that each step fills anew.
+// An island: constraints and the bodies that they join, solved together. Its data have four lifetimes. The topology is
+// fixed while the constraints stay. The history goes from step to step. The step lasts for one step. The vectors are
+// memory that each step fills again.
 //
 // Thread safety: the solution of an island writes only that island, and the entries that its own bodies and constraints
 // have in the registries. Islands can therefore be solved concurrently.
@@ -10,8 +10,8 @@
 #include "host/law_records.h"
 #include "host/newton_extrapolation.h"
 #include "host/row_load.h"
+#include "joint_kernel/joint_island.h"
 
-#include <linchpin/detail/joint_step.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/host.h>
 #include <linchpin/stages.h>
@@ -30,62 +30,62 @@ enum class Trait : unsigned {
   user_constraint = 1,
   kinematic_body = 2,
   laws = 4,
-  gear = 8,          ///< a function of turns, of which poses show less than half
+  gear = 8,          ///< a function of turns, of which poses show less than half a turn
   state = 16,        ///< a function with an internal state
   forces_read = 32,  ///< The program reads forces in every step, or the island has laws.
   breakable = 64
 };
 
-/// What an island is made of.
+/// The constraints and bodies of an island.
 struct Topology {
   struct Joint {
-    int entry, place;     ///< its entry, and its place among those of the island
-    int row, force_rows;  ///< its first row, and how many rows are forces along orthonormal axes
+    int entry, place;     ///< Its entry, and its place among those of the island.
+    int row, force_rows;  ///< Its first row, and how many rows are forces along orthonormal axes.
   };
   bool has(Trait t) const { return (traits & static_cast<unsigned>(t)) != 0; }
   void set(Trait t, bool on) { traits = on ? traits | static_cast<unsigned>(t) : traits & ~static_cast<unsigned>(t); }
 
-  std::vector<int> entries;   ///< in the order of their rows
-  unsigned entries_made = 0;  ///< how many entries had been made when the island was laid out
+  std::vector<int> entries;   ///< In the order of their rows.
+  unsigned entries_made = 0;  ///< Number of entries that had been made when the island was laid out.
   std::vector<ConstraintId> ids;
   Block block;
-  std::vector<BodyId> bodies;    ///< all that the constraints name, fixed and kinematic ones included
-  std::vector<BodyId> boundary;  ///< the fixed and kinematic ones of them
-  std::vector<int> cluster;      ///< by slot: the same for bodies that welds make one; −1: welded to what is fixed
+  std::vector<BodyId> bodies;    ///< All bodies that the constraints name, fixed and kinematic ones included.
+  std::vector<BodyId> boundary;  ///< The fixed and kinematic ones of them.
+  std::vector<int> cluster;      ///< By slot: equal for bodies that welds make one; −1: welded to a fixed body.
   bool has_clusters = false;
-  std::vector<Joint> joints;  ///< the host's joints
+  std::vector<Joint> joints;  ///< The host's joints.
   unsigned traits = 0;
 };
 
 // ---- from step to step ----
 
-/// The part of the history that is put back when a step is taken once more.
-struct Carry {
-  double last_length = 0;             ///< of the last step or substep [s]; 0 at the start
-  double next_length = 0;             ///< of the next fast substep, where the last step was taken in such [s]
-  double next_substep = 0;            ///< of the first substep by stages of the next step [s]; 0: not known
-  double rejected_ratio = 0;          ///< ω·dt of the last rejected whole step over the sum of ω·h of its substeps
-  double typical_velocity_error = 0;  ///< |φ̇| at the start of the last step, O(dt)
-  int extrapolation_steps = 0;        ///< steps in a row that the extrapolation goes back
-  unsigned fast_from = 0;             ///< first step in which the fast path is tried again
-  unsigned fast_pause = 0;            ///< number of steps in which it was not tried
-  unsigned loose_until = 0;           ///< step from which convergence to rounding is asked for again
-  std::vector<Matrix3d> stiffness;    ///< K⁺ at the end of the last step, where the next step needs it (T15)
+/// The part of the history that is restored when a step is repeated.
+struct RetryState {
+  double last_length = 0;             ///< Length of the last step or substep [s]; 0 at the start.
+  double next_length = 0;             ///< Length of the next fast substep, where the last step was taken in such [s].
+  double next_substep = 0;            ///< Length of the first substep by stages of the next step [s]; 0: not known.
+  double rejected_ratio = 0;          ///< ω·dt of the last rejected whole step over the sum of ω·h of its substeps.
+  double typical_velocity_error = 0;  ///< |φ̇| at the start of the last step, O(dt).
+  int extrapolation_steps = 0;        ///< Steps in a row that the extrapolation goes back.
+  unsigned fast_from = 0;             ///< First step in which the fast path is tried again.
+  unsigned fast_pause = 0;            ///< Number of steps in which it was not tried.
+  unsigned loose_until = 0;           ///< Step from which convergence to rounding is required again.
+  std::vector<Matrix3d> stiffness;    ///< K⁺ at the end of the last step, where the next step needs it (T15).
 };
 
-/// What the steps of an island leave to later ones.
-struct History : Carry {
+/// Data that the steps of an island leave to later ones.
+struct History : RetryState {
   NewtonExtrapolation extrapolation;
-  int failures = 0;          ///< failed tries in a row
+  int failures = 0;          ///< Failed tries in a row.
   unsigned next_try = 0;     ///< The host solves the island until this step.
-  unsigned last_step = 0;    ///< in which the island took part
-  unsigned too_long_at = 0;  ///< step in which host rows had been solved for a whole step that was too long
+  unsigned last_step = 0;    ///< Last step in which the island took part.
+  unsigned too_long_at = 0;  ///< Step in which host rows had been solved for a whole step that was too long.
   bool was_contradictory = true;
-  std::string failure;         ///< reason of the last failure
-  std::vector<char> sticking;  ///< which friction elements stuck at the end of the last step
+  std::string failure;         ///< Reason of the last failure.
+  std::vector<char> sticking;  ///< By friction element: whether it stuck at the end of the last step.
 };
 
-/// A history as Solver::history() keeps it, with the states of laws.
+/// A history as ConstraintSolver::history() stores it, with the states of laws.
 struct IslandPast : History {
   std::vector<int> entries;
   std::shared_ptr<const Dynamics::LawHistory> laws;
@@ -94,7 +94,7 @@ struct IslandPast : History {
 // ---- one step ----
 
 enum class Phase : unsigned char { waiting, begun, solved, refused, failed, written };
-enum class Path : unsigned char { general, fast, coupled };  ///< coupled: the fast path among host rows
+enum class Path : unsigned char { general, fast, coupled };  ///< coupled: The fast path among host rows.
 enum class Division : unsigned char { whole, substeps, stages };
 /// Rows of the host that act on an island, from none to the most.
 enum class HostRows : unsigned char { none, joints, contacts, multibody };
@@ -104,14 +104,14 @@ enum class RowMethod : unsigned char {
   responses,    ///< Each row knows what its impulse does to the whole island.
   composite     ///< Welds make the island one body of the host's row solver.
 };
-/// What is wrong with the poses at the start of a step.
+/// The reason why the poses at the start of a step are off the constraints.
 enum class StartGap : unsigned char {
   small,
-  frames_moved,  ///< The program has moved joint frames: the step ends on them.
-  turned_far     ///< A joint is on its way back: the step keeps it as far off as it is.
+  frames_moved,  ///< The program has moved joint frames. The step ends on them.
+  turned_far     ///< A joint is on its way back. The step keeps its residual as it is.
 };
 
-/// What an island does in one step. Each step begins with a new one.
+/// The data of an island for one step. Each step begins with a new one.
 struct IslandStep {
   Path path = Path::general;
   Division division = Division::whole;
@@ -119,37 +119,37 @@ struct IslandStep {
   RowMethod method = RowMethod::alternating;
   StartGap start_gap = StartGap::small;
 
-  bool problem_is_current = true;  ///< `dynamics` has the problem of the step's start
-  bool is_sized = false;           ///< vectors that fast steps without host rows do not need have their size
-  bool has_forces = false;         ///< constraint forces are known before the host's rows are solved
-  bool keeps_records = false;      ///< impulses of substeps are summed up for reports as they go
+  bool problem_is_current = true;  ///< `dynamics` has the problem of the step's start.
+  bool is_sized = false;           ///< Vectors that fast steps without host rows do not need have their size.
+  bool has_forces = false;         ///< Constraint forces are known before the host's rows are solved.
+  bool keeps_records = false;      ///< Impulses of substeps are summed for reports during the step.
 
   struct Poses {
-    bool current = false;             ///< base and end of its bodies are those of this step
-    bool pushed = false;              ///< the start poses were moved, by a split impulse or to close a gap
-    bool start_changed = false;       ///< the host must integrate from `base`
-    bool end_velocity_later = false;  ///< the host integrates the mean velocity, and gets that of the end afterwards
+    bool current = false;             ///< Base and end of its bodies are those of this step.
+    bool pushed = false;              ///< The start poses were moved, by a split impulse or to close a gap.
+    bool start_changed = false;       ///< The host must integrate from `base`.
+    bool end_velocity_later = false;  ///< The host integrates the mean velocity, and gets the end velocity afterwards.
   } poses;
-  struct Verdict {
+  struct Outcome {
     bool contradictory = false;
-    bool over_budget = false;  ///< solves or substeps cost too much
-    bool loose = false;        ///< convergence to gap_tolerance is accepted
-    bool again = false;        ///< the host's rows are to be solved once more
-  } verdict;
-  const char* stepped_down = nullptr;  ///< why not by stages
+    bool over_budget = false;        ///< Solves or substeps cost too much.
+    bool loose_convergence = false;  ///< Convergence to gap_tolerance is accepted.
+    bool repeats_rows = false;       ///< The host's rows are to be solved once more.
+  } outcome;
+  const char* stepped_down = nullptr;  ///< Reason why the step is not taken by stages; null: it is.
 
   int substeps = 1;
   int newton_solves = 0;
-  double omega_dt = 0;           ///< frequency of the geometric stiffness times dt (T15)
-  double moved = 0, turned = 0;  ///< largest displacement and turn by which a start gap was closed [m, rad]
-  double gap_left = 0;           ///< what is left of it [m or rad]
-  double turned_away = 0;        ///< largest turn of a joint from where it holds its bodies [rad]
-  int turned_entry = -1;         ///< the entry of that joint
-  double first_substep = 0;      ///< length with which the first substep by stages was tried [s]
-  double substep_error = 0;      ///< of the last substep of Stepping::adaptive, in units of the tolerance
-  double law_time = 0;           ///< through which the states of laws have been advanced in substeps [s]
-  double dense_flops = 0;        ///< m² n of the factors that came from the dense solver
-  double first_length = 0, length_before = 0;  ///< with which fast substeps began [s]
+  double omega_dt = 0;           ///< Frequency of the geometric stiffness times dt (T15).
+  double moved = 0, turned = 0;  ///< Largest displacement and turn by which a start gap was closed [m, rad].
+  double gap_left = 0;           ///< Rest of that gap [m or rad].
+  double turned_away = 0;        ///< Largest turn of a joint from its required rotation [rad].
+  int turned_entry = -1;         ///< The entry of that joint.
+  double first_substep = 0;      ///< Length with which the first substep by stages was tried [s].
+  double substep_error = 0;      ///< Error of the last substep of Stepping::adaptive, in units of the tolerance.
+  double law_time = 0;           ///< Time through which the states of laws have been advanced in substeps [s].
+  double dense_flops = 0;        ///< Work m² n of the factors that came from the dense solver.
+  double first_length = 0, length_before = 0;  ///< Lengths with which fast substeps began [s].
 };
 
 /// Sums for `Counts`, since they were last collected.
@@ -159,7 +159,7 @@ struct IslandStats {
   double activation_energy = 0, stiffness_work = 0, damping_work = 0;
 };
 
-// ---- memory that each step fills anew ----
+// ---- memory that each step fills again ----
 
 /// Vectors of a whole step, in the island's columns [n] and rows [m].
 struct StepVectors {
@@ -178,20 +178,21 @@ struct StepVectors {
   std::vector<double> change, row_change;  ///< [n], [m] scratch
 };
 
-/// Sums over the substeps of a step. `h` marks what belongs to the substep at hand until it is accepted.
+/// Sums over the substeps of a step. `h` marks sums of the current substep until it is accepted.
 struct SubstepSums {
   std::vector<double> v;                      ///< [n] velocities at the end of the substep
   std::vector<double> applied, momentum;      ///< [n]
   std::vector<double> multipliers, work;      ///< [m]
-  std::vector<double> gross;                  ///< largest impulse and angular impulse of each body, by slot
-  std::vector<Vector6> wrenches;              ///< mean wrenches by constraint and body, about the centres of mass
-  std::vector<double> gyroscopic;             ///< [n] torque of the substep beyond that of the step's start
-  std::vector<double> left_open;              ///< [m] φ on which the substep is to end
+  std::vector<double> largest_impulse;        ///< By slot: largest impulse and angular impulse on a body.
+  std::vector<Vector6> wrenches;              ///< Mean wrenches by constraint and body, about the centres of mass.
+  std::vector<double> gyroscopic;             ///< [n] gyroscopic torque of the substep beyond that of the step's start
+  std::vector<double> residual_target;        ///< [m] φ on which the substep is to end
   std::vector<double> h_applied, h_momentum;  ///< [n]
   std::vector<double> h_multipliers, h_work;  ///< [m]
   std::vector<Vector6> h_wrenches;
-  std::vector<double> h_pull, pull;          ///< fast path: impulses by joint, see JointStep::Numbers::pull
-  std::vector<double> law_last, law_memory;  ///< LawWork::last of accepted substeps; states of laws at the start
+  std::vector<double> h_joint_impulses,
+      joint_impulses;                        ///< Fast path: JointIsland::Vectors::constraint_impulses.
+  std::vector<double> law_last, law_memory;  ///< LawWork::last of accepted substeps; states of laws at the start.
 };
 
 /// Entries of A by body, for impulses on single bodies.
@@ -210,34 +211,34 @@ class RowsByBody {
   std::vector<int> begin_;  // by slot
 };
 
-/// The fast path of an island: its kernel, and whether it can be used.
+/// The fast path of an island: its kernel, and whether the kernel can be used.
 struct FastPath {
-  linchpin::detail::JointStep kernel;
-  bool is_laid_out = false;  ///< it was tried to lay the kernel out
-  bool fits = false;         ///< it may be used in this step
-  unsigned masses_at = 0;    ///< Bodies::mass_changes() when it took the masses
-  std::vector<int> sides;    ///< slots of the two bodies of each joint, −1: none
+  linchpin::detail::JointIsland kernel;
+  bool is_laid_out = false;  ///< The kernel was laid out, or cannot be.
+  bool fits = false;         ///< The kernel may be used in this step.
+  unsigned masses_at = 0;    ///< Bodies::mass_changes() when the kernel read the masses.
+  std::vector<int> sides;    ///< Slots of the two bodies of each joint; −1: none.
 };
 
 /// Bodies of an island that have a gyroscopic torque.
-struct Gyroscopics {
+struct GyroscopicBodies {
   std::vector<char> active;     ///< by slot
-  std::vector<char> in_kernel;  ///< by slot: Q and `applied` lack the torque, which the fast kernel adds
+  std::vector<char> in_kernel;  ///< by slot: Q and `applied` lack the torque, because the fast kernel adds it
   bool any_in_kernel = false;
-  FastRotation step, substep;  ///< bodies that turn far in the step, and in the substep at hand
+  FastRotationSet step, substep;  ///< Bodies that turn far in the step, and in the current substep.
 };
 
-/// What reports need of the last step, until somebody reads them.
+/// Data of the last step from which reports are made when they are read.
 struct PendingReport {
-  bool is_current = true;        ///< reactions and balances are those of the last step
-  bool work_in_balance = false;  ///< its work is counted when the momentum balance is made
+  bool is_current = true;        ///< Reactions and balances are those of the last step.
+  bool work_in_balance = false;  ///< Its work is counted when the momentum balance is made.
   bool has_start_problem = false;
-  Instant start_problem;     ///< the problem of the step's start, where substeps have overwritten it
-  std::vector<double> work;  ///< of each row, not yet in the reactions [J]
-  std::string law_trouble;   ///< the first one of the laws in the substeps that were accepted
+  Instant start_problem;     ///< The problem of the step's start, where substeps have overwritten it.
+  std::vector<double> work;  ///< Work of each row that is not yet in the reactions [J].
+  std::string law_trouble;   ///< The first trouble of a law in the accepted substeps.
   StandingWarnings standing;
-  int flags_rank = -1;          ///< rank at which redundancy was last reported
-  std::vector<Motion> written;  ///< what the host was given of bodies whose end velocity comes later
+  int flags_rank = -1;          ///< Rank at which redundancy was last reported.
+  std::vector<Motion> written;  ///< Motions given to the host, of bodies whose end velocity comes later.
 };
 
 struct Island {
@@ -249,28 +250,28 @@ struct Island {
 
   Topology topology;
   History history;
-  Carry before;                            ///< as the step began
-  std::unique_ptr<const IslandPast> past;  ///< what the history becomes when the island is laid out
+  RetryState before;                       ///< As the step began.
+  std::unique_ptr<const IslandPast> past;  ///< The history that the island gets when it is laid out.
 
   Phase phase = Phase::waiting;
-  bool detached = false;  ///< one of its bodies is not in the world
+  bool detached = false;  ///< One of its bodies is not in the world.
   IslandStep step;
   IslandStats stats;
 
   StepVectors x;
   SubstepSums sums;
   RowLoad rows;
-  std::vector<int> solver_body;  ///< by slot: index in the host's RowBody array; −1: none
+  std::vector<int> solver_body;  ///< By slot: index in the host's RowBody array; −1: none.
   RowsByBody rows_by_body;
   FastPath fast;
-  Gyroscopics gyroscopics;
-  std::vector<Matrix3d> stiffness;  ///< by slot: ½ dt² K⁺ of this step (T15); empty: none
+  GyroscopicBodies gyroscopics;
+  std::vector<Matrix3d> stiffness;  ///< By slot: ½ dt² K⁺ of this step (T15); empty: none.
   StepInStages stages;
-  std::optional<Dynamics> dynamics;  ///< made when a step needs it first
+  std::optional<Dynamics> dynamics;  ///< Made when a step first needs it.
   PendingReport report;
 };
 
-/// States of a step that is taken in substeps. One set serves all islands that one worker solves.
+/// States of a step that is taken in substeps. All islands that one worker solves share one set.
 struct SubstepStates {
   State start, now, next, end, projected;
 };

@@ -74,8 +74,8 @@ void IslandBuilder::join_by_bodies() {
   }
 }
 
-// An island with the same constraints as when it was last used keeps factor and structure, but not what belongs to the
-// step before this one, in which it may not have taken part.
+// Updates an island. With the same constraints as when it was last used it keeps factor and structure. It does not keep
+// data of the step before this one if it did not take part in it.
 void IslandBuilder::update(Island& b, int first) {
   History& h = b.history;
   if (h.last_step + 1 < c_.step) {
@@ -148,7 +148,8 @@ void IslandBuilder::lay_out(Island& b, int first) {
   if (past && past->entries == t.entries) restore_island(c_, b, *past);
 }
 
-// A weld holds three directions and three turns. What does not move counts as one more body.
+// Finds the rigid parts of an island. A weld holds three directions and three turns. All bodies that do not move count
+// as one more body.
 void IslandBuilder::find_clusters(Topology& t) const {
   const int fixed = static_cast<int>(t.block.bodies.size());
   t.has_clusters = false;

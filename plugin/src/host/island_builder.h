@@ -15,7 +15,7 @@ class IslandBuilder {
   /// Makes the islands of these entries, which may be named twice, and of the locked axes of their bodies. They are
   /// Context::islands.last_group afterwards.
   void build(std::span<const int> entries);
-  /// The entry of a body's locked axes; −1: none.
+  /// Sets the entry of a body's locked axes; −1: none.
   void set_locked_axes(BodyId body, int entry);
   int locked_axes(BodyId body) const { return z(body.index) < locked_axes_.size() ? locked_axes_[z(body.index)] : -1; }
 
@@ -32,10 +32,10 @@ class IslandBuilder {
   }
 
   Context& c_;
-  std::vector<int> entries_;        // of the group, in the order of their rows
-  std::vector<int> parent_;         // union–find over entries_
-  std::vector<int> first_of_body_;  // by id of body: its first entry in entries_, −1
-  std::vector<int> next_, last_;    // by entry: the next one of its island, −1; by root: the last one
+  std::vector<int> entries_;        // Entries of the group, in the order of their rows.
+  std::vector<int> parent_;         // Union–find over entries_.
+  std::vector<int> first_of_body_;  // By id of body: its first entry in entries_; −1: none.
+  std::vector<int> next_, last_;    // By entry: the next one of its island, or −1. By root: the last one.
   std::vector<int> locked_axes_;    // by id of body
 };
 

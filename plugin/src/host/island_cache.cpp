@@ -4,7 +4,7 @@
 
 namespace linchpin::host {
 
-// The island that has not been needed for the longest time, where more are unused than used; −1: none.
+// Returns the island that has not been needed for the longest time, where more are unused than used; −1: none.
 int IslandCache::unused(unsigned step) const {
   std::size_t used = 0;
   int oldest = -1;

@@ -1,5 +1,5 @@
-// The islands that a world has had. A set of constraints that comes back, as of a joint that is switched off and on,
-// finds its island with the factor and the structure that it had.
+// The islands that a world has had. A set of constraints that returns finds its island with the factor and the
+// structure that it had, as when a joint is switched off and on.
 #pragma once
 
 #include "host/island.h"
@@ -11,7 +11,7 @@
 
 namespace linchpin::host {
 
-/// Identifies a set of constraints by ConstraintEntry::order: sets of one step differ in the first alone.
+/// Identifies a set of constraints by ConstraintEntry::order. Sets of one step differ in `first`.
 struct ConstraintSet {
   unsigned first, last;
   int count;
@@ -28,7 +28,7 @@ class IslandCache {
  public:
   Island& operator[](int island) { return *islands_[static_cast<std::size_t>(island)]; }
   const Island& operator[](int island) const { return *islands_[static_cast<std::size_t>(island)]; }
-  /// The island of a set: the one it had, or one that was not used in the last step, or a new one.
+  /// Returns the island of a set: the one it had, or one that was not used in the last step, or a new one.
   int get(const ConstraintSet& set, unsigned step);
   const std::vector<std::unique_ptr<Island>>& all() const { return islands_; }
   const IslandOfSet& sets() const { return of_set_; }
@@ -36,9 +36,9 @@ class IslandCache {
   std::vector<std::unique_ptr<Island>> take_all() { return std::move(islands_); }
   void replace(std::vector<std::unique_ptr<Island>> islands, IslandOfSet sets);
 
-  std::vector<int> group;       ///< islands of the group at hand that host rows may act on
-  std::vector<int> separate;    ///< islands of the group that no host row acts on
-  std::vector<int> last_group;  ///< all islands of the last group
+  std::vector<int> group;       ///< Islands of the current group that host rows may act on.
+  std::vector<int> separate;    ///< Islands of the group that no host row acts on.
+  std::vector<int> last_group;  ///< All islands of the last group.
 
  private:
   int unused(unsigned step) const;

@@ -1,6 +1,7 @@
 #include "host/law_records.h"
 
 #include "host/constraint_registry.h"
+#include "host/tuning.h"
 
 #include <linchpin/detail/same_words.h>
 
@@ -34,7 +35,7 @@ int LawWarnings::find(std::string_view text, double t) {
   const auto at = std::find_if(all_.begin(), all_.end(),
                                [&](const LawWarning& w) { return linchpin::detail::same_words(w.text, text); });
   if (at != all_.end()) return static_cast<int>(at - all_.begin());
-  full_ = full_ || all_.size() >= most;
+  full_ = full_ || all_.size() >= tuning::max_law_warnings;
   if (full_) return -1;
   all_.push_back({std::string(text), t, 0});
   last_step_.push_back(0);
@@ -51,7 +52,7 @@ void LawRecords::begin_step(Constraints& constraints) {
   for (LawWork& law : works_) law.last = 0;
 }
 
-// A term keeps what it has done when its place changes.
+// Sorts the terms. A term keeps its work when its place changes.
 void LawRecords::order(Constraints& constraints) {
   if (!std::exchange(changed_, false)) return;
   std::vector<LawWork> fresh;

@@ -71,11 +71,11 @@ void MomentumBalance::add_constraint(Context& c, Island& b, std::size_t i) {
     BodyBooks& to = all_[z(of_body_[z(id.index)])];
     to.own.head<3>() += impulse.head<3>();
     if (b.step.division != Division::whole) {
-      gross_force = std::max(gross_force, b.sums.gross[z(2 * slot)]);
-      gross_moment = std::max(gross_moment, b.sums.gross[z(2 * slot + 1)]);
+      gross_force = std::max(gross_force, b.sums.largest_impulse[z(2 * slot)]);
+      gross_moment = std::max(gross_moment, b.sums.largest_impulse[z(2 * slot + 1)]);
     }
     to.gross_force = std::max(to.gross_force, gross_force);
-    // A moment about the centre is rounded as what it is made of: the force times its lever.
+    // A moment about the centre has the rounding of its terms: of the force times its lever.
     const double lever = (r.ideal.on(k).point - start.p).norm();
     to.gross_moment = std::max({to.gross_moment, gross_moment, lever * gross_force});
     if (turns) to.own.tail<3>() += impulse.tail<3>();

@@ -1,33 +1,33 @@
 #include "host/newton_extrapolation.h"
 
+#include "host/tuning.h"
+
 #include <algorithm>
 #include <cmath>
 
 namespace linchpin::host {
 
-bool NewtonExtrapolation::rests() {
-  if (rest_ == 0) return false;
-  --rest_;
+bool NewtonExtrapolation::is_paused() {
+  if (pause_left_ == 0) return false;
+  --pause_left_;
   return true;
 }
 
-bool NewtonExtrapolation::predict(int& steps, std::span<double> multipliers) {
-  constexpr int patience = 12, rest = 64;  // [steps] without a prediction; until the next look
-  // The sum of differences goes on while they shrink. The first one that is left out is of the size of the error.
+bool NewtonExtrapolation::extrapolate(int& steps, std::span<double> multipliers) {
+  // The sum includes differences while they shrink. The first one that is left out is of the size of the error.
   int terms = 0;
   const int known = std::min(steps, orders);
   for (int k = 1; k < known; ++k)
     if (size_[static_cast<std::size_t>(k)] < size_[static_cast<std::size_t>(terms)]) terms = k;
-  // A start that is not well below what is left to do saves no solve, and has a cost of its own.
-  constexpr double worth = 0.1;
-  if (terms == 0 || size_[static_cast<std::size_t>(terms)] > worth * size_[0]) {
-    if (known == orders && ++in_vain_ == patience) {
-      in_vain_ = steps = 0;
-      rest_ = rest;
+  // A start whose error is not far below the impulses of Newton saves no solve, and has a cost of its own.
+  if (terms == 0 || size_[static_cast<std::size_t>(terms)] > tuning::max_extrapolation_error * size_[0]) {
+    if (known == orders && ++useless_steps_ == tuning::extrapolation_patience) {
+      useless_steps_ = steps = 0;
+      pause_left_ = tuning::extrapolation_pause;
     }
     return false;
   }
-  in_vain_ = 0;
+  useless_steps_ = 0;
   if (terms == known - 1) ++terms;
   const double* differences = differences_.data();
   for (double& x : multipliers) {
@@ -38,8 +38,8 @@ bool NewtonExtrapolation::predict(int& steps, std::span<double> multipliers) {
   return true;
 }
 
-void NewtonExtrapolation::note(int& steps, std::span<const double> multipliers) {
-  if (rest_ > 0) return;
+void NewtonExtrapolation::add(int& steps, std::span<const double> multipliers) {
+  if (pause_left_ > 0) return;
   if (steps == 0) std::fill(differences_.begin(), differences_.end(), 0.0);
   double* differences = differences_.data();
   std::array<double, orders> size{};

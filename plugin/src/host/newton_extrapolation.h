@@ -1,7 +1,9 @@
-// Start values for the end-of-step Newton (T12). What Newton adds to the multipliers is of third order in the step and
-// changes smoothly, so a polynomial through the last steps starts it several contractions nearer to its end. The start
-// changes only the number of solves, not where they end.
+// Start values for the end-of-step Newton (T12). The impulses that Newton adds are of third order in the step and
+// change smoothly. A polynomial through the last steps therefore starts Newton several contractions nearer to its end.
+// The start changes the number of solves, but not their result.
 #pragma once
+
+#include "host/tuning.h"
 
 #include <array>
 #include <span>
@@ -11,22 +13,23 @@ namespace linchpin::host {
 
 class NewtonExtrapolation {
  public:
-  static constexpr int orders = 6;
+  static constexpr int orders = tuning::extrapolation_orders;
 
   void resize(int rows) { differences_.assign(static_cast<std::size_t>(orders * rows), 0.0); }
-  /// @param steps  number of steps in a row that were noted; set to 0 when the motion turns out to be rough
-  /// @param multipliers  [m] out: the extrapolated impulses; unchanged where none is worth its cost
-  /// @return whether there is one
-  bool predict(int& steps, std::span<double> multipliers);
-  /// Notes what Newton has added in a step.
-  void note(int& steps, std::span<const double> multipliers);
-  /// Whether predict() is to be left out in this step: after rough motion it rests for a while.
-  bool rests();
+  /// Extrapolates the impulses of the last steps.
+  /// @param steps  number of steps in a row that were added; set to 0 when the motion turns out to be rough
+  /// @param multipliers  [m] out: the extrapolated impulses; unchanged where they are not worth their cost
+  /// @return whether there are such
+  bool extrapolate(int& steps, std::span<double> multipliers);
+  /// Adds the impulses of Newton in a step.
+  void add(int& steps, std::span<const double> multipliers);
+  /// Returns whether extrapolate() is to be skipped in this step, as for a while after rough motion.
+  bool is_paused();
 
  private:
-  std::vector<double> differences_;    ///< backward differences, row by row [m × orders]
-  std::array<double, orders> size_{};  ///< the largest of each order
-  int in_vain_ = 0, rest_ = 0;         ///< steps without a prediction; steps that are left out
+  std::vector<double> differences_;         ///< backward differences, row by row [m × orders]
+  std::array<double, orders> size_{};       ///< largest difference of each order
+  int useless_steps_ = 0, pause_left_ = 0;  ///< steps without a useful prediction; steps that are still skipped
 };
 
 }  // namespace linchpin::host

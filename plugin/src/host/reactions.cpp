@@ -122,7 +122,7 @@ void ReactionTable::forget_work() {
 
 void write_start_reactions(Context& c, Island& b) {
   c.reactions.make(c);
-  // Reports are of the step's start (T11), where the laws of the step may be of its end.
+  // Reports belong to the step's start (T11), but the laws of the step may have been evaluated for its end.
   if (b.has(Trait::laws)) b.dynamics->answer_at_instant(c.bodies.start);
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
@@ -153,7 +153,7 @@ void write_stabilisation(Context& c, Island& b) {
 
 namespace {
 
-/// Of a whole step the stabilisation is Newton's own record, and what laws do in the step beyond its start.
+/// Writes the stabilisation of a whole step: the impulses of Newton, and those of laws beyond their force at the start.
 void write_newton_impulses(Context& c, Island& b) {
   const bool beyond = b.has(Trait::laws) && c.options.mode == Mode::exact;
   for (std::size_t i = 0; i < b.topology.ids.size(); ++i) {
@@ -180,7 +180,8 @@ Dynamics& start_problem(const Context& c, Island& b) {
   if (!b.step.is_sized) size_vectors(c, b);
   b.dynamics->evaluate(c.bodies.start, forces_with_rows(c, b));
   if (b.step.division != Division::whole) return *b.dynamics;
-  // The fast kernel's total, split by the multipliers of the problem that is reported: the sum keeps its digits.
+  // Splits the total impulse of the fast kernel by the multipliers of the problem that is reported. The sum keeps its
+  // digits.
   const auto lambda = b.dynamics->lambda();
   for (std::size_t i = 0; i < b.x.newton.size(); ++i) b.x.newton[i] = b.x.multipliers[i] - c.dt * lambda[i];
   return *b.dynamics;
@@ -229,26 +230,29 @@ void update_reports(Context& c) {
 }
 
 void update_redundancy(Context& c) {
-  for (const auto& b : c.islands.all()) {
-    if (!b->took_part(c.step)) continue;
-    const linchpin::Solver& solver = start_problem(c, *b).solver();
-    if (std::exchange(b->report.flags_rank, solver.rank()) == solver.rank()) continue;
-    const auto reaction = [&](int place) -> Reaction* {  // null: removed since
-      const int at = c.constraints[b->topology.entries[z(place)]].reaction;
-      return at < 0 ? nullptr : &c.reactions[at];
-    };
-    for (int place = 0; place < static_cast<int>(b->topology.entries.size()); ++place)
-      if (Reaction* r = reaction(place)) {
-        r->determined = true;
-        r->redundant = false;
-      }
-    if (solver.full_row_rank()) continue;
-    const RankReport ranks = start_problem(c, *b).rank_report();
-    for (const int i : ranks.redundant)
-      if (Reaction* r = reaction(i)) r->redundant = true;
-    for (const int i : ranks.undetermined)
-      if (Reaction* r = reaction(i)) r->determined = false;
-  }
+  for (const auto& b : c.islands.all())
+    if (b->took_part(c.step))
+      update_redundancy(c, *b, start_problem(c, *b).solver(), [&] { return start_problem(c, *b).rank_report(); });
+}
+
+void update_redundancy(Context& c, Island& b, const linchpin::Solver& solver,
+                       const std::function<RankReport()>& find_ranks) {
+  if (std::exchange(b.report.flags_rank, solver.rank()) == solver.rank()) return;
+  const auto reaction = [&](int place) -> Reaction* {  // null: removed since
+    const int at = c.constraints[b.topology.entries[z(place)]].reaction;
+    return at < 0 ? nullptr : &c.reactions[at];
+  };
+  for (int place = 0; place < static_cast<int>(b.topology.entries.size()); ++place)
+    if (Reaction* r = reaction(place)) {
+      r->determined = true;
+      r->redundant = false;
+    }
+  if (solver.full_row_rank()) return;
+  const RankReport ranks = find_ranks();
+  for (const int i : ranks.redundant)
+    if (Reaction* r = reaction(i)) r->redundant = true;
+  for (const int i : ranks.undetermined)
+    if (Reaction* r = reaction(i)) r->determined = false;
 }
 
 }  // namespace linchpin::host

@@ -25,7 +25,7 @@ void forget_history(const Context& c, Island& b) {
 namespace {
 
 IslandPast past_of(const Island& b) {
-  if (b.past) return *b.past;  // not laid out since it was put back itself
+  if (b.past) return *b.past;  // not laid out since it was restored itself
   IslandPast out;
   static_cast<History&>(out) = b.history;
   out.entries = b.topology.entries;
@@ -74,7 +74,8 @@ void restore_entry(Context& c, const EntryPast& past, unsigned steps_since) {
   for (std::size_t k = 0; k < std::min(works.size(), past.law_works.size()); ++k) works[k] = past.law_works[k];
 }
 
-/// The island of a set as it was: the one that has its constraints still, or one that is laid out when it is needed.
+/// Returns the island of a set as it was: one that still has its constraints, or one that is laid out when it is
+/// needed.
 std::unique_ptr<Island> restored(Context& c, std::vector<std::unique_ptr<Island>>& islands, IslandPast past,
                                  unsigned steps_since) {
   const auto same = std::find_if(islands.begin(), islands.end(), [&](const auto& b) {
@@ -86,7 +87,7 @@ std::unique_ptr<Island> restored(Context& c, std::vector<std::unique_ptr<Island>
     *step += steps_since;
   std::unique_ptr<Island> b = same != islands.end() ? std::move(*same) : std::make_unique<Island>();
   b->report.is_current = true;
-  b->phase = Phase::failed;  // nothing is reported of its last step
+  b->phase = Phase::failed;  // its last step has no report
   if (b->topology.ids.empty()) {
     b->history.last_step = past.last_step;
     b->past = std::make_unique<const IslandPast>(std::move(past));
@@ -123,7 +124,7 @@ std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep
   return out;
 }
 
-// Constraints that have come or gone since make other islands: nothing that was kept is of those.
+// Constraints that were added or removed since make other islands, of which there is no history.
 std::string why_not_restored(const Context& c, const SolverHistory& past) {
   const std::string restore = "linchpin: restore: ";
   if (past.of != c.serial) return restore + "this history is another solver's";

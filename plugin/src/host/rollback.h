@@ -1,5 +1,5 @@
-// Keeps what a solver carries from one step to the next, and puts it back. With the bodies as they were, the same steps
-// then give the same bits.
+// Stores the data that a solver carries from one step to the next, and restores them. With the bodies as they were, the
+// same steps then give the same bits.
 #pragma once
 
 #include "host/context.h"
@@ -10,7 +10,7 @@
 
 namespace linchpin::host {
 
-/// What of an entry can change from step to step.
+/// The data of an entry that can change from step to step.
 struct EntryPast {
   int entry;
   unsigned version, order, frames_moved_at;
@@ -38,12 +38,12 @@ struct SolverHistory {
   double largest_gap, largest_angle;
 };
 
-/// Puts the history of an island back.
+/// Restores the history of an island.
 void restore_island(const Context& c, Island& b, const IslandPast& past);
-/// Forgets what an island has carried on.
+/// Clears the history of an island.
 void forget_history(const Context& c, Island& b);
 std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep);
-/// @return why it cannot be put back, or empty
+/// @return why it cannot be restored, or empty
 std::string why_not_restored(const Context& c, const SolverHistory& past);
 void restore_history(Context& c, SleepPolicy& sleep, const SolverHistory& past);
 

@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,24 +12,16 @@ namespace linchpin::host {
 
 namespace {
 
-/// Number of rows on an island up to which each gets a solve of its own in a step.
-constexpr int most_rows = 64;
-/// A row that the constraints leave less than this share of its motion is held by them, but for rounding, and is
-/// inactive. A tonne a metre out on a hinge pin of a few grams is above it.
-constexpr double least_freedom = 1e-6;
-/// Number of rows at a body above which their responses are sums of the body's six unit responses.
-constexpr int many_rows = 6;
-
 RowChange inactive(const Row& row) {
-  // A row without bounds that pushes at nothing which moves would push more in every iteration. A row that has them, as
-  // a motor, pushes as hard as it can.
+  // A row without bounds whose sides do not move would increase its impulse in every iteration. A row with bounds, as
+  // of a motor, reaches its bound.
   return {.inactive = !row.bounded};
 }
 
 }  // namespace
 
 bool RowCoupling::is_within_cluster(const Rows& rows, const Row& row) const {
-  // Identifies what a body is a part of: a cluster of an island, a free body, or all that does not move.
+  // Identifies the rigid part of a body: a cluster of an island, a free body, or all bodies that do not move.
   const auto part_of = [&](int body) -> std::pair<int, int> {
     const BodySlot at = slots[body];
     if (at.island >= 0) {
@@ -62,7 +55,7 @@ std::span<const CompositeBody> RowCoupling::find_composites() {
   return composites_;
 }
 
-// The composite body begins without a velocity: what a row has of velocities so far is taken off what it asks for.
+// The composite body begins without a velocity. The velocity that a row has so far is subtracted from its target.
 CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const {
   CompositeRow out;
   std::array<BodySlot, 2> at;
@@ -71,7 +64,7 @@ CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const 
     if (at[k].island >= 0) out.composite[k] = composite_of_[z(at[k].island)];
     if (out.composite[k] < 0) at[k] = {};
   }
-  if (at[0].island == at[1].island) {  // of none, or between bodies of one, which it cannot move
+  if (at[0].island == at[1].island) {  // on no composite body, or between bodies of one, which it cannot move
     if (at[0].island >= 0) out.change = inactive(row);
     out.composite = {-1, -1};
     return out;
@@ -90,7 +83,7 @@ CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const 
     out.turn[k] = whole.inverse_inertia * out.moment[k];
     held += whole.inverse_mass * f.squaredNorm() + out.moment[k].dot(out.turn[k]);
   }
-  if (!(held > least_freedom * raw))
+  if (!(held > tuning::min_freedom * raw))
     out.change = inactive(row), out.composite = {-1, -1};
   else
     out.change.scale = raw / held;
@@ -121,12 +114,12 @@ bool RowCoupling::find_responses(const Rows& rows, const RowSettings& settings) 
       if (response.island[0] < 0 && response.island[1] < 0) continue;
       if (row.kind == Row::Kind::contact) change.overlap_less = overlap_less(rows, row, response);
       if (row.of_joint()) change.target_less = target_less(rows, row, response, settings);
-      // What is relaxed is the row's own motion. Factors of a host that act on the body and not on the row may make
-      // that any number, a negative one too: the row goes no further than the host's own step.
+      // The row's own motion is relaxed. Factors of a host that act on the body and not on the row may make that motion
+      // any number, a negative one too. The row is therefore relaxed no further than by the host's own step.
       const double own = std::min(response.raw + row.softness, row.host_mobility),
                    held = response.held + motion_of(row, response) + row.softness;
       if (!(own > 0)) continue;
-      if (held > least_freedom * own)
+      if (held > tuning::min_freedom * own)
         change.scale = own / held;
       else
         change.inactive = inactive(row).inactive;
@@ -156,7 +149,8 @@ bool RowCoupling::prepare_islands() {
     RowLoad& load = b.rows;
     load.limit_return = 0;
     const bool has_rows = b.step.rows == HostRows::joints || b.step.rows == HostRows::contacts;
-    if (b.failed() || !has_rows || b.step.method == RowMethod::composite || load.rows > most_rows) continue;
+    if (b.failed() || !has_rows || b.step.method == RowMethod::composite || load.rows > tuning::max_response_rows)
+      continue;
     any = true;
     b.step.method = RowMethod::responses;
     load.contacted.clear();
@@ -174,14 +168,15 @@ bool RowCoupling::prepare_islands() {
   return any;
 }
 
-// Where many rows act on a body, what each does is a sum of the six unit responses of the body. This does not pay where
-// another body of the row would need a solve for it.
-bool RowCoupling::goes_by_unit_responses(const Row& row) const {
+// Where many rows act on a body, the response of each row is a sum of the six unit responses of the body. This does not
+// pay where another body of the row would need a solve of its own.
+bool RowCoupling::uses_unit_responses(const Row& row) const {
   bool any = false;
   for (const Row::Side& side : row.side) {
     const BodySlot at = slots[side.body];
     if (!responds(at)) continue;
-    if (rows_at_[z(side.body)] <= many_rows || !turns(c_.islands[at.island].block(), z(at.slot))) return false;
+    if (rows_at_[z(side.body)] <= tuning::max_own_responses || !turns(c_.islands[at.island].block(), z(at.slot)))
+      return false;
     any = true;
   }
   return any;
@@ -192,7 +187,7 @@ void RowCoupling::find_unit_responses(const Rows& rows) {
   unit_at_.assign(slots.size(), -1);
   for (const auto* of : {&rows.contacts, &rows.joints, &rows.friction, &rows.rolling})
     for (const Row& row : *of)
-      if (goes_by_unit_responses(row))
+      if (uses_unit_responses(row))
         for (const Row::Side& side : row.side)
           if (slots[side.body].island >= 0) unit_at_[z(side.body)] = wanted;
   for (const int index : c_.islands.group) {
@@ -204,7 +199,7 @@ void RowCoupling::find_unit_responses(const Rows& rows) {
         at = static_cast<int>(unit_responses_.size());
         unit_responses_.resize(unit_responses_.size() + 6 * n);
         for (int k = 0; k < 6; ++k) {
-          IslandSolver::Impulse impulse;
+          RespondingIslandSolver::Impulse impulse;
           impulse.at[0].body = slot;
           impulse.at[0].impulse.setZero()[k] = 1;
           b.rows.pending.push_back({z(at) + z(k) * n, impulse});
@@ -219,8 +214,8 @@ void RowCoupling::respond(const Row& row) {
   Response& out = responses_.emplace_back();
   const std::array<BodySlot, 2> at{slots[row.side[0].body], slots[row.side[1].body]};
   if ((!responds(at[0]) && !responds(at[1])) || row.moves_nothing()) return;
-  const bool by_units = goes_by_unit_responses(row);
-  std::array<IslandSolver::Impulse, 2> impulses;  // by island
+  const bool by_units = uses_unit_responses(row);
+  std::array<RespondingIslandSolver::Impulse, 2> impulses;  // by island
   for (std::size_t k = 0; k < 2; ++k) {
     const Row::Side& side = row.side[k];
     out.raw += side.mobility;
@@ -244,7 +239,7 @@ void RowCoupling::respond(const Row& row) {
         for (std::size_t j = 0; j < size; ++j) to[j] += side.J[i] * unit[j];
       continue;
     }
-    IslandSolver::Impulse& impulse = impulses[of];
+    RespondingIslandSolver::Impulse& impulse = impulses[of];
     if (impulse.at[0].body < 0 || impulse.at[0].body == at[k].slot) {
       impulse.at[0].impulse = impulse.at[0].body < 0 ? side.J : Vector6(impulse.at[0].impulse + side.J);
       impulse.at[0].body = at[k].slot;
@@ -257,7 +252,7 @@ void RowCoupling::respond(const Row& row) {
 }
 
 void RowCoupling::solve_pending(std::vector<double>& to) {
-  std::array<IslandSolver::Impulse, IslandSolver::most_impulses> batch;
+  std::array<RespondingIslandSolver::Impulse, RespondingIslandSolver::most_impulses> batch;
   for (const int index : c_.islands.group) {
     Island& b = c_.islands[index];
     std::vector<RowLoad::Pending>& pending = b.rows.pending;
@@ -311,9 +306,10 @@ double RowCoupling::overlap_less(const Rows& rows, const Row& row, const Respons
   return share < 1 ? 1 - std::sqrt(std::max(share, 0.0)) : 0;
 }
 
-// A limit or lock that is exceeded is driven back no harder than if all that hangs together turned, or slid, as one,
-// nor by more energy than limits may give in a step, nor than it came. A mechanism at rest without forces has no such
-// energy: what would bring it back as one in some seconds is always allowed.
+// A limit or lock that is exceeded is driven back by a bounded velocity. It is no faster than if the whole island
+// turned, or slid, as one body. Its energy is no more than limits may give in a step. It may always be as fast as the
+// approach was. A mechanism at rest without forces has no such energy: the energy that would bring it back as one body
+// in some seconds is always allowed.
 double RowCoupling::target_less(const Rows& rows, const Row& row, const Response& response,
                                 const RowSettings& settings) {
   const bool limit = row.kind == Row::Kind::limit;
@@ -340,9 +336,8 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
       if (c_.system.dof(id) == 6) as_one += turn.dot(c_.system.world_inertia(id, s.q) * turn);
     }
   }
-  constexpr double return_time = 2;  // [s]
   const double held = response.held + motion_of(row, response), share = as_one * held;
-  const double slow = std::min(1.0, c_.dt / (settings.joint_erp * return_time)) * target,
+  const double slow = std::min(1.0, c_.dt / (settings.joint_erp * tuning::limit_return_time)) * target,
                returning = 0.5 * as_one * slow * slow;
   b.rows.limit_return = std::max(b.rows.limit_return, returning);
   const double energy = std::max(b.rows.budget[PassiveRow::limit], returning);
@@ -352,17 +347,15 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
 }
 
 bool is_left_approaching(const BodySlots& slots, const Rows& rows, const Row& contact) {
-  constexpr double faster = 2;     // than at the start
-  constexpr double solved = 1e-4;  // of the change of the bodies' velocities: iterations are not more exact
   if (slots[contact.side[0].body].island < 0 && slots[contact.side[1].body].island < 0) return false;
   double start = 0, end = 0;
   for (const Row::Side& side : contact.side) {
     const RowBody& body = rows.bodies[z(side.body)];
     const double own = start_velocity_of(side, body);
-    start += std::abs(own) + solved * (body.row_v.norm() + body.row_w.norm());
+    start += std::abs(own) + tuning::iteration_accuracy * (body.row_v.norm() + body.row_w.norm());
     end += own + velocity_of(side, body.row_v, body.row_w);
   }
-  return -end > faster * start;
+  return -end > tuning::left_approaching * start;
 }
 
 }  // namespace linchpin::host

@@ -23,18 +23,18 @@ double start_velocity_of(const Row::Side& side, const RowBody& body) {
 
 namespace {
 
-class Gathering {
+class RowImpulseReader {
  public:
-  Gathering(Context& c, const BodySlots& slots, Rows& rows, bool solved)
+  RowImpulseReader(Context& c, const BodySlots& slots, Rows& rows, bool solved)
       : c_(c), slots_(slots), rows_(rows), solved_(solved) {}
 
-  void all() {
+  void read() {
     for (const int index : c_.islands.group) begin(c_.islands[index]);
     for (const Row& row : rows_.joints) begin_joint(row);
     for (auto* rows : {&rows_.contacts, &rows_.friction, &rows_.rolling})
-      for (Row& row : *rows) take(row, nullptr);
-    for (const Row& row : rows_.multibody) take_multibody(row);
-    for (Row& row : rows_.joints) take_joint(row);
+      for (Row& row : *rows) add_row(row, nullptr);
+    for (const Row& row : rows_.multibody) add_multibody_row(row);
+    for (Row& row : rows_.joints) add_joint_row(row);
     for (const int index : c_.islands.group) c_.islands[index].rows.solved_work += passive_work(c_, c_.islands[index]);
   }
 
@@ -59,9 +59,9 @@ class Gathering {
     r.host->on_a = r.host->on_b = Wrench{};
   }
 
-  void take_joint(Row& row) {
+  void add_joint_row(Row& row) {
     ConstraintEntry* const entry = row.constraint < 0 ? nullptr : &c_.constraints[row.constraint];
-    if (row.kind == Row::Kind::equality) {  // the host's answer for the reaction, no impulse beside it
+    if (row.kind == Row::Kind::equality) {  // the host's result is the reaction, not an additional impulse
       const double p = row.impulse / c_.dt;
       for (const int k : {0, 1}) {
         entry->host->on(k).force += p * row.side[z(k)].J.head<3>();
@@ -69,15 +69,16 @@ class Gathering {
       }
       return;
     }
-    take(row, c_.options.mode == Mode::observe && entry && entry->id.index >= 0 ? nullptr : entry);
+    add_row(row, c_.options.mode == Mode::observe && entry && entry->id.index >= 0 ? nullptr : entry);
   }
 
-  void take(Row& row, ConstraintEntry* entry) {
+  void add_row(Row& row, ConstraintEntry* entry) {
     const double p = row.impulse;
     const bool ours = slots_[row.side[0].body].island >= 0 || slots_[row.side[1].body].island >= 0;
     const double impact = ours && solved_ ? impact_of(row) : 0;
     if (ours && solved_ && p != 0) note_work(row);
-    const bool kept = ours && solved_ && p != 0 && c_.options.mode == Mode::exact && keep(row, impact, entry);
+    const bool is_stored =
+        ours && solved_ && p != 0 && c_.options.mode == Mode::exact && store_passive(row, impact, entry);
     for (const int k : {0, 1}) {
       const Vector3d n = row.side[z(k)].J.head<3>(), rn = row.side[z(k)].J.tail<3>();
       const Vector3d f = p * n, m = p * rn;
@@ -92,7 +93,7 @@ class Gathering {
       const bool turns = host::turns(b.block(), z(slot));
       add(b.rows.total, column, f);
       if (turns) add(b.rows.total, column + 3, m);
-      if (kept || !solved_) continue;
+      if (is_stored || !solved_) continue;
       add(b.rows.impact, column, impact * n);
       add(b.rows.sustained, column, (p - impact) * n);
       if (!turns) continue;
@@ -101,8 +102,8 @@ class Gathering {
     }
   }
 
-  // What multibodies do to rigid bodies.
-  void take_multibody(const Row& row) {
+  // Adds the impulses of multibodies on rigid bodies.
+  void add_multibody_row(const Row& row) {
     for (const Row::Side& side : row.side) {
       const auto [of, slot] = slots_[side.body];
       if (of < 0) continue;
@@ -117,8 +118,8 @@ class Gathering {
     }
   }
 
-  // The share of a row's impulse that changes the row's own velocity is an impact at the start of the step. Spread over
-  // substeps it would let bodies approach until the end. The rest balances forces and acts as long as they do.
+  // Returns the part of a row's impulse that changes the row's own velocity: an impact at the start of the step. Spread
+  // over substeps it would let bodies approach until the end. The rest balances forces, and acts as long as they do.
   double impact_of(const Row& row) const {
     const double p = row.impulse;
     if (p == 0) return 0;
@@ -128,9 +129,9 @@ class Gathering {
     return p > 0 ? std::clamp(impact, 0.0, p) : std::clamp(impact, p, 0.0);
   }
 
-  // Notes the work that a row was solved to do on each island [J]: the impulse times the mean of the velocities before
-  // and after the host's iterations (T11). A passive row needs no more work than it takes to bring its bodies to the
-  // velocity that it asks for, as to push out an overlap. What iterations left beyond that has no source.
+  // Adds the work that a row was solved to do on each island [J]: the impulse times the mean of the velocities before
+  // and after the host's iterations (T11). A passive row needs no more work than brings its bodies to its target
+  // velocity, as to remove an overlap. Work of iterations beyond that has no source.
   void note_work(const Row& row) {
     const double p = row.impulse;
     const std::array<int, 2> of{slots_[row.side[0].body].island, slots_[row.side[1].body].island};
@@ -172,22 +173,22 @@ class Gathering {
     const double as_one = 0.5 * load.mass * target * target,
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? load.budget[PassiveRow::limit] : as_one);
     load.passive_work.work += std::min(sum, 0.5 * p * start + asked);
-    (limit ? load.passive_work.limits_ask : load.passive_work.contacts_ask) += 2 * asked;
-    if (!limit) load.passive_work.contacts_most = std::max(load.passive_work.contacts_most, as_one);
+    (limit ? load.passive_work.limit_target_work : load.passive_work.contact_target_work) += 2 * asked;
+    if (!limit) load.passive_work.max_contact_work = std::max(load.passive_work.max_contact_work, as_one);
     load.pushes_at_fixed = load.pushes_at_fixed || of[0] != of[1];
   }
 
-  // Keeps a passive row apart, so that substeps may leave it out. A row that an island shares with another island, a
-  // free body or a kinematic one gives what it takes there, and what it does not do here it has done there all the
-  // same: it may give what it was solved for and all the energy of the island once more.
-  // @return whether it is kept apart
-  bool keep(Row& row, double impact, const ConstraintEntry* entry) {
+  // Stores a passive row separately, so that substeps may leave it out. A row may be shared with another island, a free
+  // body or a kinematic one. It then gives here the energy that it takes there, and its impulse there does not depend
+  // on what it does here. It may give the energy that it was solved for, and all the energy of the island once more.
+  // @return whether it is stored
+  bool store_passive(Row& row, double impact, const ConstraintEntry* entry) {
     if (!row.is_passive()) {
       if (row.of_joint()) spread_contacts_beside_motor(row);
       return false;
     }
     const std::array<BodySlot, 2> at{slots_[row.side[0].body], slots_[row.side[1].body]};
-    bool both = false;  // two sides that move, not of one island
+    bool both = false;  // two sides that move, not on one island
     for (std::size_t k = 0; k < 2; ++k) {
       if (at[k].island < 0 && body(row, k).motion != RowBody::Motion::fixed) both = true;
       if (at[k].island >= 0 && !turns(c_.islands[at[k].island].block(), z(at[k].slot))) return false;
@@ -220,7 +221,7 @@ class Gathering {
     return true;
   }
 
-  // Where a motor acts, contacts do what they were solved for: what they give may come from the motor.
+  // Applies contacts beside a motor as they were solved, because their energy may come from the motor.
   void spread_contacts_beside_motor(const Row& row) {
     for (std::size_t k = 0; k < 2; ++k) {
       const int of = slots_[row.side[k].body].island;
@@ -245,8 +246,8 @@ class Gathering {
 
 }  // namespace
 
-void gather_row_impulses(Context& c, const BodySlots& slots, Rows& rows, bool solved) {
-  Gathering(c, slots, rows, solved).all();
+void read_row_impulses(Context& c, const BodySlots& slots, Rows& rows, bool solved) {
+  RowImpulseReader(c, slots, rows, solved).read();
 }
 
 }  // namespace linchpin::host

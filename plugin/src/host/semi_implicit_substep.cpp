@@ -4,6 +4,7 @@
 #include "host/energy_budget.h"
 #include "host/passive_rows.h"
 #include "host/step_acceptance.h"
+#include "host/tuning.h"
 
 #include <algorithm>
 
@@ -12,39 +13,40 @@ namespace linchpin::host {
 SemiImplicitSubstep::SemiImplicitSubstep(Context& c, Island& b, double energy_allowed)
     : c_(c), b_(b), undamped_(b.x.force), bounds_energy_(host::bounds_energy(c, b)), allowed_(energy_allowed) {
   if (b.step.is_sized) begin_row_substeps(c, b);
-  if (bounds_energy_) begin_energy(b);
+  if (bounds_energy_) reset_energy(b);
 }
 
-Verdict SemiImplicitSubstep::attempt(Substep& s) {
+Acceptance SemiImplicitSubstep::attempt(Substep& s) {
   const bool has_rows = b_.step.rows != HostRows::none;
-  // From the middle of the last substep to the middle of this one, see length_before().
-  s.weight = has_rows ? s.length : 0.5 * (s.before + s.length);
+  // Forces act from the middle of the last substep to the middle of this one, see length_before().
+  s.force_time = has_rows ? s.length : 0.5 * (s.previous_length + s.length);
   if (has_rows) set_row_substep(c_, b_, now(), s.done, s.length);
   s.gain = 0;
-  if (const Verdict v = solve(s); v != Verdict::accepted) return v;
-  if (has_rows && release_rows(b_, end_velocities(), s.first())) return Verdict::repeat;
+  if (const Acceptance v = solve(s); v != Acceptance::accepted) return v;
+  if (has_rows && release_rows(b_, end_velocities(), s.first())) return Acceptance::repeat;
   if (!bounds_energy_) {
     gained_ += s.gain;
-    return Verdict::accepted;
+    return Acceptance::accepted;
   }
   const std::span<double> v = end_velocities();
-  const double rows = row_work(b_, s.weight, s.first(), start_velocities(), v);
-  if (gains_far_too_much(b_, s.gain + rows, s.kinetic, allowed_) && drop_rows(b_)) return Verdict::repeat;
+  const double rows = row_work(b_, s.force_time, s.first(), start_velocities(), v);
+  if (gains_far_too_much(b_, s.gain + rows, s.kinetic, allowed_) && drop_rows(b_)) return Acceptance::repeat;
   undamped_.assign(v.begin(), v.end());
-  settle_energy(c_, b_, s.gain, rows, allowed_, now(), v);
-  return Verdict::accepted;
+  damp_excess_energy(c_, b_, s.gain, rows, allowed_, now(), v);
+  return Acceptance::accepted;
 }
 
-// The first bound is for the substeps so far, and does not hold for very short ones, whose gain is rounding. The second
-// holds for any: all the energy that there is once more.
+// The first bound is on the substeps so far. It does not apply to very short ones, whose gain is rounding. The second
+// bound applies to any substep: no more than the present energy once more.
 bool SemiImplicitSubstep::gains_too_much(const Substep& s, double gain, double end_energy, double start_energy) const {
   const bool is_long = s.length > 1.5 * c_.dt / c_.options.max_substeps;
-  return (is_long && gained_ + gain > std::max(allowed_, allowed_gain * end_energy)) || gain > allowed_ + start_energy;
+  return (is_long && gained_ + gain > std::max(allowed_, tuning::allowed_gain * end_energy)) ||
+         gain > allowed_ + start_energy;
 }
 
 void SemiImplicitSubstep::accepted(const Substep& s) {
   largest_omega_dt_ = std::max(largest_omega_dt_, s.omega_dt);
-  if (b_.step.rows != HostRows::none) accept_row_substep(b_, s.weight);
+  if (b_.step.rows != HostRows::none) accept_row_substep(b_, s.force_time);
 }
 
 void end_semi_implicit_substeps(Context& c, Island& b, const State& end, const SubstepResult& result,

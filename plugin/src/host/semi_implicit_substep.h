@@ -1,5 +1,5 @@
-// Substeps of order 1 (T15). Applied forces are spread evenly over the step, and so is the share of the host's impulses
-// that balances them; impacts act in the first substep. Each substep ends on the constraints, and is judged by its own
+// Substeps of order 1 (T15). Applied forces are spread evenly over the step, and so is the part of the host's impulses
+// that balances them. Impacts act in the first substep. Each substep ends on the constraints, and is tested by its own
 // ω·h and energy.
 #pragma once
 
@@ -11,24 +11,24 @@
 
 namespace linchpin::host {
 
-/// What both paths of an island have in common.
+/// The common base of the substeps of both island solvers.
 class SemiImplicitSubstep : public SubstepMethod {
  public:
   SemiImplicitSubstep(Context& c, Island& b, double energy_allowed);
-  Verdict attempt(Substep& s) final;
-  double next(const Substep& s) final { return s.length * (s.is_judged ? growth(c_, s.omega_dt) : 2); }
+  Acceptance attempt(Substep& s) final;
+  double next(const Substep& s) final { return s.length * (s.is_tested ? growth(c_, s.omega_dt) : 2); }
   double largest_omega_dt() const { return largest_omega_dt_; }
 
  protected:
-  /// Finds the end of a substep from `now()`, and judges it.
-  virtual Verdict solve(Substep& s) = 0;
+  /// Finds the end of a substep from `now()`, and tests it.
+  virtual Acceptance solve(Substep& s) = 0;
   virtual State& now() = 0;
-  virtual std::span<const double> start_velocities() = 0;  ///< of the substep [n]
+  virtual std::span<const double> start_velocities() = 0;  ///< at the start of the substep [n]
   virtual std::span<double> end_velocities() = 0;          ///< [n]
-  /// Whether the energy that constraints gave so far, with `gain` of this substep, is too much. [J]
+  /// Returns whether the energy that constraints gave so far, with `gain` of this substep, is too much [J].
   bool gains_too_much(const Substep& s, double gain, double end_energy, double start_energy) const;
   void accepted(const Substep& s);
-  /// Whether energy is bounded by damping: end_velocities() may then differ from the motion of the substep.
+  /// Returns whether energy is bounded by damping. Then end_velocities() may differ from the motion of the substep.
   bool bounds_energy() const { return bounds_energy_; }
 
   Context& c_;
@@ -42,7 +42,7 @@ class SemiImplicitSubstep : public SubstepMethod {
   double largest_omega_dt_ = 0;
 };
 
-/// The sums of a step in substeps that stands: what both paths leave behind.
+/// Ends an accepted step in substeps: stores its sums and sets the poses. Both island solvers use it.
 void end_semi_implicit_substeps(Context& c, Island& b, const State& end, const SubstepResult& result,
                                 double largest_omega_dt, bool keeps_records);
 

@@ -1,6 +1,7 @@
 #include "host/sleep_policy.h"
 
 #include "host/context.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ void wake_beside_kinematic(const Context& c) {
 
 namespace {
 
-/// Whether a constraint that moves with time moves its bodies: now, or as soon as they wake.
+/// Returns whether a constraint that depends on time moves its bodies: now, or as soon as they wake.
 bool moves_its_bodies(const Context& c, const ConstraintEntry& r) {
   if (r.time == ConstraintEntry::Time::moving) return true;
   const auto bodies = bodies_of(c, r);
@@ -72,10 +73,10 @@ void SleepPolicy::end_step(Context& c, bool timers_run) {
     rest_.clear();
 }
 
-// A host sends to sleep what is slow for some seconds, a pendulum in mid-air too. What has moved since its timer began
-// is not at rest: the timer begins again. Bodies in contact creep, and there the host's own rule lets them rest.
+// Restarts the sleep timers of bodies that have moved since their timers began. A host puts bodies to sleep that are
+// slow for some seconds, a pendulum in mid-air too. Bodies in contact move slowly by drift; there the host's own rule
+// decides.
 void SleepPolicy::restart_timers_of_moved(Context& c) {
-  constexpr double rest_motion = 1e-3;  // [m] and [rad]
   rest_.resize(c.bodies.count());
   for (const auto& b : c.islands.all()) {
     if (b->history.last_step != c.step || b->failed() || b->step.rows >= HostRows::contacts ||
@@ -91,7 +92,8 @@ void SleepPolicy::restart_timers_of_moved(Context& c) {
       }
       BodyState now;
       c.world.read(id, now);
-      if (rest.known && (now.p - rest.p).norm() <= rest_motion && rest.q.angularDistance(now.q) <= rest_motion)
+      if (rest.known && (now.p - rest.p).norm() <= tuning::rest_motion &&
+          rest.q.angularDistance(now.q) <= tuning::rest_motion)
         continue;
       if (rest.known) c.world.restart_rest_timer(id);
       rest = {true, now.p, now.q};

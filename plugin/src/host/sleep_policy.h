@@ -19,18 +19,18 @@ struct RestPose {
 
 /// Wakes the bodies of a constraint.
 void wake(const Context& c, const ConstraintEntry& r);
-/// Whether all bodies of an island that took part in the last step may fall asleep in the step that begins. Its
-/// reactions are then those of its last active step, and must be read now: the host forgets the forces on sleeping
+/// Returns whether all bodies of an island that took part in the last step may fall asleep in the step that begins. Its
+/// reactions are then those of its last active step, and must be read now: the host clears the forces on sleeping
 /// bodies.
 bool falls_asleep(const Context& c, const Island& b);
-/// Wakes what is joined to a kinematic body that moves. A host wakes nobody for it, and the joint between them would
-/// open. Called before the host makes its islands, so that they contain all that hangs on the body.
+/// Wakes bodies that are joined to a kinematic body that moves. A host does not wake them, and the joint between them
+/// would open. Call it before the host makes its islands, so that they contain all bodies joined to that body.
 void wake_beside_kinematic(const Context& c);
 
 class SleepPolicy {
  public:
-  /// After a step: keeps awake what must not fall asleep.
-  /// @param timers_run  the host's sleep timer may run for some body
+  /// After a step: keeps bodies awake that must not fall asleep.
+  /// @param timers_run   the host's sleep timer may run for some body
   void end_step(Context& c, bool timers_run);
   void forget() { rest_.clear(); }
   const std::vector<RestPose>& rest_poses() const { return rest_; }

@@ -6,6 +6,8 @@
 #include "host/step_acceptance.h"
 #include "host/substep_records.h"
 #include "host/substepper.h"
+#include "host/tuning.h"
+#include "math/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/projection.h>
@@ -19,24 +21,12 @@ namespace linchpin::host {
 
 namespace {
 
-/// rk4 is stable up to ω·dt = 2√2, where the semi-implicit step is up to 2, and it damps what swings near that instead
-/// of feeding it: it may come nearer. The distance of its end from the constraints shows whether a substep was short
-/// enough for its motion.
-constexpr double omega_factor = 2.4;
-/// Share of the limit of ω·dt that a substep aims at.
-constexpr double omega_margin = 0.9;
-/// Share of a substep's motion and velocities by which its end may be off the constraints before it is projected. More
-/// is no error of a smooth motion, but of one that is over before a stage has seen it.
-constexpr double most_off = 0.02;
-/// Smooth laws are explicit in the stages of rk4, and drive what they should damp where rate · length is far beyond 1.
-constexpr double law_limit = 1;
-
-/// Places a kinematic body some time after the step's start. The host shows where it will be at the end. Its mean
-/// velocities in this step and in the last one tell how the motion through those poses bends. A body that starts, stops
-/// or turns round has no such motion: it goes straight.
-void follow(const BodyState& start, double dt, double time, BodyState& at) {
+/// Places a kinematic body some time after the step's start. The host shows its pose at the end. Its mean velocities in
+/// this step and in the last one give the acceleration of the motion through those poses. A body that starts, stops or
+/// turns round has no such motion: it goes straight.
+void place_on_path(const BodyState& start, double dt, double time, BodyState& at) {
   const auto bend = [&](const Vector3d& mean, const Vector3d& rate) -> Vector3d {
-    return dt * rate.norm() < 0.5 * mean.norm() ? rate : Vector3d::Zero();
+    return dt * rate.norm() < tuning::max_kinematic_bend * mean.norm() ? rate : Vector3d::Zero();
   };
   const Vector3d a = bend(start.v, start.a), alpha = bend(start.w, start.alpha);
   const Vector3d v = start.v - 0.5 * dt * a, w = start.w - 0.5 * dt * alpha;
@@ -48,7 +38,8 @@ void follow(const BodyState& start, double dt, double time, BodyState& at) {
   at.alpha = alpha;
 }
 
-/// Whether reactions and balances are summed up as stages go, rather than by taking the step again when they are read.
+/// Returns whether reactions and balances are summed during the stages, rather than by repeating the step when they are
+/// read.
 bool keeps_records(const Island& b) {
   return b.has(Trait::forces_read) || b.has(Trait::breakable) || b.has(Trait::user_constraint) || b.has(Trait::state);
 }
@@ -56,68 +47,68 @@ bool keeps_records(const Island& b) {
 class StagedSubstep final : public SubstepMethod {
  public:
   StagedSubstep(Context& c, Island& b, SubstepStates& states, bool problem_is_known)
-      : c_(c),
-        b_(b),
-        states_(states),
-        dynamics_(*b.dynamics),
-        adaptive_(c.options.stepping == Stepping::adaptive),
-        laws_(b.has(Trait::laws)),
-        problem_is_known_(problem_is_known) {}
+      : c_(c), b_(b), states_(states), dynamics_(*b.dynamics), problem_is_known_(problem_is_known) {}
 
-  Verdict attempt(Substep& s) override {
+  Acceptance attempt(Substep& s) override {
     if (!problem_is_known_) {
       states_.now.t = c_.t + s.done;
       place_kinematic(s.done, states_.now);
-      if (!answer(states_.now)) return Verdict::impossible;
+      if (!evaluate(states_.now)) return Acceptance::impossible;
     }
-    if (s.taken == 0 && c_.options.drift_correction && !start_on_velocities()) return Verdict::impossible;
-    if (take(s)) return Verdict::accepted;
+    if (s.taken == 0 && c_.options.drift_correction && !start_on_velocities()) return Acceptance::impossible;
+    if (integrate(s)) return Acceptance::accepted;
     ++refused_;
-    if (laws_are_too_stiff(c_, b_)) return Verdict::impossible;
+    if (laws_are_too_stiff(c_, b_)) return Acceptance::impossible;
     was_shortened_ = true;
     problem_is_known_ = first_stage_is_known_ = false;
-    return Verdict::too_long;
+    return Acceptance::too_long;
   }
 
   double shorter(const Substep& s) override {
-    const bool error_is_known = adaptive_ && std::isfinite(b_.step.substep_error);
-    double wish = s.length * (error_is_known ? std::clamp(0.9 * std::pow(b_.step.substep_error, -0.2), 0.1, 0.9)
-                              : adaptive_    ? 0.25
-                                             : 0.5);
-    if (const double rate = adaptive_ || !laws_ ? 0 : dynamics_.law_report().rate; rate * s.length > law_limit)
-      wish = std::min(wish, 0.9 * law_limit / rate);
+    const bool error_is_known = is_adaptive() && std::isfinite(b_.step.substep_error);
+    double wish = s.length * (error_is_known  ? std::clamp(tuning::stage_safety * std::pow(b_.step.substep_error, -0.2),
+                                                           tuning::min_shortening, tuning::max_shortening)
+                              : is_adaptive() ? tuning::unknown_shortening
+                                              : tuning::rk4_shortening);
+    if (const double rate = is_adaptive() || !has_laws() ? 0 : dynamics_.law_report().rate;
+        rate * s.length > tuning::max_law_rate)
+      wish = std::min(wish, tuning::stage_safety * tuning::max_law_rate / rate);
     return wish;
   }
 
   void accept(const Substep& s) override {
     commit();
-    if (laws_) dynamics_.accept(s.length);
+    if (has_laws()) dynamics_.accept(s.length);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) b_.sums.work[r] += b_.sums.h_work[r];
     std::swap(states_.now, states_.projected);
-    problem_is_known_ = first_stage_is_known_ = adaptive_;
-    if (!adaptive_) largest_omega_dt_ = std::max(largest_omega_dt_, b_.step.omega_dt);
+    problem_is_known_ = first_stage_is_known_ = is_adaptive();
+    if (!is_adaptive()) largest_omega_dt_ = std::max(largest_omega_dt_, b_.step.omega_dt);
   }
 
   double next(const Substep& s) override {
     const bool was_shortened = std::exchange(was_shortened_, false);
-    if (!adaptive_) {
-      const double aim = omega_margin * omega_factor * c_.options.swing_limit, now = b_.step.omega_dt;
-      return s.length * (now > 0 ? std::clamp(aim / now, 0.5, 2.0) : 2.0);
+    if (!is_adaptive()) {
+      const double aim = tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit,
+                   now = b_.step.omega_dt;
+      return s.length * (now > 0 ? std::clamp(aim / now, tuning::min_growth, tuning::max_growth) : tuning::max_growth);
     }
-    const double wish = s.length * std::clamp(0.9 * std::pow(std::max(b_.step.substep_error, 1e-10), -0.2), 0.2,
-                                              was_shortened ? 1.0 : 5.0);
-    return s.length < s.wish && !was_shortened ? std::max(s.wish, wish) : wish;  // only the step's end has cut it
+    const double wish =
+        s.length *
+        std::clamp(tuning::stage_safety * std::pow(std::max(b_.step.substep_error, tuning::min_stage_error), -0.2),
+                   tuning::min_stage_growth, was_shortened ? 1.0 : tuning::max_stage_growth);
+    return s.length < s.desired_length && !was_shortened ? std::max(s.desired_length, wish)
+                                                         : wish;  // only the end of the step has shortened it
   }
 
   int refused() const { return refused_; }
   double largest_omega_dt() const { return largest_omega_dt_; }
 
-  /// Forgets what a substep has summed up that does not stand.
+  /// Clears the sums of a substep that is not accepted.
   void clear() {
     SubstepSums& sums = b_.sums;
     for (auto* x : {&sums.h_multipliers, &sums.h_work}) std::fill(x->begin(), x->end(), 0.0);
     std::size_t at = 0;
-    if (laws_)
+    if (has_laws())
       for (const int i : b_.topology.entries)
         for (LawWork& law : c_.laws.of(c_.constraints[i])) law.last = sums.law_last[at++];
     if (!b_.step.keeps_records) return;
@@ -125,15 +116,15 @@ class StagedSubstep final : public SubstepMethod {
     std::fill(sums.h_wrenches.begin(), sums.h_wrenches.end(), Vector6::Zero());
   }
 
-  /// Keeps the work that laws have done in the substeps that stand.
-  void keep_law_works() {
+  /// Stores the work of laws in the accepted substeps.
+  void store_law_works() {
     (void)c_.laws.all(c_.constraints);  // in their order
     b_.sums.law_last.clear();
     for (const int i : b_.topology.entries)
       for (const LawWork& law : c_.laws.of(c_.constraints[i])) b_.sums.law_last.push_back(law.last);
   }
 
-  /// The host's forces, and the gyroscopic torque −ω × Iω where the bodies are assembled.
+  /// Sums the host's forces, and the gyroscopic torque −ω × Iω where the bodies are assembled.
   void find_forces() {
     const Assembly& assembly = dynamics_.assembly();
     const double* M = assembly.instant.mass.data();
@@ -153,34 +144,37 @@ class StagedSubstep final : public SubstepMethod {
   }
 
  private:
+  bool is_adaptive() const { return c_.options.stepping == Stepping::adaptive; }
+  bool has_laws() const { return b_.has(Trait::laws); }
+
   void place_kinematic(double done, State& at) const {
     for (const BodyId id : b_.topology.boundary)
-      if (c_.system.kind(id) == BodyKind::driven) follow(states_.start[id], c_.dt, done, at[id]);
+      if (c_.system.kind(id) == BodyKind::driven) place_on_path(states_.start[id], c_.dt, done, at[id]);
   }
 
   /// Evaluates the problem at a state, and with laws its forces. @return whether it has a solution
-  bool answer(const State& at) {
+  bool evaluate(const State& at) {
     ++b_.stats.factors;
     if (dynamics_.factor(at) == Status::invalid) return false;
     find_forces();
-    return !laws_ || dynamics_.resolve(at, b_.x.Q_total) != Status::invalid;
+    return !has_laws() || dynamics_.resolve(at, b_.x.Q_total) != Status::invalid;
   }
 
   /// Solves the stage that was placed last, whose problem is evaluated.
   bool solve_stage() {
-    if (!laws_) return b_.stages.solve(dynamics_, b_.x.Q_total);
+    if (!has_laws()) return b_.stages.solve(dynamics_, b_.x.Q_total);
     b_.stages.take(dynamics_);
     return true;
   }
 
-  // Velocities that the constraints do not allow are no start for a smooth motion: an impulse takes them away (T14).
-  // They are off by rounding in steps that follow each other, by O(dt) after semi-implicit steps, and by anything where
-  // the program has thrown a body or switched a constraint on.
+  // Removes velocities that the constraints do not allow by an impulse (T14), because a smooth motion cannot start with
+  // them. They are off by rounding in steps that follow each other, and by O(dt) after semi-implicit steps. They may be
+  // off by any amount where the program has thrown a body or switched a constraint on.
   bool start_on_velocities() {
     const Assembly& assembly = dynamics_.assembly();
     const Block& block = assembly.block;
     const double off = largest(assembly.velocity), size = largest(assembly.v);
-    if (!(off > 64 * std::numeric_limits<double>::epsilon() * size)) return true;
+    if (!(off > linchpin::detail::tuning::velocity_rounding * size)) return true;
     for (std::size_t i = 0; i < b_.topology.ids.size(); ++i) {
       const bool has_rate = c_.system.constraint(b_.topology.ids[i]).function().level() != Level::acceleration;
       for (int r = block.row[i]; r < block.row[i + 1]; ++r) b_.x.row[z(r)] = has_rate ? -assembly.velocity[z(r)] : 0.0;
@@ -195,53 +189,54 @@ class StagedSubstep final : public SubstepMethod {
     std::copy(b_.x.newton.begin(), b_.x.newton.end(), b_.sums.h_multipliers.begin());
     if (b_.step.keeps_records) record_impulse(1, b_.x.newton, b_.x.dv);
     commit();
-    // Accelerations change with the velocities; while the change is rounding they are not evaluated again.
-    constexpr double rounding = 1e-6;
-    return off <= rounding * size || answer(states_.now);
+    // Accelerations change with the velocities. While the change is rounding they are not evaluated again.
+    return off <= tuning::small_start_impulse * size || evaluate(states_.now);
   }
 
-  /// Takes one substep from `now`, whose problem is evaluated, to `projected`. @return whether it may stand
-  bool take(const Substep& s) {
+  /// Takes one substep from `now`, whose problem is evaluated, to `projected`.
+  /// @return whether it may be accepted
+  bool integrate(const Substep& s) {
     b_.step.substep_error = std::numeric_limits<double>::infinity();
     clear();
-    b_.stages.begin(dynamics_, adaptive_ ? Method::adaptive : Method::rk4, states_.now, s.length);
+    b_.stages.begin(dynamics_, is_adaptive() ? Method::adaptive : Method::rk4, states_.now, s.length);
     if (first_stage_is_known_)
       b_.stages.go_on();
     else if (!solve_stage())
       return false;
-    if (!take_stages(s)) return false;
+    if (!run_stages(s)) return false;
     std::copy(b_.stages.v().begin(), b_.stages.v().end(), b_.sums.v.begin());
     if (!finite(b_.sums.v)) return false;
-    if (!adaptive_ && swings_too_far(s.length)) return false;
+    if (!is_adaptive() && swings_too_far(s.length)) return false;
     copy_island(b_, states_.next, states_.projected);
     if (c_.options.drift_correction && !project(s.length)) return false;
-    if (!adaptive_) return true;
+    if (!is_adaptive()) return true;
 
     b_.stages.arrive(states_.next, states_.projected, b_.sums.v);
-    if (!answer(states_.projected) || !solve_stage()) return false;
+    if (!evaluate(states_.projected) || !solve_stage()) return false;
     b_.step.substep_error = b_.stages.error(states_.projected, c_.options.tolerance, c_.options.tolerance);
     return b_.step.substep_error <= 1;
   }
 
-  bool take_stages(const Substep& s) {
+  bool run_stages(const Substep& s) {
     State& next = states_.next;
     for (const State* at = &states_.now;; at = &next) {
-      if (!adaptive_ && laws_) {
-        dynamics_.find_rate(*at, law_limit / s.length);
-        if (dynamics_.law_report().rate * s.length > law_limit) return false;
+      if (!is_adaptive() && has_laws()) {
+        dynamics_.find_rate(*at, tuning::max_law_rate / s.length);
+        if (dynamics_.law_report().rate * s.length > tuning::max_law_rate) return false;
       }
       if (const double weight = b_.stages.weight(); weight != 0) add_stage(*at, weight);
       const bool inside = b_.stages.place(next);
       place_kinematic(s.done + (next.t - states_.now.t), next);
       if (!inside) return true;
-      if (!answer(next) || !solve_stage()) return false;
+      if (!evaluate(next) || !solve_stage()) return false;
     }
   }
 
   void add_stage(const State& at, double weight) {
     const auto lambda = b_.stages.lambda();
     std::span<const double> rate = dynamics_.assembly().velocity;
-    if (b_.has(Trait::kinematic_body) || b_.has(Trait::user_constraint)) {  // what others move is their work
+    if (b_.has(Trait::kinematic_body) ||
+        b_.has(Trait::user_constraint)) {  // work of motions that are given is not counted here
       row_velocities(dynamics_.assembly(), dynamics_.assembly().v, b_.x.row);
       rate = b_.x.row;
     }
@@ -252,7 +247,7 @@ class StagedSubstep final : public SubstepMethod {
     if (!b_.step.keeps_records) return;
     record_impulse(weight, b_.stages.lambda(), b_.stages.vdot());
     for (std::size_t j = 0; j < b_.sums.h_applied.size(); ++j) b_.sums.h_applied[j] += weight * b_.x.Q_total[j];
-    if (!laws_) return;
+    if (!has_laws()) return;
     c_.laws.book(c_.system, c_.constraints, b_.topology.entries, dynamics_, at, weight, b_.stages.v(), b_.stages.v(),
                  b_.sums.h_work);
     add_prescribed(c_, b_, at, weight, 1, b_.sums.h_wrenches);
@@ -280,12 +275,12 @@ class StagedSubstep final : public SubstepMethod {
             weight * wrench_at_centre(assembly, static_cast<int>(i), static_cast<int>(k), lambda);
   }
 
-  /// What the substep has recorded belongs to the step.
+  /// Adds the sums of an accepted substep to those of the step.
   void commit() {
     SubstepSums& sums = b_.sums;
     for (std::size_t i = 0; i < sums.multipliers.size(); ++i) sums.multipliers[i] += sums.h_multipliers[i];
-    if (laws_) {
-      keep_law_works();
+    if (has_laws()) {
+      store_law_works();
       note_law_trouble(b_);
     }
     if (!b_.step.keeps_records) return;
@@ -298,34 +293,36 @@ class StagedSubstep final : public SubstepMethod {
       for (const BodyId id : c_.system.constraint(b_.topology.ids[i]).bodies()) {
         const Vector6& p = sums.h_wrenches[at];
         sums.wrenches[at++] += p / c_.dt;
-        note_gross(b_, b_.block().slot(id), p.head<3>().norm(), p.tail<3>().norm());
+        note_largest_impulse(b_, b_.block().slot(id), p.head<3>().norm(), p.tail<3>().norm());
       }
   }
 
-  /// ω·dt of T15 for the mean multipliers of a substep, and whether it is too much. A bound on ω will do for a whole
-  /// step that may be followed by another.
+  /// Finds ω·dt of T15 for the mean multipliers of a substep. A bound on ω is enough for a whole step that may be
+  /// followed by another.
+  /// @return whether it is too large
   bool swings_too_far(double length) {
     for (std::size_t r = 0; r < b_.x.mean_force.size(); ++r) b_.x.mean_force[r] = b_.sums.h_multipliers[r] / length;
-    const double limit = omega_factor * c_.options.swing_limit;
-    const double enough = length < c_.dt ? 0 : omega_margin * omega_factor * c_.options.swing_limit / length;
+    const double limit = tuning::rk4_omega_factor * c_.options.swing_limit;
+    const double enough =
+        length < c_.dt ? 0 : tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit / length;
     b_.step.omega_dt = fastest_swing(c_.system, dynamics_, states_.next, b_.x.mean_force, enough) * length;
     return !(b_.step.omega_dt <= limit);
   }
 
   /// Projects the end of a substep to the constraints. @return whether it was near enough to them
   bool project(double length) {
-    double extent = 0;  // poses far out are no better than their own rounding
+    double extent = 0;  // poses far from the origin are no more exact than their own rounding
     for (const BodyId id : b_.block().bodies) extent = std::max(extent, states_.next[id].p.cwiseAbs().maxCoeff());
-    const double tolerance = std::max(c_.options.newton_tolerance, 4 * std::numeric_limits<double>::epsilon() * extent);
+    const double tolerance = std::max(c_.options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
     const ProjectionReport end = settle(c_.system, dynamics_, states_.next, states_.projected, b_.sums.v, b_.x.newton,
                                         tolerance, c_.options.max_newton);
     b_.step.newton_solves += end.solves;
     b_.stats.newton += end.solves;
     const double size = largest(b_.sums.v), gap = c_.options.gap_tolerance;
     if (!end.converged || gear_turns_too_far(c_, b_, states_.projected, length)) return false;
-    if (end.moved > std::max(most_off * length * size, gap)) return false;
-    if (end.changed > std::max(most_off * size, gap / length)) return false;
-    b_.step.verdict.contradictory = end.least_squares && std::sqrt(3.0) * end.residual > gap;
+    if (end.moved > std::max(tuning::max_projection_share * length * size, gap)) return false;
+    if (end.changed > std::max(tuning::max_projection_share * size, gap / length)) return false;
+    b_.step.outcome.contradictory = end.least_squares && std::sqrt(3.0) * end.residual > gap;
     for (std::size_t r = 0; r < b_.x.newton.size(); ++r) b_.sums.h_multipliers[r] += b_.x.newton[r];
     if (!b_.step.keeps_records) return true;
     for (std::size_t j = 0; j < b_.x.dv.size(); ++j) b_.x.dv[j] = b_.sums.v[j] - b_.stages.v()[j];
@@ -337,7 +334,6 @@ class StagedSubstep final : public SubstepMethod {
   Island& b_;
   SubstepStates& states_;
   Dynamics& dynamics_;
-  const bool adaptive_, laws_;
   bool problem_is_known_;              // at `now`
   bool first_stage_is_known_ = false;  // it was the last one of the substep before
   bool was_shortened_ = false;
@@ -367,11 +363,10 @@ void begin_sums(Context& c, Island& b, SubstepStates& states) {
 /// @return whether the step was complete
 bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, double& next_substep) {
   begin_sums(c, b, states);
-  constexpr int no_limit = 1 << 28;
   StagedSubstep method(c, b, states, b.step.moved == 0 && !b.has(Trait::kinematic_body));
   method.find_forces();
-  const SubstepResult result =
-      take_substeps(method, {c.dt / c.options.max_substeps, no_limit, no_limit}, c.dt, b.step.first_substep, 0);
+  const SubstepResult result = take_substeps(
+      method, {c.dt / c.options.max_substeps, tuning::no_limit, tuning::no_limit}, c.dt, b.step.first_substep, 0);
   b.stats.parts_refused += method.refused();
   if (!result.complete) {
     next_substep = 0;
@@ -404,19 +399,19 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
 
 }  // namespace
 
-// The host's rows were solved for v₁ that end a step X₀ ⊕ dt·v₁. No other way to its end meets them.
+// The host's rows were solved for v₁ that end a step X₀ ⊕ dt·v₁. A step by stages would not satisfy them.
 const char* why_no_stages(const Context& c, const Island& b) {
   if (b.has(Trait::laws))
     for (const ConstraintId id : b.topology.ids)
       for (const Law& law : laws(c.system, id))
         for (const Law::Term& term : law.terms()) {
-          if (term.holding) return "laws of dry friction act in the block";
-          if (term.advance) return "laws with a memory act in the block";
+          if (term.holding) return "laws of dry friction act in the island";
+          if (term.advance) return "laws with an internal state act in the island";
         }
   if (b.step.rows != HostRows::none &&
       (b.step.poses.pushed || std::any_of(b.rows.total.begin(), b.rows.total.end(), [](double p) { return p != 0; })))
-    return b.step.rows >= HostRows::contacts ? "contacts or other rows of the host act on the block"
-                                             : "limits, motors or other rows of the host act on the block";
+    return b.step.rows >= HostRows::contacts ? "contacts or other rows of the host act on the island"
+                                             : "limits, motors or other rows of the host act on the island";
   if (b.step.start_gap == StartGap::turned_far) return "a joint is on its way from where it was turned away";
   return nullptr;
 }
@@ -428,7 +423,7 @@ bool stages_find_forces(const Context& c, const Island& b) {
 
 bool laws_are_too_stiff(const Context& c, const Island& b) {
   return c.options.stepping == Stepping::rk4 && b.has(Trait::laws) &&
-         b.dynamics->law_report().rate * c.dt / c.options.max_substeps > law_limit;
+         b.dynamics->law_report().rate * c.dt / c.options.max_substeps > tuning::max_law_rate;
 }
 
 bool take_step_by_stages(Context& c, Island& b, SubstepStates& states) {
@@ -437,7 +432,7 @@ bool take_step_by_stages(Context& c, Island& b, SubstepStates& states) {
     b.dynamics->set_step(0);
     b.dynamics->ask_rates(c.options.stepping != Stepping::adaptive);
     if (b.dynamics->resolve(c.bodies.start, b.x.Q) == Status::invalid) return false;
-    StagedSubstep(c, b, states, true).keep_law_works();
+    StagedSubstep(c, b, states, true).store_law_works();
   }
   b.step.first_substep = b.history.next_substep > 0 ? b.history.next_substep : c.dt;
   if (!take_substeps_by_stages(c, b, states, b.history.next_substep)) return false;

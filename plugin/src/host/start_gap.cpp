@@ -1,9 +1,10 @@
 #include "host/start_gap.h"
 
+#include "host/tuning.h"
 #include "math/vector_ops.h"
+#include "projection/turned_joints.h"
 
 #include <linchpin/detail/alignment.h>
-#include <linchpin/detail/turned_joints.h>
 #include <linchpin/projection.h>
 
 #include <algorithm>
@@ -40,19 +41,16 @@ double find_turned_away(const Context& c, Island& b) {
 }
 
 bool close_start_gap(Context& c, Island& b) {
-  constexpr double most_turn = 0.5;  // [rad] in a step: bodies come from afar by a way that others see
   IslandStep& step = b.step;
   step.gap_left = close_gaps(c.system, *b.dynamics, c.bodies.base, c.options.newton_tolerance, c.options.max_newton,
-                             &step.moved, &step.turned, most_turn);
-  const bool on_the_way =
-      step.turned_away > 0 && step.gap_left > linchpin::detail::far_turn && step.turned > 0.9 * most_turn;
+                             &step.moved, &step.turned, tuning::max_turn_back);
+  const bool on_the_way = step.turned_away > 0 && step.gap_left > linchpin::detail::far_turn &&
+                          step.turned > tuning::used_turn_back * tuning::max_turn_back;
   step.start_gap = on_the_way ? StartGap::turned_far : StartGap::small;
   if (on_the_way) linchpin::detail::hold_as_turned(*b.dynamics, c.bodies.base);
   step.poses.pushed = step.poses.start_changed = true;
-  // Rows of the old poses would hold the bodies askew at the new ones, near a dead point without bound. What a host in
-  // single precision leaves in every step is no more than its rounding, and needs no new rows.
-  constexpr double far_moved = 1e-4;  // [m, rad]
-  if (std::max(step.moved, step.turned) <= far_moved) return true;
+  // Rows of the old poses would hold the bodies askew at the new ones, near a dead point without bound.
+  if (std::max(step.moved, step.turned) <= tuning::far_moved) return true;
   for (const BodyId id : b.block().bodies) {
     c.bodies.start[id].p = c.bodies.base[id].p;
     c.bodies.start[id].q = c.bodies.base[id].q;

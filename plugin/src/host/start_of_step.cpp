@@ -1,8 +1,10 @@
 #include "host/start_of_step.h"
 
 #include "host/geometric_damping.h"
+#include "host/tuning.h"
+#include "projection/turned_joints.h"
 
-#include <linchpin/detail/turned_joints.h>
+#include <linchpin/detail/gyroscopic.h>
 
 #include <utility>
 
@@ -10,15 +12,12 @@ namespace linchpin::host {
 
 namespace {
 
-constexpr double far_turn = 0.1;            // [rad] in a step: below it the host's gyroscopic rule costs no accuracy
-constexpr double fast_turn_squared = 0.25;  // [rad²] in a step: above it the host's rule may add energy
-
 void begin_step(Context& c, Island& b) {
   const std::size_t n = z(b.block().n()), m = z(b.block().m());
   if (std::exchange(b.step.start_gap, StartGap::small) == StartGap::turned_far && b.dynamics)
     linchpin::detail::hold_as_made(c.system, *b.dynamics);
   b.step = IslandStep{};
-  b.step.verdict.loose = c.step < b.history.loose_until;
+  b.step.outcome.loose_convergence = c.step < b.history.loose_until;
   b.report.has_start_problem = false;
   b.rows.damping.clear();
   for (auto* x : {&b.x.v, &b.x.applied, &b.x.Q}) x->resize(n);  // all of it is written
@@ -49,8 +48,9 @@ Vector3d host_gyroscopic_change(const Context& c, BodyId id, const Matrix3d& R, 
   return Vector3d::Zero();
 }
 
-/// Adds the gyroscopic torque of a body (T2): that of the step's start to Q, the impulse of the step to `applied`.
-/// @param by_host  `applied` has the host's share of it already
+/// Adds the gyroscopic torque of a body (T2): the torque at the step's start to Q, the impulse over the step to
+/// `applied`.
+/// @param by_host  `applied` contains the impulse of the host's rule already
 void add_gyroscopic_torque(const Context& c, Island& b, std::size_t slot, bool by_host) {
   const BodyId id = b.block().bodies[slot];
   const BodyState& s = c.bodies.start[id];
@@ -58,13 +58,16 @@ void add_gyroscopic_torque(const Context& c, Island& b, std::size_t slot, bool b
   const Matrix3d R = s.R();
   const Vector3d I = c.system.inertia(id).diagonal();  // hosts have principal moments only
   const Vector3d u = R.transpose() * s.w, L = I.cwiseProduct(u);
-  const bool fast = s.w.squaredNorm() * (c.dt * c.dt) > fast_turn_squared, far = turns_far(c, s.w);
-  const Vector3d change = by_host && !fast && !far ? Vector3d::Zero() : host_gyroscopic_change(c, id, R, I, u, L);
+  const bool is_unsafe = s.w.squaredNorm() * (c.dt * c.dt) >
+                         tuning::max_host_gyroscopic_turn * tuning::max_host_gyroscopic_turn,
+             is_far = is_fast_rotation(c, s.w);
+  const Vector3d change =
+      by_host && !is_unsafe && !is_far ? Vector3d::Zero() : host_gyroscopic_change(c, id, R, I, u, L);
   if (!by_host) add(b.x.applied, column, R * I.cwiseProduct(change));
-  // The host's rules make one step of Newton's, or none, and may multiply the rate of a body that tumbles fast.
-  if (far)
+  // The host's rules make one Newton step, or none, and may multiply the rate of a body that tumbles fast.
+  if (is_far)
     add(b.x.applied, column, b.gyroscopics.step.add(static_cast<int>(slot), s, I, c.dt) - R * I.cwiseProduct(change));
-  else if (fast && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
+  else if (is_unsafe && (u + change).dot(I.cwiseProduct(u + change)) > u.dot(L))
     add(b.x.applied, column, c.dt * mean_gyroscopic_torque(I, s, c.dt) - R * I.cwiseProduct(change));
   add(b.x.Q, column, -(R * u.cross(L)));
 }
@@ -89,7 +92,7 @@ void read_forces(const Context& c, Island& b, std::size_t slot, const RowBody* r
 }  // namespace
 
 bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, bool among_rows) {
-  for (const BodyId id : b.block().bodies)  // a setup that is done again finds bodies that we have moved
+  for (const BodyId id : b.block().bodies)  // a repeated setup finds bodies that were moved since
     if (among_rows || !c.bodies.was_read(id, c.step)) c.bodies.read(c.world, id, c.step);
   if (c.step < b.history.next_try) {
     b.step.poses.current = b.step.is_sized = false;
@@ -102,7 +105,7 @@ bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, boo
     const BodyId id = b.block().bodies[slot];
     const int index = among_rows ? c.world.row_body(id) : -1;
     const bool here = among_rows ? index >= 0 : !b.detached;
-    if (!here || !c.bodies.in_world(id))  // a host row may have brought in a body that nobody will move
+    if (!here || !c.bodies.in_world(id))  // a host row may have added a body that the host does not move
       return fail(b, "body '" + c.system.name(id) + "' is constrained but not part of the island (not in the world?)");
     b.solver_body[slot] = index;
     read_forces(c, b, slot, among_rows ? &row_bodies[z(index)] : nullptr);
@@ -110,7 +113,7 @@ bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, boo
     b.gyroscopics.active[slot] = c.bodies.gyroscopic(id) != GyroscopicRule::none;
     if (!b.gyroscopics.active[slot]) continue;
     if (fast && !c.options.geometric_stiffness && c.bodies.gyroscopic(id) == GyroscopicRule::implicit_body &&
-        !turns_far(c, c.bodies.start[id].w))
+        !is_fast_rotation(c, c.bodies.start[id].w))
       b.gyroscopics.in_kernel[slot] = b.gyroscopics.any_in_kernel = true;
     else
       add_gyroscopic_torque(c, b, slot, among_rows);
@@ -142,18 +145,19 @@ void add_gyroscopic_torques(const Context& c, Island& b) {
 void make_dynamics(const Context& c, Island& b) {
   SolveOptions solve;
   solve.rank_tolerance = c.options.rank_tolerance;
-  solve.reference_rows = 120;  // the dense solver takes a millisecond for so many rows, and a step does not wait longer
+  solve.reference_rows = tuning::max_dense_rows;
   b.dynamics.emplace(c.system, b.topology.ids, solve);
 }
 
-bool turns_far(const Context& c, const Vector3d& w) {
+bool is_fast_rotation(const Context& c, const Vector3d& w) {
   return c.options.mode == Mode::exact && c.options.drift_correction && !c.options.geometric_stiffness &&
-         c.options.stepping == Stepping::semi_implicit && w.squaredNorm() * (c.dt * c.dt) > far_turn * far_turn;
+         c.options.stepping == Stepping::semi_implicit &&
+         w.squaredNorm() * (c.dt * c.dt) > tuning::min_fast_rotation * tuning::min_fast_rotation;
 }
 
 Vector3d mean_gyroscopic_torque(const Vector3d& I, const BodyState& s, double h) {
   const Matrix3d R = s.R();
-  const Vector3d w0 = R.transpose() * s.w, w = linchpin::detail::turned(I, w0, w0, h);
+  const Vector3d w0 = R.transpose() * s.w, w = linchpin::detail::end_angular_velocity(I, w0, w0, h);
   return R * I.cwiseProduct(w - w0) / h;
 }
 

@@ -1,6 +1,7 @@
 #include "host/step_acceptance.h"
 
 #include "host/body_vectors.h"
+#include "host/tuning.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace linchpin::host {
 
 namespace {
 
-/// Whether the constraints of an island can do work by themselves: explicit time, or a kinematic body.
+/// Returns whether the constraints of an island can do work by themselves: they depend on time, or on a kinematic body.
 bool can_do_work(const Context& c, const Island& b) {
   if (b.has(Trait::kinematic_body)) return true;
   return b.has(Trait::user_constraint) && std::any_of(b.topology.entries.begin(), b.topology.entries.end(), [&](int i) {
@@ -18,7 +19,8 @@ bool can_do_work(const Context& c, const Island& b) {
          });
 }
 
-/// Work of ideal constraint impulses where they can do none: impulse · ½(v₀ + v₁), without prescribed forces [J].
+/// Returns the work of ideal constraint impulses where they can do none: impulse · ½(v₀ + v₁), without prescribed
+/// forces [J].
 double work_of_ideal(const Dynamics& dynamics, double h, std::span<const double> newton, std::span<const double> v0,
                      std::span<const double> v1) {
   const auto ideal = dynamics.ideal(), nonideal = dynamics.nonideal();
@@ -79,18 +81,19 @@ double gain_of_constraints(const Context& c, Island& b, double h, std::span<cons
   return sum;
 }
 
-// From rest there is no gyroscopic torque: of a body that turns by ω·dt ≫ 1 in the step it would allow (ω·dt)² times
-// all its energy. And no step is more exact than the poses that it begins with: what the host has rounded there, and
-// Newton left open, is closed again, which in mid-air is all that a structure at rest does.
+// The floor has no gyroscopic torque, because there is none from rest. The torque of a body that turns by ω·dt ≫ 1 in
+// the step would allow (ω·dt)² times all its energy. A step is also no more exact than the poses that it begins with.
+// It closes gaps that the rounding of the host and the tolerance of Newton have left; in mid-air a structure at rest
+// does nothing else.
 double energy_floor(const Context& c, const Island& b) {
-  constexpr double roundings = 4, newton_margin = 100;
   const Block& block = b.block();
   double sum = 0, rounding = 0;
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const BodyId id = block.bodies[slot];
     const BodyState& s = c.bodies.start[id];
-    const double open = newton_margin * c.options.newton_tolerance +
-                        roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
+    const double open =
+        tuning::floor_newton_tolerances * c.options.newton_tolerance +
+        tuning::floor_pose_roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
     sum += head(b.x.Q, block.column[slot]).squaredNorm() / c.system.mass(id);
     rounding += c.system.mass(id) * open * open;
     if (!turns(block, slot)) continue;
@@ -106,7 +109,7 @@ bool gear_turns_too_far(const Context& c, const Island& b, const State& end, dou
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     if (!c.constraints[b.topology.entries[i]].geometry.is_gear) continue;
     for (const BodyId id : c.system.constraint(b.topology.ids[i]).bodies())
-      if (!(end[id].w.norm() * h < half_turn)) return true;
+      if (!(end[id].w.norm() * h < tuning::half_turn)) return true;
   }
   return false;
 }
@@ -123,15 +126,15 @@ bool starts_half_a_turn_away(const Context& c, const Island& b) {
   for (std::size_t slot = 0; slot < b.slots(); ++slot)
     if (turns(b.block(), slot) &&
         !((head(b.x.v, b.block().column[slot] + 3) - c.bodies.start[b.block().bodies[slot]].w).norm() * c.dt <
-          half_turn))
+          tuning::half_turn))
       return true;
   return false;
 }
 
 bool held_by_curvature(const Context& c, const Island& b, const NewtonReport& newton) {
-  constexpr double round_off = 1e-12;  // [m]
   return newton.least_squares && !b.has(Trait::laws) &&
-         newton.residual * c.dt > round_off + 10 * largest(b.dynamics->assembly().position) &&
+         newton.residual * c.dt >
+             tuning::curvature_rounding + tuning::curvature_gap_factor * largest(b.dynamics->assembly().position) &&
          std::all_of(b.topology.ids.begin(), b.topology.ids.end(),
                      [&](ConstraintId id) { return c.system.constraint(id).function().level() == Level::position; });
 }

@@ -1,6 +1,6 @@
-// Whether a step or substep may stand: bounds on the energy that constraints may give, on ω·h, and on turns (T15).
-// Constraints that do not move cannot give a mechanism energy. Where a step would end with more energy from them, as of
-// a chain that snaps taut within the step, the step was too long, whatever ω·dt says.
+// Decides whether a step or substep is accepted, by bounds on the energy that constraints may give, and on turns (T15).
+// Constraints that do not move cannot give energy to a mechanism. A step that would end with energy from them was too
+// long, whatever its ω·dt: a chain may have become taut within the step.
 #pragma once
 
 #include "host/context.h"
@@ -11,41 +11,35 @@
 
 namespace linchpin::host {
 
-/// Fraction of its kinetic energy that a step may gain from constraints that can do no work.
-inline constexpr double allowed_gain = 0.02;
-/// Fraction of its kinetic energy that limits and locks may give a mechanism in a step: less than constraints, since
-/// what constraints give in one step they take in the next.
-inline constexpr double allowed_limit_gain = 0.2 * allowed_gain;
-/// Turn in a step beyond which a pose does not tell it from a turn the other way: half a turn, less a margin [rad].
-inline constexpr double half_turn = 3;
-
-/// Kinetic energy at the poses of an assembly, ½ vᵀM v [J].
+/// Returns the kinetic energy at the poses of an assembly, ½ vᵀM v [J].
 double kinetic_energy(const Assembly& assembly, std::span<const double> v);
-/// Kinetic energy of an island at the start of the step [J].
+/// Returns the kinetic energy of an island at the start of the step [J].
 double start_energy(const Context& c, const Island& b);
-/// The same without the translation that all bodies share, where no constraint holds the island to anything else [J].
-/// What an island may gain in a step must not depend on how fast it flies.
+/// Returns the same without the translation that all bodies share, where no constraint joins the island to other bodies
+/// [J]. The energy that an island may gain in a step must not depend on how fast it flies.
 double inner_start_energy(const Context& c, const Island& b);
-/// Work of impulses between two velocities [J].
+/// Returns the work of impulses between two velocities [J].
 double work_of(std::span<const double> impulses, std::span<const double> v0, std::span<const double> v1);
-/// Work of the constraint impulses of the step or substep at hand beyond what time and kinematic bodies do by them [J].
-/// x.force and x.newton have what Newton added. Zero for a step that is short enough.
+/// Returns the work of the constraint impulses of the current step or substep, without that of time and kinematic
+/// bodies [J]. x.force and x.newton contain the impulses of Newton. The work is zero for a step that is short enough.
 double gain_of_constraints(const Context& c, Island& b, double h, std::span<const double> v0,
                            std::span<const double> v1);
-/// Energy that the applied forces could give from rest in one step: below it a gain is rounding, or a start [J].
+/// Returns the energy that the applied forces could give from rest in one step [J]. A gain below it is rounding, or the
+/// start of a motion.
 double energy_floor(const Context& c, const Island& b);
 
-/// Whether a gear's bodies turn further in a step than their poses tell: Newton would end it some teeth away.
+/// Returns whether bodies of a gear turn further in a step than their poses show: Newton would end it some teeth away.
 bool gear_turns_too_far(const Context& c, const Island& b, const State& end, double h);
-/// Whether some body turns further in the step than the host integrates as it is asked to.
+/// Returns whether some body turns further in the step than the host integrates exactly.
 bool turns_beyond_host(const Context& c, const Island& b);
-/// Whether velocities v turn some body by half a turn against the start velocity: joints would meet again a turn on.
+/// Returns whether velocities v turn some body by half a turn against the start velocity. Joints would then close a
+/// turn too far.
 bool starts_half_a_turn_away(const Context& c, const Island& b);
-/// A mechanism at a singular pose that has nowhere to go, as planks hinged in a straight line between two posts: the
-/// rows of that pose let it go sideways, but no such motion, however small, keeps the joints together. What Newton
-/// leaves then is no contradiction: there was none where the step began.
+/// Returns whether a mechanism at a singular pose is held by curvature, as planks hinged in a straight line between two
+/// posts. The rows of that pose permit a sideways motion, but no such motion, however small, keeps the joints together.
+/// The residual of Newton is then no contradiction, because there was none at the start.
 bool held_by_curvature(const Context& c, const Island& b, const NewtonReport& newton);
-/// Whether rows contradict each other by more than the allowed gap; a point has three of them.
+/// Returns whether rows contradict each other by more than the allowed gap. A point has three of them.
 bool contradicts(const NewtonReport& newton, double h, double gap_tolerance);
 
 }  // namespace linchpin::host

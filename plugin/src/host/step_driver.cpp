@@ -1,8 +1,8 @@
-// The step of a world, in the order in which an adapter calls it:
+// The step of a world, in the order in which an adapter calls it.
 //
-//   prepare_step        reports of islands that may fall asleep
+//   prepare_step        updates reports of islands that may fall asleep
 //   switch_unilateral   unilateral constraints are released and engaged
-//   begin_step          what belongs to the last step is forgotten
+//   begin_step          clears the data of the last step
 //   build_islands       constraints → islands
 //   begin_islands       the step of the islands begins
 //   separate_islands    islands without host rows leave the group
@@ -41,7 +41,7 @@ void ConstraintSolver::prepare_step() {
   Context& c = impl_->c;
   for (const auto& b : c.islands.all()) {
     if (falls_asleep(c, *b)) update_report(c, *b);
-    b->report.is_current = true;  // what nobody has read is past
+    b->report.is_current = true;  // reports that nobody has read are lost
   }
   ++c.step;
 }
@@ -156,12 +156,12 @@ std::span<const BodyId> ConstraintSolver::solve_separate(bool host_is_idle) {
   Context& c = impl_->c;
   impl_->bodies.clear();
   read_boundaries(c, c.islands.separate);
-  impl_->find_shapes();
-  if (impl_->pool && impl_->same_shape.size() > 1) {
+  impl_->group_by_topology();
+  if (impl_->pool && impl_->same_topology.size() > 1) {
     c.bodies.make_ends();
     impl_->solve_on_threads();
   }
-  for (const auto& islands : impl_->same_shape) {
+  for (const auto& islands : impl_->same_topology) {
     impl_->begin_separate(islands, 0);
     for (Island* const b : islands) {
       if (b->phase == Phase::begun) b->phase = impl_->finish(*b) ? Phase::solved : Phase::refused;
@@ -169,8 +169,8 @@ std::span<const BodyId> ConstraintSolver::solve_separate(bool host_is_idle) {
         leave_to_host(c, *b, b->history.failure);
         impl_->bodies.insert(impl_->bodies.end(), b->block().bodies.begin(), b->block().bodies.end());
       } else if (host_is_idle && impl_->bodies.empty() && !impl_->calls_the_program(*b)) {
-        // While its numbers are in the cache. Else it waits until the host has solved, which writes to the bodies of
-        // every contact pair, those without contacts too.
+        // It is written while its numbers are in the cache. Otherwise it is written after the host has solved, because
+        // the host writes to the bodies of every contact pair, those without contacts too.
         write_island(c, *b);
       }
     }
@@ -187,9 +187,9 @@ void ConstraintSolver::write_separate() {
 }
 
 /// Finds runs of islands of one shape, which the joint kernel steps side by side.
-void ConstraintSolver::Impl::find_shapes() {
+void ConstraintSolver::Impl::group_by_topology() {
   separate.clear();
-  same_shape.clear();
+  same_topology.clear();
   for (const int index : c.islands.separate) separate.push_back(&c.islands[index]);
   std::size_t first = 0;
   for (std::size_t i = 0; i < separate.size(); ++i) {
@@ -197,14 +197,14 @@ void ConstraintSolver::Impl::find_shapes() {
     b.phase = Phase::waiting;
     fast.lay_out(b);
     const Island& before = *separate[first];
-    const bool goes_on = i > first && i - first < linchpin::detail::JointStep::most && b.fast.fits &&
-                         before.fast.fits && b.fast.kernel.shape() == before.fast.kernel.shape();
+    const bool goes_on = i > first && i - first < linchpin::detail::JointIsland::max_jobs && b.fast.fits &&
+                         before.fast.fits && b.fast.kernel.topology() == before.fast.kernel.topology();
     if (i > first && !goes_on) {
-      same_shape.push_back(std::span(separate).subspan(first, i - first));
+      same_topology.push_back(std::span(separate).subspan(first, i - first));
       first = i;
     }
   }
-  if (!separate.empty()) same_shape.push_back(std::span(separate).subspan(first));
+  if (!separate.empty()) same_topology.push_back(std::span(separate).subspan(first));
 }
 
 /// Functions and laws of the program's own are called from the program's thread.
@@ -213,23 +213,23 @@ bool ConstraintSolver::Impl::calls_the_program(const Island& b) const {
 }
 
 void ConstraintSolver::Impl::begin_separate(std::span<Island* const> islands, int worker) {
-  std::array<Island*, linchpin::detail::JointStep::most> read{};
+  std::array<Island*, linchpin::detail::JointIsland::max_jobs> read{};
   std::size_t count = 0;
   for (Island* const b : islands) {
     if (b->phase != Phase::waiting) continue;
     if (!read_island(c, *b, {}, false)) b->phase = Phase::refused;
     read[count++] = b;
   }
-  fast.take(std::span(read).first(count), worker);
+  fast.solve_steps(std::span(read).first(count), worker);
   for (Island* const b : std::span(read).first(count))
     if (b->phase == Phase::waiting) b->phase = general.begin(*b, false) ? Phase::begun : Phase::refused;
 }
 
-// Results are identical for any number of threads. Shared data is read before, and islands that need a start gap closed
-// stay on the calling thread, because its memory carries state between islands.
+// Results are identical for any number of threads. Shared data are read before. Islands with a start gap stay on the
+// calling thread, because closing a gap uses memory that islands share.
 void ConstraintSolver::Impl::solve_on_threads() {
-  pool->share(static_cast<int>(same_shape.size()), [this](int job, int worker) {
-    const std::span<Island* const> islands = same_shape[z(job)];
+  pool->share(static_cast<int>(same_topology.size()), [this](int job, int worker) {
+    const std::span<Island* const> islands = same_topology[z(job)];
     if (calls_the_program(*islands[0])) return;  // and it is alone in its run
     begin_separate(islands, worker);
     for (Island* const b : islands) {
@@ -288,8 +288,8 @@ void note_acting_rows(Context& c, const BodySlots& slots, const Rows& rows) {
 
 }  // namespace
 
-// Geometric stiffness comes from tensions. Those of an impact would make the next impact one on a body that hardly
-// gives way: islands in contact have none.
+// Geometric stiffness comes from tensions. With the tensions of an impact, the next impact would act on a body that is
+// too stiff. Islands in contact therefore have none.
 bool ConstraintSolver::start_rows(Rows& rows) {
   Context& c = impl_->c;
   if (c.options.mode == Mode::observe) return true;
@@ -305,7 +305,7 @@ bool ConstraintSolver::start_rows(Rows& rows) {
     set_stiffness(c, b, {});
     if (!impl_->fast.begin(b, true) && !impl_->general.begin(b, true)) left_to_host(b);
   }
-  gather_row_impulses(c, impl_->coupling.slots, rows, false);
+  read_row_impulses(c, impl_->coupling.slots, rows, false);
   for (const int index : c.islands.group) {
     Island& b = c.islands[index];
     if (b.failed() || b.step.rows == HostRows::none) continue;
@@ -426,11 +426,11 @@ void ConstraintSolver::project() {
 
 // ---- the end of islands ----
 
-void ConstraintSolver::note_rows(Rows& rows) { gather_row_impulses(impl_->c, impl_->coupling.slots, rows, true); }
+void ConstraintSolver::note_rows(Rows& rows) { read_row_impulses(impl_->c, impl_->coupling.slots, rows, true); }
 
 bool ConstraintSolver::finish_rows(Rows& rows) {
   Context& c = impl_->c;
-  gather_row_impulses(c, impl_->coupling.slots, rows, true);
+  read_row_impulses(c, impl_->coupling.slots, rows, true);
   bool good = true;
   for (const int index : c.islands.group) {
     Island& b = c.islands[index];
@@ -440,21 +440,21 @@ bool ConstraintSolver::finish_rows(Rows& rows) {
       if (!b.failed()) b.phase = Phase::solved;
       continue;
     }
-    if (!std::exchange(b.step.verdict.again, false)) leave_to_host(c, b, b.history.failure);
+    if (!std::exchange(b.step.outcome.repeats_rows, false)) leave_to_host(c, b, b.history.failure);
     good = false;
   }
   if (good) return true;
-  for (const int index : c.islands.group) {  // all of this group is solved again, as impulses of the host change
+  for (const int index : c.islands.group) {  // all of this group is solved again, because impulses of the host change
     Island& b = c.islands[index];
     if (b.phase != Phase::solved) continue;
     b.phase = Phase::begun;
-    static_cast<Carry&>(b.history) = b.before;
+    static_cast<RetryState&>(b.history) = b.before;
     forget_law_works(c, b);
   }
   return false;
 }
 
-/// @return whether the step of the island stands; false also where the host's rows are to be solved once more
+/// @return whether the step of the island is accepted; false also where the host's rows are to be solved once more
 bool ConstraintSolver::Impl::finish(Island& b) {
   b.step.law_time = 0;
   if (b.has(Trait::laws)) {
@@ -473,7 +473,7 @@ bool ConstraintSolver::Impl::finish(Island& b) {
   }
   if (b.step.path == Path::coupled) {
     if (fast.finish(b, states[0])) return true;
-    if (b.step.verdict.again) return false;
+    if (b.step.outcome.repeats_rows) return false;
     if (!general.begin(b, true)) return false;
   }
   return general.finish(b, states[0]);

@@ -17,7 +17,7 @@ void begin_substeps(const Context& c, Island& b, SubstepStates& states) {
   const std::size_t n = b.x.v.size();
   for (auto* x : {&sums.v, &sums.applied, &sums.momentum}) x->assign(n, 0);
   b.x.momentum.resize(n);
-  sums.gross.assign(2 * b.slots(), 0);
+  sums.largest_impulse.assign(2 * b.slots(), 0);
   sums.multipliers.assign(b.x.multipliers.size(), 0);
   std::size_t count = 0;
   for (const ConstraintId id : b.topology.ids) count += c.system.constraint(id).bodies().size();
@@ -51,11 +51,11 @@ void add_prescribed(const Context& c, const Island& b, const State& at, double t
   }
 }
 
-void note_gross(Island& b, int slot, double force, double moment) {
+void note_largest_impulse(Island& b, int slot, double force, double moment) {
   if (slot < 0) return;
-  double* const gross = &b.sums.gross[z(2 * slot)];
-  gross[0] = std::max(gross[0], force);
-  gross[1] = std::max(gross[1], moment);
+  double* const largest = &b.sums.largest_impulse[z(2 * slot)];
+  largest[0] = std::max(largest[0], force);
+  largest[1] = std::max(largest[1], moment);
 }
 
 }  // namespace linchpin::host

@@ -10,18 +10,35 @@ namespace linchpin::host {
 
 LinearizedEntry linearize(const Context& c, const ConstraintEntry& r) {
   const Constraint& constraint = c.constraints.of(r);
-  const std::size_t m = z(constraint.function().rows()), bodies = constraint.bodies().size();
   LinearizedEntry out;
-  out.A.assign(m * 6 * bodies, 0);
-  for (auto* x : {&out.b, &out.position, &out.velocity}) x->assign(m, 0);
   std::vector<BodyState> X;
-  read_states(c, constraint, X);
+  linearize(constraint, read_states(c, constraint, X), c.t, out);
+  return out;
+}
+
+bool linearize(const Constraint& constraint, std::span<const BodyState> X, double t, LinearizedEntry& out) {
+  const std::size_t m = z(constraint.function().rows());
+  out.A.assign(m * 6 * X.size(), 0);
+  for (auto* x : {&out.b, &out.position, &out.velocity}) x->assign(m, 0);
   try {
-    constraint.function().linearize(X, c.t, {out.A, out.b, out.position, out.velocity});
+    constraint.function().linearize(X, t, {out.A, out.b, out.position, out.velocity});
   } catch (...) {  // a user's residual: nothing throws out of a step
     std::fill(out.A.begin(), out.A.end(), std::numeric_limits<double>::quiet_NaN());
+    return false;
   }
-  return out;
+  return true;
+}
+
+void add_applied_gain(const Context& c, BodyId id, const double* row, double& gain) {
+  if (c.system.dof(id) == 0) return;
+  const Load& load = c.bodies.load(id);
+  const Vector3d a = load.force / c.system.mass(id);
+  Vector3d alpha = Vector3d::Zero();
+  if (c.system.dof(id) == 6) {
+    const Quaterniond& q = c.bodies.start[id].q;
+    alpha = q * (q.conjugate() * load.torque).cwiseQuotient(Vector3d(c.system.inertia(id).diagonal()));
+  }
+  for (int j = 0; j < 3; ++j) gain += c.dt * (row[j] * a[j] + row[3 + j] * alpha[j]);
 }
 
 void switch_unilateral(Context& c, int entry, const UnilateralState& at) {
@@ -57,18 +74,7 @@ void switch_all_unilateral(Context& c) {
     const LinearizedEntry rows = linearize(c, r);
     UnilateralState at{rows.position[0], rows.velocity[0], -c.dt * rows.b[0]};
     const auto bodies = c.system.constraint(r.id).bodies();
-    for (std::size_t k = 0; k < bodies.size(); ++k) {
-      const BodyId id = bodies[k];
-      if (c.system.dof(id) == 0) continue;
-      const Load& load = c.bodies.load(id);
-      const Vector3d a = load.force / c.system.mass(id);
-      Vector3d alpha = Vector3d::Zero();
-      if (c.system.dof(id) == 6) {
-        const Quaterniond& q = c.bodies.start[id].q;
-        alpha = q * (q.conjugate() * load.torque).cwiseQuotient(Vector3d(c.system.inertia(id).diagonal()));
-      }
-      for (int j = 0; j < 3; ++j) at.gain += c.dt * (rows.A[6 * k + z(j)] * a[j] + rows.A[6 * k + 3 + z(j)] * alpha[j]);
-    }
+    for (std::size_t k = 0; k < bodies.size(); ++k) add_applied_gain(c, bodies[k], rows.A.data() + 6 * k, at.gain);
     switch_unilateral(c, entry, at);
   }
 }

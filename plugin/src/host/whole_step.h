@@ -1,4 +1,4 @@
-// What the solvers of islands share about a step that is taken as a whole.
+// Functions for a step that is taken as a whole, which both island solvers use.
 #pragma once
 
 #include "host/context.h"
@@ -7,27 +7,21 @@
 
 namespace linchpin::host {
 
-/// Accuracy of the Newton that finds the velocities which host rows start from. Rows that iterate need no last digits;
-/// the end of the step has them.
-struct StartNewton {
-  static constexpr double tolerance = 1e-9;  ///< [m or rad]
-  static constexpr double slack = 1e3;       ///< up to so many tolerances the velocities will do
-  static constexpr int solves = 5;
-};
-
-/// Starts Newton of the step from an extrapolation of the last steps. @return whether there is one
-bool predict_newton(const Context& c, Island& b);
-/// Whether host rows start from the mean velocities of a step in substeps, as the last step was too long for one.
+/// Starts Newton of the step from an extrapolation of the last steps.
+/// @return whether there is one
+bool extrapolate_newton(const Context& c, Island& b);
+/// Returns whether host rows start from the mean velocities of a step in substeps, because the last step was too long
+/// for a whole one.
 bool starts_in_substeps(const Context& c, const Island& b);
-/// Of a step that is likely to be taken in substeps: the time over which the initial acceleration of its rows is
-/// extrapolated to the mean of their velocities [s]. Where a body turns it is cut off at about two radians.
+/// Returns the time over which the initial acceleration of rows is extrapolated to the mean of their velocities [s],
+/// for a step that is likely to be taken in substeps. It is limited to a turn of about two radians of any body.
 double extrapolation_time(const Context& c, const Island& b);
-/// A step is found too long after the host's rows have been solved for velocities that it does not have.
+/// Requests another solve of the host's rows, if a step is too long and they were solved for a whole one.
 /// @return whether the rows are to be solved once more
 bool ask_for_rows_again(const Context& c, Island& b);
-/// Sets base and end of the bodies from the end velocities, where a fast step has not needed them.
+/// Sets base and end of the bodies from the end velocities, if the fast path has not needed them.
 void set_poses(Context& c, Island& b);
-/// Ends a step that stands as a whole: accounts for its energy, and sets the pose from which the host integrates.
+/// Ends a step that is accepted as a whole: bounds its energy, and sets the pose from which the host integrates.
 /// @param constraints, rows  energy that they gave in it [J]
 void end_whole_step(Context& c, Island& b, double constraints, double rows);
 

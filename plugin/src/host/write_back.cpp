@@ -6,6 +6,7 @@
 #include "host/general_island_solver.h"
 #include "host/reactions.h"
 #include "host/substep_records.h"
+#include "host/tuning.h"
 #include "host/unilateral.h"
 #include "host/whole_step.h"
 
@@ -17,27 +18,6 @@
 #include <utility>
 
 namespace linchpin::host {
-
-namespace {
-
-void collect_counts(Context& c, Island& b) {
-  const IslandStats done = std::exchange(b.stats, {});
-  Counts& n = c.counts;
-  n.solves += done.solves;
-  n.factors += done.factors;
-  n.newton += done.newton;
-  n.substepped += done.substepped;
-  n.substeps += done.substeps;
-  n.stiffened += done.stiffened;
-  n.stiffness_work += done.stiffness_work;
-  n.damped += done.damped;
-  n.damping_work += done.damping_work;
-  n.parts += done.parts;
-  n.parts_refused += done.parts_refused;
-  n.stepped_down += done.stepped_down;
-  if (done.stepped_down > 0) c.stepped_down = b.step.stepped_down;
-  n.activation_energy = std::max(n.activation_energy, done.activation_energy);
-}
 
 void note_law_warnings(Context& c, Island& b) {
   if (b.has(Trait::laws) && !b.failed()) {
@@ -63,15 +43,48 @@ void count_start_gap(Context& c, const Island& b) {
   }
 }
 
+void note_friction_modes(Context& c, Island& b) {
+  c.counts.law_solves += b.dynamics->law_report().back_solves;
+  const auto contacts = b.dynamics->contacts();
+  std::vector<char>& sticking = b.history.sticking;
+  const bool known = sticking.size() == contacts.size();
+  sticking.resize(contacts.size());
+  for (std::size_t i = 0; i < contacts.size(); ++i) {
+    if (known && contacts[i].sticks != static_cast<bool>(sticking[i])) ++c.counts.mode_switches;
+    sticking[i] = contacts[i].sticks;
+  }
+}
+
+namespace {
+
+void collect_counts(Context& c, Island& b) {
+  const IslandStats done = std::exchange(b.stats, {});
+  Counts& n = c.counts;
+  n.solves += done.solves;
+  n.factors += done.factors;
+  n.newton += done.newton;
+  n.substepped += done.substepped;
+  n.substeps += done.substeps;
+  n.stiffened += done.stiffened;
+  n.stiffness_work += done.stiffness_work;
+  n.damped += done.damped;
+  n.damping_work += done.damping_work;
+  n.parts += done.parts;
+  n.parts_refused += done.parts_refused;
+  n.stepped_down += done.stepped_down;
+  if (done.stepped_down > 0) c.stepped_down = b.step.stepped_down;
+  n.activation_energy = std::max(n.activation_energy, done.activation_energy);
+}
+
 void note_contradictions(Context& c, Island& b) {
-  const bool contradictory = b.step.verdict.contradictory ||
+  const bool contradictory = b.step.outcome.contradictory ||
                              (b.step.gap_left > c.options.gap_tolerance && b.step.start_gap != StartGap::turned_far);
   if (contradictory || b.history.was_contradictory)
     for (const int i : b.topology.entries) c.constraints[i].outcome.contradictory = contradictory;
   b.history.was_contradictory = contradictory;
 }
 
-/// Velocities that the host is to integrate, and where it starts from.
+/// Returns the velocities that the host is to integrate, and the pose that it starts from.
 Motion motion_of(const Context& c, const Island& b, std::size_t slot) {
   const BodyId id = b.block().bodies[slot];
   const int column = b.block().column[slot];
@@ -97,7 +110,7 @@ Motion motion_of(const Context& c, const Island& b, std::size_t slot) {
 }
 
 void write_velocities(Context& c, Island& b) {
-  std::array<Motion, 32> motions;  // at a time: a large island needs no memory for them
+  std::array<Motion, 32> motions;  // a large island is written in several parts, without memory
   const bool later = b.step.poses.end_velocity_later;
   b.report.written.clear();
   for (std::size_t first = 0; first < b.slots(); first += motions.size()) {
@@ -108,19 +121,6 @@ void write_velocities(Context& c, Island& b) {
       if (!m.written) ++c.counts.non_finite;  // the body keeps what the host's solver gave it
       if (later) b.report.written.push_back(m);
     }
-  }
-}
-
-/// What laws took, and which friction elements stick or slide other than after the last step: chatter shows there.
-void note_friction_modes(Context& c, Island& b) {
-  c.counts.law_solves += b.dynamics->law_report().back_solves;
-  const auto contacts = b.dynamics->contacts();
-  std::vector<char>& sticking = b.history.sticking;
-  const bool known = sticking.size() == contacts.size();
-  sticking.resize(contacts.size());
-  for (std::size_t i = 0; i < contacts.size(); ++i) {
-    if (known && contacts[i].sticks != static_cast<bool>(sticking[i])) ++c.counts.mode_switches;
-    sticking[i] = contacts[i].sticks;
   }
 }
 
@@ -135,8 +135,8 @@ void end_laws(Context& c, Island& b) {
   note_friction_modes(c, b);
 }
 
-// Work of the impulses with the mean velocity (T11): row by row where rows do all of it, one by one of fast substeps,
-// else with the momentum balance.
+// Adds the work of the impulses with the mean velocity (T11). It is found row by row where rows do all of it, from the
+// sums of fast substeps, or else with the momentum balance.
 void add_work(Island& b) {
   const Division division = b.step.division;
   const bool fast = b.step.path != Path::general;
@@ -167,7 +167,7 @@ void report_joints(Context& c, const Island& b, std::vector<JointImpulse>& impul
   c.world.report_impulses(impulses, b.step.path == Path::fast);
 }
 
-/// Mean forces over the step of all that joints did in it, about the centres of mass.
+/// Reports the mean forces of joints over the step, about the centres of mass.
 void report_forces(Context& c, const Island& b) {
   for (const Topology::Joint& j : b.topology.joints) {
     if (!c.world.wants_forces(j.entry)) continue;
@@ -235,7 +235,7 @@ void clip_to_swept_bodies(Context& c, Island& b, SubstepStates& states) {
     const Vector3d whole = b.step.poses.end_velocity_later ? Vector3d(c.bodies.end[id].p - from.p) : c.dt * at.v,
                    gone = at.p - from.p;
     if (!(whole.squaredNorm() > threshold)) continue;
-    const double rounding = 64 * c.capabilities.rounding * (1 + from.p.norm()) / whole.norm(),
+    const double rounding = tuning::swept_roundings * c.capabilities.rounding * (1 + from.p.norm()) / whole.norm(),
                  covered = gone.dot(whole) / whole.squaredNorm();
     if (covered < 1 - rounding) part = std::min(part, std::max(covered, 0.0));
   }

@@ -37,7 +37,7 @@ bool Stepper::Impl::add_powers(double dt) {
   dense.trial.powers = 3 + method.powers;
   // The last evaluation is that of the end, where events are tested and the next substep begins.
   if (method.extra == 0) return true;
-  dynamics.give_memory(work.memory_after);
+  dynamics.give_memory(work.memory.after);
   return dynamics.evaluate(work.next) != Status::invalid;
 }
 

@@ -576,10 +576,10 @@ double Stepper::Impl::locate(double left, double e) {
 std::optional<Stepper::Impl::Guess> Stepper::Impl::guess_event(double left, double e, double sharp) {
   const auto on_polynomial = [&](double h) {
     evaluate_segment(state, dense.trial, h / left, work.next);
-    work.memory_there.resize(work.memory_after.size());
-    for (std::size_t j = 0; j < work.memory_there.size(); ++j)
-      work.memory_there[j] = work.memory_before[j] + h / left * (work.memory_after[j] - work.memory_before[j]);
-    dynamics.give_memory(work.memory_there);
+    work.memory.there.resize(work.memory.after.size());
+    for (std::size_t j = 0; j < work.memory.there.size(); ++j)
+      work.memory.there[j] = work.memory.before[j] + h / left * (work.memory.after[j] - work.memory.before[j]);
+    dynamics.give_memory(work.memory.there);
     return dynamics.evaluate(work.next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN()
                                                            : event_value(work.next);
   };

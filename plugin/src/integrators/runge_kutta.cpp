@@ -64,7 +64,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   if (tableau().pair && k == tableau().stages)
     for (std::size_t j = 0; j < work.mass.size(); ++j) work.mass[j] = 0.5 * (work.mass[j] + M[j]);
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), work.vdot[k].begin());
-  if (k == 0) work.memory_before.assign(dynamics.memory().begin(), dynamics.memory().end());
+  if (k == 0) work.memory.before.assign(dynamics.memory().begin(), dynamics.memory().end());
   work.memory_rate[k].assign(dynamics.memory_rate().begin(), dynamics.memory_rate().end());
   if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(work.vdot[k]) * dt > fastest_by_laws) {
     const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
@@ -127,7 +127,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   combine(dt, method.weight, method.stages, work.pose_rate, work.in_chart);
   combine(dt, method.weight, method.stages, work.vdot, work.gained);
   place(state, work.in_chart, work.gained, work.next);
-  integrate_memory(dt, method.weight, method.stages, work.memory_after);
+  integrate_memory(dt, method.weight, method.stages, work.memory.after);
   if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
   if (options.drift == Drift::exact) {
     work.stage = work.next;
@@ -160,16 +160,16 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
 
 void Stepper::Impl::integrate_memory(double dt, std::span<const double> weight, std::size_t count,
                                      std::vector<double>& memory) {
-  if (work.memory_before.empty()) return;
+  if (work.memory.before.empty()) return;
   // Where rk4 is unstable, and reports it, its stages would grow. The states that the laws compute by themselves are
   // bounded.
   if (options.method == Method::rk4 && switching.law_rate * dt > 2 * stable && !switching.dry_is_fastest) {
     memory.clear();
     return dynamics.give_memory({});
   }
-  memory.resize(work.memory_before.size());
+  memory.resize(work.memory.before.size());
   combine(dt, weight, count, work.memory_rate, memory);
-  for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += work.memory_before[j];
+  for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += work.memory.before[j];
   dynamics.give_memory(memory);
 }
 
@@ -178,7 +178,7 @@ void Stepper::Impl::place_stage(std::size_t k, double dt) {
   combine(dt, method.from[k], k, work.pose_rate, work.in_chart);
   combine(dt, method.from[k], k, work.vdot, work.gained);
   place(state, work.in_chart, work.gained, work.stage);
-  integrate_memory(dt, method.from[k], k, work.memory_there);
+  integrate_memory(dt, method.from[k], k, work.memory.there);
   work.stage.t = state.t + method.at[k] * dt;
   system->update_driven(work.stage);
 }
@@ -215,14 +215,14 @@ double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
     sum += squares_in_chart(block(), state, work.next, work.gained, rate == &work.pose_rate, options.absolute_tolerance,
                             options.relative_tolerance);
   }
-  work.memory_there.resize(work.memory_before.size());
-  combine(dt, weight, tableau().stages + 1, work.memory_rate, work.memory_there);
-  for (std::size_t j = 0; j < work.memory_there.size(); j += 3) {
+  work.memory.there.resize(work.memory.before.size());
+  combine(dt, weight, tableau().stages + 1, work.memory_rate, work.memory.there);
+  for (std::size_t j = 0; j < work.memory.there.size(); j += 3) {
     const auto length = [&](const std::vector<double>& x) { return Eigen::Map<const Vector3d>(&x[j]).norm(); };
-    const double size = std::max(length(work.memory_before), length(work.memory_after));
-    sum += std::pow(length(work.memory_there) / (options.absolute_tolerance + options.relative_tolerance * size), 2);
+    const double size = std::max(length(work.memory.before), length(work.memory.after));
+    sum += std::pow(length(work.memory.there) / (options.absolute_tolerance + options.relative_tolerance * size), 2);
   }
-  return std::sqrt(sum / std::max(1.0, 2.0 * block().n() + static_cast<double>(work.memory_there.size())));
+  return std::sqrt(sum / std::max(1.0, 2.0 * block().n() + static_cast<double>(work.memory.there.size())));
 }
 
 double Stepper::Impl::first_guess(double dt) {

@@ -133,7 +133,11 @@ struct Stepper::Impl {
     std::vector<double> beyond, beyond_rate, error, all;                                                     // [m]
     std::vector<double> mass;
     Stages vdot, pose_rate, memory_rate;
-    std::vector<double> memory_before, memory_after, memory_there;  // Internal states of laws (Dynamics::memory()).
+    /// Internal states of laws (Dynamics::memory()).
+    struct LawMemory {
+      std::vector<double> before, after, there;
+    };
+    LawMemory memory;
     Assembly forces_alone;
     std::vector<BodyState> scene;
   };
@@ -143,8 +147,15 @@ struct Stepper::Impl {
 
   const Block& block() const { return dynamics.assembly().block; }
 
+  // ---- what Stepper calls ----
+
   /// Assembles the start (T14) and resizes the work memory. @return an error message, or empty
   std::string begin_at(bool forget);
+  const StepReport& step(double dt);
+  std::span<const Reaction> reactions();
+  void evaluate_segment(const State& base, const Segment& segment, double theta, State& out);
+
+ private:
   /// Deactivates unilateral constraints that can re-engage and are open, or opening, where the motion begins.
   bool deactivate_open();
 
@@ -263,8 +274,6 @@ struct Stepper::Impl {
   /// Interpolates a step of the methods without stages: poses with the velocities of both ends as slopes, velocities
   /// linearly.
   void interpolate_ends(double dt);
-
-  void evaluate_segment(const State& base, const Segment& segment, double theta, State& out);
 
   /// Stores the polynomial of the substep that has just been accepted. `next` is where it began.
   void store_segment();
@@ -433,8 +442,6 @@ struct Stepper::Impl {
 
   void accept();
 
-  const StepReport& step(double dt);
-
   void begin_report();
 
   /// Assembles the start again after a change of the system. @return whether it succeeded
@@ -445,8 +452,6 @@ struct Stepper::Impl {
 
   /// Ends an accepted step: records, internal states and warnings.
   void finish_step(double dt);
-
-  std::span<const Reaction> reactions();
 };
 
 }  // namespace linchpin

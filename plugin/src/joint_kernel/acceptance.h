@@ -2,12 +2,11 @@
 // geometric stiffness, which a step of length dt follows only up to some ω·dt (T15).
 #pragma once
 
+#include "joint_kernel/joint_island.h"
 #include "joint_kernel/kernel_data.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>
@@ -33,8 +32,8 @@ class StepAcceptance {
   /// @param twists  at the end
   /// @param total   impulses of the whole step, by row
   /// @param means   out: mean of the rates of the rows at the start and the end
-  void judge(const Rows& rows, const JointStep::Limits& limits, const AlignedVector<Twist>& twists,
-             const AlignedVector<Real>& total, AlignedVector<Real>& means, JointResult<Real>& result) {
+  void check(const Rows& rows, const JointIsland::Limits& limits, const AlignedVector<Twist>& twists,
+             const AlignedVector<Real>& total, AlignedVector<Real>& means, LaneOutcomes<Real>& result) {
     std::fill(bounds_.begin(), bounds_.end(), Real{});
     Real gain{}, probe{};
     for_each_primitive([&]<class P>(P) {
@@ -61,20 +60,21 @@ class StepAcceptance {
     }
     bool fast = false;
     for (int lane = 0; lane < lanes; ++lane) {
-      JointStep::Outcome& out = result.of[z(lane)];
-      out.gain = get_lane(gain, lane);
-      out.energy = get_lane(energy, lane);
-      out.swing = std::sqrt(get_lane(most, lane) * limits.dt);  // impulses are dt times forces, which makes it ω² dt²
-      if (get_lane(probe, lane) != 0) result.refuse(lane, "numbers that are not finite");
-      fast = fast || (!out.refused && !(out.swing <= limits.enough));
+      JointIsland::Outcome& out = result.of[z(lane)];
+      out.constraint_work = get_lane(gain, lane);
+      out.end_energy = get_lane(energy, lane);
+      out.omega_dt =
+          std::sqrt(get_lane(most, lane) * limits.dt);  // impulses are dt times forces, which makes it ω² dt²
+      if (get_lane(probe, lane) != 0) result.refuse(lane, JointIsland::Refusal::not_finite);
+      fast = fast || (!out.refused() && !(out.omega_dt <= limits.coarse_omega_dt));
     }
     if (!fast) return;
     stiffen(rows, total);
     for (int lane = 0; lane < lanes; ++lane) {
-      JointStep::Outcome& out = result.of[z(lane)];
-      if (out.refused || out.swing <= limits.enough) continue;
-      out.swing = tension_frequency(rows, limits.dt, lane);
-      if (!(out.swing <= limits.swing)) result.refuse(lane, "too long a step");
+      JointIsland::Outcome& out = result.of[z(lane)];
+      if (out.refused() || out.omega_dt <= limits.coarse_omega_dt) continue;
+      out.omega_dt = tension_frequency(rows, limits.dt, lane);
+      if (!(out.omega_dt <= limits.max_omega_dt)) result.refuse(lane, JointIsland::Refusal::step_too_long);
     }
   }
 
@@ -128,7 +128,7 @@ class StepAcceptance {
       if (!(get_lane(bounds_[i], lane) <= get_lane(bounds_[widest], lane))) widest = i;
     if (!std::isfinite(get_lane(bounds_[widest], lane))) return std::numeric_limits<double>::infinity();
     double most = 0;
-    const auto look = [&](std::size_t i) {
+    const auto consider = [&](std::size_t i) {
       if (!(get_lane(bounds_[i], lane) > most)) return;
       const Stiffness& K = stiffness_[i];
       const double m = get_lane(mean_of(K), lane), p = get_lane(spread_of(K), lane);
@@ -145,9 +145,9 @@ class StepAcceptance {
       if (c >= 0.5 && c * (4 * c * c - 3) >= cosine) return;
       most = std::max(most, m + 2 * p * std::cos(std::acos(cosine) / 3));
     };
-    look(widest);
+    consider(widest);
     for (std::size_t i = 0; i < rows.moving; ++i)
-      if (i != widest) look(i);
+      if (i != widest) consider(i);
     return std::sqrt(most * dt);
   }
 

@@ -1,10 +1,11 @@
-// The composite rigid body of a block of nothing but welds (T7). It takes the place of a KernelFactor and a
+// The composite rigid body of an island of nothing but welds (T7). It takes the place of a KernelFactor and a
 // KernelNullSpace. Each loop of welds has six redundant rows, which G would have to drop. But a motion that does not
-// open the welds moves the block as one body, and multipliers come from a pass over a spanning tree. The multipliers of
-// least norm are A y with AᵀA y = Aᵀλ, with unknowns by body instead of by loop.
+// open the welds moves the island as one body, and multipliers come from a pass over a spanning tree. The multipliers
+// of least norm are A y with AᵀA y = Aᵀλ, with unknowns by body instead of by loop.
 #pragma once
 
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/block_cholesky.h"
 #include "math/simd.h"
 
@@ -73,13 +74,12 @@ class CompositeBody {
 
   /// @return positive where the multipliers of all welds are well defined
   Real factor() {
-    constexpr double least = 1e-3;  // volume of the three axes of a weld
     Real margin = SimdTraits<Real>::all(1);
     for (std::size_t i = 0; i < welds.size(); ++i) {
       const auto& n = welds[i].n;
       const V yz = cross(n[1], n[2]);
       const Real volume = dot(n[0], yz), scale = 1 / volume;
-      margin = minimum(margin, absolute(volume) - least);
+      margin = minimum(margin, absolute(volume) - tuning::min_weld_volume);
       inverses_[i] = {scale * yz, scale * cross(n[2], n[0]), scale * cross(n[0], n[1])};
     }
     if (free_) factor_mass();
@@ -179,7 +179,7 @@ class CompositeBody {
       std::fill(y_.begin(), y_.end(), 0.0);
       for (std::size_t i = 0; i < welds.size(); ++i) pull(i, lane);
       for (int tree = 0; tree < squares.trees(); ++tree) squares.solve(tree, y_.data());
-      for (std::size_t i = 0; i < welds.size(); ++i) follow(i, lane);
+      for (std::size_t i = 0; i < welds.size(); ++i) add_rates(i, lane);
     }
     for (std::size_t r = 0; r < made.size(); ++r) SimdTraits<Real>::set(x[r], lane, made[r]);
   }
@@ -261,7 +261,6 @@ class CompositeBody {
   }
 
   bool factor_squares(int lane) {
-    constexpr double dependent = 1e-12;
     BlockCholesky& squares = squares_[z(lane)];
     for (int tree = 0; tree < squares.trees(); ++tree) squares.clear(tree);
     double* const values = squares.values();
@@ -315,7 +314,7 @@ class CompositeBody {
     bool good = true;
     for (int tree = 0; tree < squares.trees(); ++tree) {
       squares.read_diagonal(tree);
-      const BlockCholesky::Outcome outcome = squares.factor(tree, dependent);
+      const BlockCholesky::Outcome outcome = squares.factor(tree, tuning::max_dependent_weld_pivot);
       good = good && outcome.finite && outcome.kept == squares.end(tree) - squares.begin(tree);
     }
     return good;
@@ -340,7 +339,7 @@ class CompositeBody {
   }
 
   // left_ −= A y_, made_ += A y_ of a weld
-  void follow(std::size_t i, int lane) {
+  void add_rates(std::size_t i, int lane) {
     const Weld& k = welds[i];
     Vector3<double> v{}, w{};
     const auto add = [&](int at, const Vector3<double>& r, double sign) {

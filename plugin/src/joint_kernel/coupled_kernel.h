@@ -1,4 +1,4 @@
-// A step of one block that is coupled with rows of the host (JointStep::begin and the functions after it).
+// A step of one island that is coupled with rows of the host (JointIsland::factor and the functions after it).
 #pragma once
 
 #include "joint_kernel/impulse_response.h"
@@ -17,19 +17,19 @@ class CoupledKernel final : public CoupledStep {
  public:
   explicit CoupledKernel(const SymbolicFactor& pattern) : p_(pattern), kernel_(pattern), data_(kernel_.data()) {}
 
-  const char* factor(const State& state, const JointBlock& block, double gap_tolerance) override {
-    data_.rows.read_block(0, block, state);
+  JointIsland::Refusal factor(const State& state, const JointIslandData& island, double gap_tolerance) override {
+    data_.rows.read_island(0, island, state);
     for (auto* x : {&target_, &data_.newton}) x->assign(data_.x.size(), 0.0);
     responses_.lay_out(p_);
     for (auto* x : {&data_.accelerations, &data_.free}) std::fill(x->begin(), x->end(), Twist{});  // no forces yet
     data_.evaluate_start(0);
-    if (!(data_.start.position_error <= gap_tolerance)) return "a gap at the start";
+    if (!(data_.start.position_error <= gap_tolerance)) return JointIsland::Refusal::gap_at_start;
     const double margin = data_.schur.factor(p_, data_.rows, [](int) { return true; });
-    return margin > 0 ? nullptr : SchurComplement<double>::why_not(margin);
+    return margin > 0 ? JointIsland::Refusal::none : SchurComplement<double>::why_not(margin);
   }
 
-  double solve_start_velocities(double dt, double tolerance, int most_solves, std::span<const double> applied,
-                                std::span<const double> forces, std::span<double> v) override {
+  double find_start_velocities(double dt, double tolerance, int max_solves, std::span<const double> applied,
+                               std::span<const double> forces, std::span<double> v) override {
     data_.set_free(applied);
     std::fill(data_.total.begin(), data_.total.end(), 0.0);
     data_.twists = data_.free;
@@ -41,7 +41,7 @@ class CoupledKernel final : public CoupledStep {
       data_.rows.add_response(p_, data_.total, data_.free, data_.twists);
     }
     double worst = kernel_.end_residual().evaluate(data_.rows, dt, 0, data_.twists, data_.x);
-    for (int solves = 0; solves < most_solves && worst > tolerance; ++solves) {
+    for (int solves = 0; solves < max_solves && worst > tolerance; ++solves) {
       for (double& x : data_.x) x *= -1 / dt;
       data_.schur.solve(p_, data_.x);
       for (std::size_t r = 0; r < data_.x.size(); ++r) data_.total[r] += data_.x[r];
@@ -54,7 +54,7 @@ class CoupledKernel final : public CoupledStep {
     return worst;
   }
 
-  void linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) override {
+  void find_linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) override {
     data_.set_free(applied);
     data_.twists = data_.free;
     for (std::size_t r = 0; r < target_.size(); ++r) target_[r] = 0.5 * time * data_.rows.biases[r];
@@ -63,13 +63,13 @@ class CoupledKernel final : public CoupledStep {
     data_.write_velocities(0, v);
   }
 
-  void project_velocities(std::span<double> v) override {
+  void project(std::span<double> v) override {
     for (std::size_t i = 0; i < data_.rows.moving; ++i) data_.twists[i] = Data::twist_of_lane(0, v, i);
     project_on_target();
     data_.write_velocities(0, v);
   }
 
-  bool composite_body(JointStep::One& to) const override {
+  bool composite_body(JointIsland::CompositeMass& to) const override {
     if (!p_.is_composite) return false;
     const CompositeBody<double>& body = data_.schur.composite();
     const auto& I = body.inverse();
@@ -79,17 +79,17 @@ class CoupledKernel final : public CoupledStep {
     return true;
   }
 
-  void select_bodies(std::span<const int> bodies) override { responses_.select_bodies(p_, bodies); }
-  void apply_impulses(std::span<const JointStep::Push> impulses, double* to) override {
+  void select_response_bodies(std::span<const int> bodies) override { responses_.select_bodies(p_, bodies); }
+  void find_impulse_responses(std::span<const JointIsland::Impulse> impulses, double* to) override {
     responses_.apply(p_, data_.rows, data_.schur, impulses, to);
   }
 
-  void finish(const JointStep::Limits& limits, JointStep::Job& job) override {
-    data_.set_free(job.numbers.applied);
-    data_.set_right_hand_side(job.numbers.Q);
-    kernel_.read_fast_rotations(0, job.numbers);
+  void solve_end_of_step(const JointIsland::Limits& limits, JointIsland::Job& job) override {
+    data_.set_free(job.vectors.applied_impulse);
+    data_.set_right_hand_side(job.vectors.Q);
+    kernel_.read_fast_rotations(0, job.vectors);
     std::fill(data_.newton.begin(), data_.newton.end(), 0.0);
-    JointResult<double> result = data_.start_result();
+    LaneOutcomes<double> result = data_.start_result();
     kernel_.finish(limits, {&job, 1}, result);
     kernel_.write(0, result.of[0], job);
   }

@@ -1,10 +1,9 @@
-// Connects JointStep with its solvers, which are compiled for several processors: the data of a block, the interfaces
-// of the solvers, and the functions that make them.
+// Connects JointIsland with its solvers, which are compiled for several processors: the data of an island, the
+// interfaces of the solvers, and the functions that make them.
 #pragma once
 
+#include "joint_kernel/joint_island.h"
 #include "joint_kernel/symbolic.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <memory>
 #include <span>
@@ -12,9 +11,9 @@
 
 namespace linchpin::detail {
 
-/// The data of one block. Everything else belongs to its symbolic factor or to its state.
-struct JointBlock {
-  unsigned long version = 0;   ///< changes whenever the data do, and is never that of another block
+/// The data of one island. Everything else belongs to its symbolic factor or to its state.
+struct JointIslandData {
+  unsigned long version = 0;   ///< changes whenever the data do, and is never that of another island
   std::vector<BodyId> bodies;  ///< in the order of the symbolic factor
   struct Mass {
     double mass, inverse_mass, least_inertia;
@@ -24,27 +23,27 @@ struct JointBlock {
   std::vector<double> geometry;  ///< members of P::Geometry of all primitives, in the order of the symbolic factor
 };
 
-/// Steps of blocks of one symbolic factor, in memory of its own.
+/// Steps of islands of one symbolic factor, in memory of its own.
 class JointSolver {
  public:
   virtual ~JointSolver() = default;
   /// @param jobs  as many as the solver has lanes
-  virtual void solve(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) = 0;
+  virtual void solve(const State& state, const JointIsland::Limits& limits, std::span<JointIsland::Job> jobs) = 0;
 };
 
-/// A step of one block that is coupled with rows of the host, as JointStep has it.
+/// A step of one island that is coupled with rows of the host, as JointIsland has it.
 class CoupledStep {
  public:
   virtual ~CoupledStep() = default;
-  virtual const char* factor(const State& state, const JointBlock& block, double gap_tolerance) = 0;
-  virtual double solve_start_velocities(double dt, double tolerance, int most_solves, std::span<const double> applied,
-                                        std::span<const double> forces, std::span<double> v) = 0;
-  virtual void linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) = 0;
-  virtual void project_velocities(std::span<double> v) = 0;
-  virtual bool composite_body(JointStep::One& to) const = 0;
-  virtual void select_bodies(std::span<const int> bodies) = 0;
-  virtual void apply_impulses(std::span<const JointStep::Push> impulses, double* to) = 0;
-  virtual void finish(const JointStep::Limits& limits, JointStep::Job& job) = 0;
+  virtual JointIsland::Refusal factor(const State& state, const JointIslandData& island, double gap_tolerance) = 0;
+  virtual double find_start_velocities(double dt, double tolerance, int max_solves, std::span<const double> applied,
+                                       std::span<const double> forces, std::span<double> v) = 0;
+  virtual void find_linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) = 0;
+  virtual void project(std::span<double> v) = 0;
+  virtual bool composite_body(JointIsland::CompositeMass& to) const = 0;
+  virtual void select_response_bodies(std::span<const int> bodies) = 0;
+  virtual void find_impulse_responses(std::span<const JointIsland::Impulse> impulses, double* to) = 0;
+  virtual void solve_end_of_step(const JointIsland::Limits& limits, JointIsland::Job& job) = 0;
 };
 
 /// Solvers for the best instructions that this processor has.

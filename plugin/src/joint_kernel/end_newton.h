@@ -1,17 +1,18 @@
 // Newton to the end of a step on the constraints (T12), by the factor at its start, of all lanes side by side. A lane
 // that has arrived, or is refused, takes no more steps.
 //
-// It is a loop of its own beside projection/end_of_step_newton.h. Each lane decides for itself, it accelerates whenever
-// a chord contracts slowly, and it refuses where the other looks for least squares: one loop would take other steps
-// than either, so that results would change by more than rounding.
+// It is a loop of its own beside projection/end_of_step_newton.h. Each lane decides for itself. It accelerates whenever
+// a chord contracts slowly, and it refuses where the other loop seeks least squares. A common loop would take other
+// steps than either, and results would change by more than rounding.
 #pragma once
 
 #include "joint_kernel/end_residual.h"
 #include "joint_kernel/kernel_data.h"
+#include "joint_kernel/tuning.h"
 #include "math/anderson.h"
+#include "math/fast_rotation.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/gyroscopic.h>
+#include "math/tuning.h"
 
 #include <algorithm>
 #include <array>
@@ -36,35 +37,35 @@ class EndNewton {
   EndResidual<Real>& residual() { return residual_; }
 
   /// Reads the bodies that turn so far that the end has to find their gyroscopic torque, lane after lane from 0.
-  void read_fast_rotations(int lane, const JointStep::Numbers& of) {
+  void read_fast_rotations(int lane, const JointIsland::Vectors& of) {
     if (lane == 0) fast_rotations_.clear();
-    for (const int slot : of.turning)
-      fast_rotations_.push_back({.body = static_cast<std::size_t>(slot), .lane = lane, .h = of.turning_for});
+    for (const int slot : of.fast_rotations)
+      fast_rotations_.push_back({.body = static_cast<std::size_t>(slot), .lane = lane, .h = of.fast_rotation_time});
   }
 
   /// Starts from `data.newton`, and leaves the impulses in `newton` and `total`, and the velocities in `twists`.
-  void solve(const SymbolicFactor& p, const JointStep::Limits& limits, Data& data, JointResult<Real>& result) {
+  void solve(const SymbolicFactor& p, const JointIsland::Limits& limits, Data& data, LaneOutcomes<Real>& result) {
     begin(limits, data, result);
     for (int solves = 0;; ++solves) {
       data.rows.add_response(p, data.total, data.free, data.twists);
-      turn_fast_rotations(data);
+      add_gyroscopic_torques(data);
       worst_ = residual_.evaluate(data.rows, limits.dt, target_, data.twists, data.x);
-      if (!judge_lanes(limits, data, solves, result)) return;
+      if (!check_lanes(limits, data, solves, result)) return;
       best_ = minimum(best_, worst_);
       take_chord_step(p, limits.dt, data);
     }
   }
 
  private:
-  void begin(const JointStep::Limits& limits, Data& data, const JointResult<Real>& result) {
-    constexpr double round_off = 1e-12;  // of a gap that is closed whole
+  void begin(const JointIsland::Limits& limits, Data& data, const LaneOutcomes<Real>& result) {
     target_ = Real{};
     going_ = SimdTraits<Real>::all(1);
     best_ = SimdTraits<Real>::all(std::numeric_limits<double>::max());
     accelerates_ = Real{};
     stalls_.fill(0);
     for (int lane = 0; lane < lanes; ++lane) {
-      if (get_lane(data.start.position_error, lane) > round_off) set_lane(target_, lane, limits.left_open);
+      if (get_lane(data.start.position_error, lane) > tuning::start_gap_rounding)
+        set_lane(target_, lane, limits.residual_share);
       if (result.refused(lane)) set_lane(going_, lane, 0);
     }
     for (std::size_t r = 0; r < data.total.size(); ++r) data.total[r] = limits.dt * data.lambda[r] + data.newton[r];
@@ -73,49 +74,45 @@ class EndNewton {
   }
 
   // @return whether a lane goes on
-  bool judge_lanes(const JointStep::Limits& limits, const Data& data, int solves, JointResult<Real>& result) {
+  bool check_lanes(const JointIsland::Limits& limits, const Data& data, int solves, LaneOutcomes<Real>& result) {
     bool any = false, stalls = false;
     for (int lane = 0; lane < lanes; ++lane) {
       if (get_lane(going_, lane) == 0) continue;
       const double now = get_lane(worst_, lane);
-      JointStep::Outcome& out = result.of[Data::z(lane)];
+      JointIsland::Outcome& out = result.of[Data::z(lane)];
       out.residual = now;
       // Poses far from the origin are no better than their own rounding.
-      const double rounding = 4 * std::numeric_limits<double>::epsilon() * get_lane(data.start.extent, lane);
+      const double rounding = tuning::pose_rounding * get_lane(data.start.extent, lane);
       if (now <= std::max(limits.newton_tolerance, rounding)) {
         set_lane(going_, lane, 0);
-        out.solves = solves;
+        out.newton_solves = solves;
       } else if (!(now < std::numeric_limits<double>::infinity()) || solves == limits.max_solves) {
         set_lane(going_, lane, 0);
-        result.refuse(lane, "Newton does not end");
+        result.refuse(lane, JointIsland::Refusal::newton_unfinished);
       } else {
-        constexpr double slow = 0.1;  // a chord that leaves more is worth accelerating
-        if (solves > 0 && now > slow * get_lane(best_, lane)) set_lane(accelerates_, lane, 1);
-        stalls = stalls || now > 0.5 * get_lane(best_, lane);
+        if (solves > 0 && now > tuning::slow_contraction * get_lane(best_, lane)) set_lane(accelerates_, lane, 1);
+        stalls = stalls || now > tuning::stalled_contraction * get_lane(best_, lane);
         any = true;
       }
     }
-    if (stalls) judge_stalls(limits, data, solves, result);
+    if (stalls) check_stalls(limits, data, solves, result);
     return any;
   }
 
-  void judge_stalls(const JointStep::Limits& limits, const Data& data, int solves, JointResult<Real>& result) {
-    constexpr int most_stalls = 3;
-    constexpr double coarse = 1e-11;          // tolerance of a Newton that need not end at rounding
-    constexpr double most_disagreement = 10;  // of rows, over that tolerance
+  void check_stalls(const JointIsland::Limits& limits, const Data& data, int solves, LaneOutcomes<Real>& result) {
     const Real over_rounding = EndResidual<Real>::over_rounding(data.rows, data.x);
     for (int lane = 0; lane < lanes; ++lane) {
       const double now = get_lane(worst_, lane), best = get_lane(best_, lane);
-      if (get_lane(going_, lane) == 0 || !(now > 0.5 * best)) continue;
+      if (get_lane(going_, lane) == 0 || !(now > tuning::stalled_contraction * best)) continue;
       const bool rounding = get_lane(over_rounding, lane) <= 1;
-      if (!rounding && ++stalls_[Data::z(lane)] < most_stalls && now < 10 * best) continue;
+      if (!rounding && ++stalls_[Data::z(lane)] < tuning::max_stalls && now < tuning::max_growth * best) continue;
       set_lane(going_, lane, 0);
-      result.of[Data::z(lane)].solves = solves;
+      result.of[Data::z(lane)].newton_solves = solves;
       // Poses of single precision let rows depend on each other to seven digits. By what they disagree in at the end no
       // multiplier can help. Where Newton is to end at rounding, a shorter step can.
-      const bool disagree = limits.newton_tolerance >= coarse && data.schur.redundant(lane) &&
-                            now <= most_disagreement * limits.newton_tolerance;
-      if (!rounding && !disagree) result.refuse(lane, "Newton does not contract");
+      const bool disagree = limits.newton_tolerance >= tuning::coarse_tolerance && data.schur.redundant(lane) &&
+                            now <= tuning::max_disagreement * limits.newton_tolerance;
+      if (!rounding && !disagree) result.refuse(lane, JointIsland::Refusal::newton_stalled);
     }
   }
 
@@ -132,7 +129,7 @@ class EndNewton {
   }
 
   void begin_fast_rotations(const Data& data) {
-    for (Turning& body : fast_rotations_) {
+    for (FastRotatingBody& body : fast_rotations_) {
       const Rotation3<Real>& R = data.rows.rotations[body.body];
       get_lane(data.rows.bodies[body.body].inertia, body.lane, body.I.data());
       get_lane(data.rows.start[body.body].w, body.lane, body.w0.data());
@@ -145,21 +142,21 @@ class EndNewton {
     }
   }
   // The gyroscopic torque of the mean velocities changes the angular velocities of the twists.
-  void turn_fast_rotations(Data& data) {
-    for (Turning& body : fast_rotations_) {
+  void add_gyroscopic_torques(Data& data) {
+    for (FastRotatingBody& body : fast_rotations_) {
       Vector3<Real>& w = data.twists[body.body].w;
       get_lane(w, body.lane, body.w.data());
-      body.turn();
+      body.add_gyroscopic_torque();
       set_lane(w, body.lane, body.w.data());
     }
   }
 
   EndResidual<Real> residual_;
   AndersonAcceleration<Real> anderson_;
-  std::vector<Turning> fast_rotations_;  // by lane
-  Real target_{};                        // share of φ at the start that φ at the end is to have
-  Real going_{}, accelerates_{};         // by lane, 1 or 0
-  Real worst_{}, best_{};                // |φ| now, and the smallest so far
+  std::vector<FastRotatingBody> fast_rotations_;  // by lane
+  Real target_{};                                 // share of φ at the start that φ at the end is to have
+  Real going_{}, accelerates_{};                  // by lane, 1 or 0
+  Real worst_{}, best_{};                         // |φ| now, and the smallest so far
   std::array<int, std::size_t{lanes}> stalls_{};
 };
 

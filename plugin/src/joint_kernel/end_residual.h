@@ -1,14 +1,14 @@
-// φ of the rows of a block where a step would end (T12), from the start and from what the step adds: sums are of the
-// size of the step, and not of the world.
+// Evaluates φ of the rows of an island where a step would end (T12), from the start and from what the step adds. Sums
+// are of the size of the step, and not of the world.
 #pragma once
 
 #include "joint_kernel/gather.h"
 #include "joint_kernel/rows.h"
 #include "math/simd.h"
+#include "math/tuning.h"
 #include "model/primitives/list.h"
 
 #include <cstddef>
-#include <limits>
 
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
@@ -40,12 +40,12 @@ class EndResidual {
 
   /// The largest φ over what the rounding of poses explains of it.
   static Real over_rounding(const Rows& rows, const AlignedVector<Real>& x) {
-    constexpr double unit = 32 * std::numeric_limits<double>::epsilon();
     Real largest{};
     rows.for_each_row([&]<class P>(P, const typename Rows::template Row<P>& k) {
       const Real positions = max_abs(rows.bodies[Rows::z(k.a)].p) + max_abs(rows.bodies[Rows::z(k.b)].p);
       const auto phi = load_rows<P>(x, k.row);
-      largest = maximum(largest, max_abs(componentwise_quotient(phi, unit * P::residual_scale(k, positions))));
+      largest = maximum(
+          largest, max_abs(componentwise_quotient(phi, tuning::residual_rounding * P::residual_scale(k, positions))));
     });
     return largest;
   }

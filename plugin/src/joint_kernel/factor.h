@@ -1,12 +1,13 @@
 // The block factor L D Lᵀ of G = A M⁻¹ Aᵀ in the order of a SymbolicFactor (T7), and solves with it. Real has a lane
-// for each of several blocks that are alike, and X has a lane for each of several right-hand sides. Rows that depend on
-// rows before them are dropped: their multipliers are zero. High-degree bodies are no part of that G, but unknowns of
-// their own (HighDegreeBodies).
+// for each of several islands of one topology, and X has a lane for each of several right-hand sides. Rows that depend
+// on rows before them are dropped: their multipliers are zero. High-degree bodies are no part of that G, but unknowns
+// of their own (HighDegreeBodies).
 #pragma once
 
 #include "joint_kernel/high_degree_bodies.h"
 #include "joint_kernel/null_space.h"
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ class KernelFactor {
                                    [&] { return drops_ ? factor_nodes<true, true>(p) : factor_nodes<false, true>(p); });
   }
 
-  /// Drops dependent rows from now on. Most blocks never need it, and the test takes time.
+  /// Drops dependent rows from now on. Most islands never need it, and the test takes time.
   void drop_dependent() { drops_ = true; }
   bool drops() const { return drops_; }
 
@@ -129,12 +130,6 @@ class KernelFactor {
   }
 
  private:
-  // Smallest pivot of an independent row, over its diagonal. Dependent rows have smaller ones by four digits
-  // (no_pivot). One refinement, of the 1e-16 / 1e-8 that a solve leaves, has the multipliers to rounding.
-  static constexpr double least_pivot = 1e-8;
-  // Largest pivot of a dependent row: the square of its distance from the others, which comes from gaps of the pose,
-  // and rounding, which is larger.
-  static constexpr double no_pivot = 1e-12;
   static constexpr int body_columns = SymbolicFactor::body_columns, body_stride = SymbolicFactor::body_stride,
                        mass_block = body_columns * body_stride;
   using OfNode = std::array<double, SymbolicFactor::max_width * SymbolicFactor::max_width>;
@@ -277,8 +272,9 @@ class KernelFactor {
       const Real cxx = d * f - e * e, cxy = c * e - b * f, cxz = b * e - c * d, minor = a * d - b * b;
       const Real det = a * cxx + b * cxy + c * cxz, inverse = 1 / det;
       // Pivots a, minor / a, det / minor, each against its diagonal.
-      const Real clear = minimum(a - least_pivot * diagonal[0], minimum(minor - least_pivot * (a * diagonal[1]),
-                                                                        det - least_pivot * (minor * diagonal[2])));
+      const Real clear = minimum(a - tuning::min_independent_pivot * diagonal[0],
+                                 minimum(minor - tuning::min_independent_pivot * (a * diagonal[1]),
+                                         det - tuning::min_independent_pivot * (minor * diagonal[2])));
       if (!always && !all_positive(clear)) return false;
       margin = minimum(margin, clear);
       to[0] = cxx * inverse, to[4] = (a * f - c * c) * inverse, to[8] = minor * inverse;
@@ -298,7 +294,7 @@ class KernelFactor {
           else
             d[z(i)] = sum;
         }
-        clear = minimum(clear, d[z(i)] - least_pivot * diagonal[i]);
+        clear = minimum(clear, d[z(i)] - tuning::min_independent_pivot * diagonal[i]);
       });
       if (!always && !all_positive(clear)) return false;
       margin = minimum(margin, clear);
@@ -360,10 +356,10 @@ class KernelFactor {
           l[z(i * max_width + j)] = kept[z(j)] * (sum / d[z(j)]);
           continue;
         }
-        const Real none = no_pivot * diagonal[i], size = absolute(sum);
+        const Real none = tuning::max_dependent_pivot * diagonal[i], size = absolute(sum);
         d[z(i)] = select_less(size, none, one, sum);
         kept[z(i)] = select_less(size, none, Real{}, one);
-        left = minimum(left, select_less(size, none, one, sum - least_pivot * diagonal[i]));
+        left = minimum(left, select_less(size, none, one, sum - tuning::min_independent_pivot * diagonal[i]));
       }
     });
     for (int i = 0; i < w; ++i) d[z(i)] = kept[z(i)] / d[z(i)];
@@ -491,15 +487,15 @@ class KernelFactor {
             for (int b = 0; b < (i == j ? a + 1 : body_columns); ++b)
               high_degree.mass(body_columns * i + a, body_columns * j + b) =
                   SimdTraits<Real>::get(high_degree_masses_[block_of(i, j) + z(a * body_stride + b)], lane);
-      const double clear = high_degree.decide(least_pivot, no_pivot);
+      const double clear = high_degree.decide(tuning::min_independent_pivot, tuning::max_dependent_pivot);
       if (!(clear > 0)) SimdTraits<Real>::set(margin, lane, clear);
-      keep(p, lane);
+      store_kept_rows(p, lane);
     }
     return margin;
   }
 
   // Multipliers of dropped rows that are kept pass through D⁻¹ unchanged.
-  void keep(const SymbolicFactor& p, int lane) {
+  void store_kept_rows(const SymbolicFactor& p, int lane) {
     kept_[z(lane)].clear();
     for (int of : high_degree_[z(lane)].kept()) {
       const Dropped* rows = dropped_[z(lane)].data();

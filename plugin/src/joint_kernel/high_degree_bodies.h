@@ -15,7 +15,7 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// A row of A in the columns of a high-degree body, and two zeros: of one block these are two SIMD vectors.
+/// A row of A in the columns of a high-degree body, and two zeros: for a single island these are two SIMD vectors.
 template <class Real>
 struct BodyRow {
   std::array<Real, 8> of{};
@@ -59,7 +59,7 @@ void add_to(BodyRow<X>& to, const X& x, const BodyRow<double>& row) {
   }
 }
 inline void add_to(BodyRow<Vec4d>& to, const Vec4d& x, const BodyRow<Vec4d>& row) { to.add(x, row); }
-/// Σ a_c b_c, of one block in the lanes of SIMD vectors.
+/// Returns Σ a_c b_c, for a single island in the lanes of SIMD vectors.
 template <class X>
 X along(const BodyRow<double>& a, const BodyRow<X>& b) {
   if constexpr (std::is_same_v<X, double>) {
@@ -153,7 +153,7 @@ class HighDegreeBodies {
 
   /// Chooses the rows of C. @return positive where each row is either far from those chosen before it, or depends on
   /// them
-  double decide(double least_pivot, double no_pivot) {
+  double decide(double min_independent_pivot, double max_dependent_pivot) {
     kept_.clear();
     if (!mass_.factor(columns_)) return -1;
     const int n = count_;
@@ -184,8 +184,8 @@ class HighDegreeBodies {
         clearest = clear, most = r;
         if (clear != clear) break;  // something is not finite
       }
-      if (clearest < no_pivot) return 1;
-      if (!(clearest > least_pivot) || step == columns_) return -1;
+      if (clearest < max_dependent_pivot) return 1;
+      if (!(clearest > min_independent_pivot) || step == columns_) return -1;
       double *const q = q_.data() + step * columns_, *const share = shares_.data() + step * stride_;
       double square = 0;
       for (int i = 0; i < columns_; ++i) square += column(i)[most] * column(i)[most];

@@ -1,14 +1,13 @@
-// The response of a constrained block to impulses of rows of the host: (M⁻¹ − M⁻¹AᵀG⁺AM⁻¹) times impulses, the columns
+// The response of a constrained island to impulses of rows of the host: (M⁻¹ − M⁻¹AᵀG⁺AM⁻¹) times impulses, the columns
 // of the Delassus operator. Four are computed side by side, for selected bodies alone.
 #pragma once
 
 #include "joint_kernel/composite_body.h"
+#include "joint_kernel/joint_island.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/schur_complement.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>
@@ -56,10 +55,10 @@ class ImpulseResponse {
   /// @param impulses  four at most
   /// @param to      twists, by impulse and selected body
   void apply(const SymbolicFactor& p, const Rows& rows, const SchurComplement<Real>& equation,
-             std::span<const JointStep::Push> impulses, double* to) {
+             std::span<const JointIsland::Impulse> impulses, double* to) {
     if (p.is_composite) return apply_to_composite(equation.composite(), impulses, to);
     for (std::size_t lane = 0; lane < impulses.size(); ++lane)
-      for (const JointStep::Push::At& at : impulses[lane].at) {
+      for (const JointIsland::Impulse::At& at : impulses[lane].at) {
         if (at.body < 0) continue;
         SpatialVector<Vec4d>& f = free_[z(at.body)];
         for (auto* u : {&f.v, &f.w}) {
@@ -103,11 +102,11 @@ class ImpulseResponse {
     });
   }
 
-  void apply_to_composite(const CompositeBody<Real>& body, std::span<const JointStep::Push> impulses,
+  void apply_to_composite(const CompositeBody<Real>& body, std::span<const JointIsland::Impulse> impulses,
                           double* to) const {
-    for (const JointStep::Push& impulse : impulses) {
+    for (const JointIsland::Impulse& impulse : impulses) {
       V linear{}, angular{};
-      for (const JointStep::Push::At& at : impulse.at) {
+      for (const JointIsland::Impulse::At& at : impulse.at) {
         if (at.body < 0) continue;
         V f, m;
         set_lane(f, 0, at.impulse.data());

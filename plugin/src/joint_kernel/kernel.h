@@ -1,4 +1,4 @@
-// The fast step of blocks of stock joints, for one block or for several that are alike side by side in the lanes of
+// The fast step of islands of stock joints, for one island or for several of one topology side by side in the lanes of
 // Real: the equation at the start (T5), Newton from there to the end (T12), and the test whether the step is accepted
 // (T15).
 #pragma once
@@ -22,7 +22,7 @@ class JointKernel {
  public:
   static constexpr int lanes = SimdTraits<Real>::count;
   using Data = KernelData<Real>;
-  using Result = JointResult<Real>;
+  using Result = LaneOutcomes<Real>;
 
   explicit JointKernel(const SymbolicFactor& pattern) : p_(pattern) {
     data_.lay_out(p_);
@@ -33,28 +33,29 @@ class JointKernel {
   Data& data() { return data_; }
   EndResidual<Real>& end_residual() { return end_newton_.residual(); }
 
-  /// Reads a block into a lane. Lane 0 comes first.
-  void read(int lane, const State& state, const JointStep::Job& job) {
-    const JointStep::Numbers& of = job.numbers;
-    data_.rows.read_block(lane, job.of->block(), state);
+  /// Reads an island into a lane. Lane 0 comes first.
+  void read(int lane, const State& state, const JointIsland::Job& job) {
+    const JointIsland::Vectors& of = job.vectors;
+    data_.rows.read_island(lane, job.island->data(), state);
     for (std::size_t i = 0; i < data_.rows.moving; ++i) {
       read_twist(lane, of.Q, i, data_.accelerations[i]);
-      read_twist(lane, of.applied, i, data_.free[i]);
+      read_twist(lane, of.applied_impulse, i, data_.free[i]);
     }
     read_fast_rotations(lane, of);
-    has_gyroscopic_ = (lane > 0 && has_gyroscopic_) || !of.spinning.empty();
+    has_gyroscopic_ = (lane > 0 && has_gyroscopic_) || !of.lacks_gyroscopic.empty();
     for (std::size_t i = 0; i < data_.rows.moving; ++i)
-      set_lane(data_.rows.gyroscopic[i], lane, !of.spinning.empty() && of.spinning[i]);
-    for (std::size_t r = 0; r < data_.newton.size(); ++r) set_lane(data_.newton[r], lane, of.newton[row_of(r)]);
+      set_lane(data_.rows.gyroscopic[i], lane, !of.lacks_gyroscopic.empty() && of.lacks_gyroscopic[i]);
+    for (std::size_t r = 0; r < data_.newton.size(); ++r)
+      set_lane(data_.newton[r], lane, of.newton_impulses[row_of(r)]);
   }
-  void read_fast_rotations(int lane, const JointStep::Numbers& of) { end_newton_.read_fast_rotations(lane, of); }
+  void read_fast_rotations(int lane, const JointIsland::Vectors& of) { end_newton_.read_fast_rotations(lane, of); }
 
-  Result step(const JointStep::Limits& limits, std::span<const JointStep::Job> jobs) {
+  Result step(const JointIsland::Limits& limits, std::span<const JointIsland::Job> jobs) {
     data_.evaluate_start(has_gyroscopic_ ? limits.dt : 0);
     Result result = data_.start_result();
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get_lane(data_.start.position_error, lane) <= limits.gap_tolerance))
-        result.refuse(lane, "a gap at the start");
+        result.refuse(lane, JointIsland::Refusal::gap_at_start);
     if (result.refused()) return result;
     const Real margin = data_.schur.factor(p_, data_.rows, [&](int lane) { return !result.refused(lane); });
     for (int lane = 0; lane < lanes; ++lane)
@@ -64,31 +65,31 @@ class JointKernel {
   }
 
   /// From the factor on. x is what the forces leave of the biases.
-  void finish(const JointStep::Limits& limits, std::span<const JointStep::Job> jobs, Result& result) {
+  void finish(const JointIsland::Limits& limits, std::span<const JointIsland::Job> jobs, Result& result) {
     multipliers_.solve(p_, data_, result);
-    for (JointStep::Outcome& out : result.of) out.answered = !out.refused;
+    for (JointIsland::Outcome& out : result.of) out.has_start_multipliers = !out.refused();
     if (result.refused()) return;
     multipliers_.measure_activation(p_, data_, jobs, result);
     end_newton_.solve(p_, limits, data_, result);
     if (result.refused()) return;
     make_least_norm(limits.dt);
-    acceptance_.judge(data_.rows, limits, data_.twists, data_.total, data_.x, result);
+    acceptance_.check(data_.rows, limits, data_.twists, data_.total, data_.x, result);
   }
 
   /// Writes what was found of a lane.
-  void write(int lane, const JointStep::Outcome& outcome, JointStep::Job& job) const {
-    const JointStep::Numbers& to = job.numbers;
+  void write(int lane, const JointIsland::Outcome& outcome, JointIsland::Job& job) const {
+    const JointIsland::Vectors& to = job.vectors;
     job.outcome = outcome;
-    for (std::size_t r = 0; r < to.start.size() && outcome.answered; ++r)
-      to.start[row_of(r)] = get_lane(data_.lambda[r], lane);
-    if (outcome.refused) return;
+    for (std::size_t r = 0; r < to.start_multipliers.size() && outcome.has_start_multipliers; ++r)
+      to.start_multipliers[row_of(r)] = get_lane(data_.lambda[r], lane);
+    if (outcome.refused()) return;
     data_.write_velocities(lane, to.v);
     for (std::size_t r = 0; r < data_.lambda.size(); ++r) {
-      to.newton[row_of(r)] = get_lane(data_.newton[r], lane);
-      to.total[row_of(r)] = get_lane(data_.total[r], lane);
-      to.mean[row_of(r)] = get_lane(data_.x[r], lane);
+      to.newton_impulses[row_of(r)] = get_lane(data_.newton[r], lane);
+      to.total_impulses[row_of(r)] = get_lane(data_.total[r], lane);
+      to.mean_row_velocities[row_of(r)] = get_lane(data_.x[r], lane);
     }
-    if (!to.pull.empty()) write_constraint_impulses(lane, to.pull);
+    if (!to.constraint_impulses.empty()) write_constraint_impulses(lane, to.constraint_impulses);
   }
 
  private:
@@ -138,13 +139,13 @@ class JointKernel {
   bool has_gyroscopic_ = false;  // the start adds the gyroscopic torque of some body of some lane
 };
 
-/// Steps of one block, or of up to four.
+/// Takes the steps of one island, or of up to four.
 template <class Real>
 class SimdJointSolver final : public JointSolver {
  public:
   explicit SimdJointSolver(const SymbolicFactor& pattern) : kernel_(pattern) {}
 
-  void solve(const State& state, const JointStep::Limits& limits, std::span<JointStep::Job> jobs) override {
+  void solve(const State& state, const JointIsland::Limits& limits, std::span<JointIsland::Job> jobs) override {
     for (int lane = 0; lane < kernel_.lanes; ++lane)  // lanes without a job of their own have the first's
       kernel_.read(lane, state,
                    jobs[static_cast<std::size_t>(lane) < jobs.size() ? static_cast<std::size_t>(lane) : 0]);

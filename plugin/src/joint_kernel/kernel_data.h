@@ -1,14 +1,13 @@
-// The numbers of a step of one block of joints, or of several blocks that are alike side by side in the lanes of Real.
+// The numbers of a step of one island, or of several islands of one topology side by side in the lanes of Real.
 #pragma once
 
 #include "joint_kernel/dispatch.h"
+#include "joint_kernel/joint_island.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/schur_complement.h"
 #include "joint_kernel/start_evaluation.h"
 #include "joint_kernel/symbolic.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <algorithm>
 #include <array>
@@ -18,20 +17,20 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// The outcomes of the blocks, by lane.
+/// The outcomes of the islands, by lane.
 template <class Real>
-struct JointResult {
+struct LaneOutcomes {
   static constexpr int lanes = SimdTraits<Real>::count;
-  std::array<JointStep::Outcome, std::size_t{lanes}> of;
+  std::array<JointIsland::Outcome, std::size_t{lanes}> of;
 
-  void refuse(int lane, const char* why) {
-    JointStep::Outcome& out = of[static_cast<std::size_t>(lane)];
-    if (!out.refused) out.refused = why;
+  void refuse(int lane, JointIsland::Refusal why) {
+    JointIsland::Outcome& out = of[static_cast<std::size_t>(lane)];
+    if (!out.refused()) out.refusal = why;
   }
-  bool refused(int lane) const { return of[static_cast<std::size_t>(lane)].refused != nullptr; }
+  bool refused(int lane) const { return of[static_cast<std::size_t>(lane)].refused(); }
   /// Returns whether all lanes are refused.
   bool refused() const {
-    return std::all_of(of.begin(), of.end(), [](const auto& out) { return out.refused != nullptr; });
+    return std::all_of(of.begin(), of.end(), [](const auto& out) { return out.refused(); });
   }
 };
 
@@ -79,13 +78,13 @@ struct KernelData {
     }
   }
 
-  JointResult<Real> start_result() const {
-    JointResult<Real> result;
+  LaneOutcomes<Real> start_result() const {
+    LaneOutcomes<Real> result;
     for (int lane = 0; lane < lanes; ++lane) {
-      JointStep::Outcome& out = result.of[z(lane)];
-      out.off = get_lane(start.velocity_error, lane);
-      out.fastest = get_lane(start.fastest, lane);
-      out.kinetic = get_lane(start.kinetic, lane);
+      JointIsland::Outcome& out = result.of[z(lane)];
+      out.velocity_error = get_lane(start.velocity_error, lane);
+      out.largest_velocity = get_lane(start.fastest, lane);
+      out.start_energy = get_lane(start.kinetic, lane);
     }
     return result;
   }

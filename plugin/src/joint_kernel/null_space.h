@@ -4,6 +4,7 @@
 
 #include "joint_kernel/high_degree_bodies.h"
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ class KernelNullSpace {
     blocks_.clear();
     factor_.clear();
     t_.clear();
-    held_ = 0;
+    kept_count_ = 0;
   }
 
   bool empty() const { return groups_.empty(); }
@@ -42,7 +43,7 @@ class KernelNullSpace {
   /// @param value  value(place): the values of L (SymbolicFactor::Node::panel)
   template <class Value>
   void add(const SymbolicFactor& p, int node, int dropped, const double* own, const Value& value) {
-    if (n_.empty()) {  // the first time: most blocks never need it
+    if (n_.empty()) {  // the first time: most islands never need it
       reached_.assign(p.nodes.size() / 64 + 1, 0);
       active_.assign(p.nodes.size(), 0);
       latest_.assign(p.nodes.size(), -1);
@@ -60,9 +61,9 @@ class KernelNullSpace {
     for (auto* x : {&y_, &inverse_})
       if (x->size() < z(g.y + max_width * max_vectors)) x->resize(z(g.y + max_width * max_vectors));
     if (g.vectors == 1)
-      spread<1>(p, node, own, value);
+      trace<1>(p, node, own, value);
     else
-      spread<2>(p, node, own, value);
+      trace<2>(p, node, own, value);
     const int group = static_cast<int>(groups_.size()) - 1;
     switch (dropped) {
       case 1:
@@ -79,21 +80,21 @@ class KernelNullSpace {
   /// Allows only combinations t of the null vectors that leave high-degree bodies alone, Cᵀt = 0 (HighDegreeBodies).
   /// All null vectors have been added.
   void constrain(const HighDegreeBodies& high_degree) {
-    held_ = static_cast<int>(high_degree.kept().size());
+    kept_count_ = static_cast<int>(high_degree.kept().size());
     const std::size_t size = t_.size();
-    for (auto* x : {&shares_, &pulls_}) x->assign(z(held_) * size, Vec4d{});
-    gram_.resize(held_);
-    for (int j = 0; j < held_; ++j) {
+    for (auto* x : {&shares_, &solved_shares_}) x->assign(z(kept_count_) * size, Vec4d{});
+    gram_.resize(kept_count_);
+    for (int j = 0; j < kept_count_; ++j) {
       const double* share = high_degree.shares(j);
       double* const to = scalars(shares_.data() + z(j) * size);
       for (const Group& g : groups_)
         for (int a = 0; a < g.count; ++a) to[4 * g.t + a] = *share++;
       std::copy_n(shares_.data() + z(j) * size, size, t_.data());
       solve_all();
-      std::copy_n(t_.data(), size, pulls_.data() + z(j) * size);
+      std::copy_n(t_.data(), size, solved_shares_.data() + z(j) * size);
       for (int i = 0; i <= j; ++i) gram_.at(j, i) = inner(shares_.data() + z(i) * size, t_.data());
     }
-    gram_.factor(held_);  // positive: HighDegreeBodies keeps rows of C that are independent
+    gram_.factor(kept_count_);  // positive: HighDegreeBodies keeps rows of C that are independent
   }
 
   /// Replaces multipliers by those of least norm with the same Aᵀλ. @param x  by row; one lane of it
@@ -101,7 +102,7 @@ class KernelNullSpace {
   void project(Real* x, int lane) {
     for (const Group& g : groups_) of_count(g.count, [&](auto count) { gather<decltype(count)::value>(g, x, lane); });
     solve_all();
-    if (held_ > 0) project_out_high_degree();
+    if (kept_count_ > 0) project_out_high_degree();
     for (const Group& g : groups_) of_count(g.count, [&](auto count) { scatter<decltype(count)::value>(g, x, lane); });
   }
 
@@ -210,17 +211,17 @@ class KernelNullSpace {
 
   // Follows the null vectors of the last group from their joint to its descendants.
   template <int C, class Value>
-  void spread(const SymbolicFactor& p, int node, const double* own, const Value& value) {
+  void trace(const SymbolicFactor& p, int node, const double* own, const Value& value) {
     std::array<Vec4d, max_width * C> n{};
     const int width = p.nodes[z(node)].width;
     for (int c = 0; c < groups_.back().count; ++c)
       for (int r = 0; r < width; ++r) n[z(r * C + c / 4)][c % 4] = own[c * width + r];
-    double size = keep<C>(p, node, n, 0);
+    double size = store_part<C>(p, node, n, 0);
     for (int word = node / 64; word >= 0; --word)
       while (std::uint64_t& bits = reached_[z(word)]) {
         const int bit = last_bit(bits);
         bits &= ~(std::uint64_t{1} << bit);
-        size = std::max(size, follow<C>(p, 64 * word + bit, size, value));
+        size = std::max(size, trace_node<C>(p, 64 * word + bit, size, value));
       }
     groups_.back().parts_end = static_cast<int>(parts_.size());
     for (std::size_t i = z(groups_.back().parts); i < parts_.size(); ++i) active_[z(parts_[i].node)] = 0;
@@ -228,13 +229,12 @@ class KernelNullSpace {
 
   // Keeps the part of the last group in a joint. @return its largest value, 0 where that is rounding of `size`
   template <int C>
-  double keep(const SymbolicFactor& p, int node, const std::array<Vec4d, max_width * C>& n, double size) {
-    constexpr double negligible = 1e-13;  // of joints outside the loop
+  double store_part(const SymbolicFactor& p, int node, const std::array<Vec4d, max_width * C>& n, double size) {
     const SymbolicFactor::Node& of = p.nodes[z(node)];
     Vec4d all{};
     for (int i = 0; i < of.width * C; ++i) all = maximum(all, absolute(n[z(i)]));
     const double most = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
-    if (most <= negligible * size) return 0;
+    if (most <= tuning::null_vector_rounding * size) return 0;
     parts_.push_back({node, static_cast<int>(groups_.size()) - 1, of.first, of.width, static_cast<int>(values_.size()),
                       latest_[z(node)]});
     latest_[z(node)] = static_cast<int>(parts_.size()) - 1;
@@ -250,7 +250,7 @@ class KernelNullSpace {
 
   // −L_ancestorᵀ n_ancestor
   template <int C, class Value>
-  double follow(const SymbolicFactor& p, int node, double size, const Value& value) {
+  double trace_node(const SymbolicFactor& p, int node, double size, const Value& value) {
     const SymbolicFactor::Node& of = p.nodes[z(node)];
     const int w = of.width;
     std::array<Vec4d, max_width * C> sum{};
@@ -265,7 +265,7 @@ class KernelNullSpace {
           for (int c = 0; c < C; ++c) sum[z(k * C + c)] -= l * n[c];
         }
     }
-    return keep<C>(p, node, sum, size);
+    return store_part<C>(p, node, sum, size);
   }
 
   // Computes the next rows of NᵀN = L D Lᵀ, by blocks of groups.
@@ -366,12 +366,12 @@ class KernelNullSpace {
   void project_out_high_degree() {
     const std::size_t size = t_.size();
     std::array<double, z(SymbolicFactor::body_columns * SymbolicFactor::max_high_degree)> along;
-    for (int j = 0; j < held_; ++j) along[z(j)] = inner(shares_.data() + z(j) * size, t_.data());
+    for (int j = 0; j < kept_count_; ++j) along[z(j)] = inner(shares_.data() + z(j) * size, t_.data());
     gram_.forward(along.data());
     gram_.backward(along.data());
-    for (int j = 0; j < held_; ++j) {
-      const Vec4d* const pull = pulls_.data() + z(j) * size;
-      for (std::size_t i = 0; i < size; ++i) t_[i] -= along[z(j)] * pull[i];
+    for (int j = 0; j < kept_count_; ++j) {
+      const Vec4d* const solved = solved_shares_.data() + z(j) * size;
+      for (std::size_t i = 0; i < size; ++i) t_[i] -= along[z(j)] * solved[i];
     }
   }
   double inner(const Vec4d* a, const Vec4d* b) const {
@@ -426,9 +426,9 @@ class KernelNullSpace {
   std::vector<char> active_;
   std::vector<int> latest_, reach_;
   AlignedVector<Vec4d> n_, y_, t_;
-  int held_ = 0;                         // rows of C
-  AlignedVector<Vec4d> shares_, pulls_;  // by row of C, each like t: E, and (NᵀN)⁻¹ E
-  SmallCholesky gram_;                   // Eᵀ (NᵀN)⁻¹ E
+  int kept_count_ = 0;                           // rows of C
+  AlignedVector<Vec4d> shares_, solved_shares_;  // by row of C, each like t: E, and (NᵀN)⁻¹ E
+  SmallCholesky gram_;                           // Eᵀ (NᵀN)⁻¹ E
 };
 
 }  // namespace LINCHPIN_SIMD

@@ -1,4 +1,4 @@
-// The bodies and the rows of a block of joints, or of several blocks that are alike side by side in the lanes of Real.
+// The bodies and the rows of an island, or of several islands of one topology side by side in the lanes of Real.
 // It has their data, and products of A and Aᵀ with twists and multipliers. Rows stand in the order in which the factor
 // eliminates their joints, so that each pass reads memory from front to back.
 #pragma once
@@ -119,13 +119,13 @@ struct KernelRows {
     }
   }
 
-  /// Reads a block into a lane. Geometry and masses are read only where the lane held those of another block.
-  void read_block(int lane, const JointBlock& block, const State& state) {
-    if (std::exchange(versions_[z(lane)], block.version) != block.version) {
-      read_geometry(lane, block.geometry.data());
-      read_masses(lane, block.masses);
+  /// Reads an island into a lane. Geometry and masses are read only where the lane held those of another island.
+  void read_island(int lane, const JointIslandData& island, const State& state) {
+    if (std::exchange(versions_[z(lane)], island.version) != island.version) {
+      read_geometry(lane, island.geometry.data());
+      read_masses(lane, island.masses);
     }
-    for (std::size_t i = 0; i < block.bodies.size(); ++i) read_body(i, lane, state[block.bodies[i]]);
+    for (std::size_t i = 0; i < island.bodies.size(); ++i) read_body(i, lane, state[island.bodies[i]]);
   }
 
   /// Calls visit(row) for all rows, primitive after primitive. @tparam visit  templated on the primitive
@@ -198,7 +198,7 @@ struct KernelRows {
   static void read_member(V& to, int lane, const double*& from) { set_lane(to, lane, from), from += 3; }
   static void read_member(Real& to, int lane, const double*& from) { set_lane(to, lane, *from++); }
 
-  void read_masses(int lane, std::span<const JointBlock::Mass> of) {
+  void read_masses(int lane, std::span<const JointIslandData::Mass> of) {
     for (std::size_t i = 0; i < moving; ++i) {
       Body& body = bodies[i];
       set_lane(body.mass, lane, of[i].mass);
@@ -219,7 +219,7 @@ struct KernelRows {
     set_lane(start[i].w, lane, s.w.data());
   }
 
-  std::array<unsigned long, std::size_t{lanes}> versions_{};  // of the blocks whose numbers are there
+  std::array<unsigned long, std::size_t{lanes}> versions_{};  // of the islands whose numbers are there
 };
 
 }  // namespace LINCHPIN_SIMD

@@ -1,16 +1,16 @@
-// The Schur complement G = A M⁻¹ Aᵀ of a block of joints (T7), and solves of G λ = r. It assembles G from bodies and
-// rows and factors it; a block of nothing but welds is a composite body instead. Where rows depend on each other it has
-// the multipliers of least norm (T6).
+// The Schur complement G = A M⁻¹ Aᵀ of an island (T7), and solves of G λ = r. It assembles G from bodies and
+// rows and factors it; an island of nothing but welds is a composite body instead. Where rows depend on each other it
+// has the multipliers of least norm (T6).
 #pragma once
 
 #include "joint_kernel/composite_body.h"
 #include "joint_kernel/factor.h"
+#include "joint_kernel/joint_island.h"
 #include "joint_kernel/null_space.h"
 #include "joint_kernel/rows.h"
 #include "joint_kernel/symbolic.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
-
-#include <linchpin/detail/joint_step.h>
 
 #include <array>
 #include <cstring>
@@ -49,13 +49,15 @@ class SchurComplement {
       null_spaces_[z(lane)].clear();
       if (!wanted(lane) || !(get_lane(margin, lane) > 0) || factor_.whole(lane)) continue;
       factor_.find_null_space(p, lane, null_spaces_[z(lane)]);
-      if (null_spaces_[z(lane)].size() > max_vectors * z(p.rows)) set_lane(margin, lane, null_vectors_too_long);
+      if (null_spaces_[z(lane)].size() > tuning::max_null_space_fill_in * z(p.rows))
+        set_lane(margin, lane, null_space_too_large);
       redundant_ = true;
     }
     return margin;
   }
-  static const char* why_not(double margin) {
-    return margin == null_vectors_too_long ? JointStep::too_dear : "rank not clear from the pivots";
+  static JointIsland::Refusal why_not(double margin) {
+    return margin == null_space_too_large ? JointIsland::Refusal::null_space_too_large
+                                          : JointIsland::Refusal::rank_unclear;
   }
 
   /// x ← multipliers that make the rates x, by row.
@@ -92,8 +94,7 @@ class SchurComplement {
     ByRow v[3], on[2][3];
   };
 
-  static constexpr double null_vectors_too_long = -2;  // a margin that names the reason
-  static constexpr std::size_t max_vectors = 16;       // of null vectors, per row; windows of four bars have 1.3
+  static constexpr double null_space_too_large = -2;  // a margin that names the reason
 
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }
 

@@ -1,4 +1,4 @@
-// Evaluates the bodies and the rows of a block at the start of a step: poses, velocities and forces give φ, φ̇, b of
+// Evaluates the bodies and the rows of an island at the start of a step: poses, velocities and forces give φ, φ̇, b of
 // A v̇ = b (T3), and what the forces leave of b.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace linchpin::detail {
 inline namespace LINCHPIN_SIMD {
 
-/// The largest values of a block at the start, by lane.
+/// The largest values of an island at the start, by lane.
 template <class Real>
 struct StartSummary {
   Real position_error{};  ///< |φ|; not a number where one is none [m, rad]

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "joint_kernel/kernel_data.h"
+#include "joint_kernel/tuning.h"
 #include "math/simd.h"
 #include "model/primitives/list.h"
 
@@ -22,8 +23,7 @@ class StartMultipliers {
   static constexpr int lanes = Data::lanes;
 
   /// λ ← G⁺ x. Refuses lanes whose residual is too large.
-  void solve(const SymbolicFactor& p, Data& data, JointResult<Real>& result) {
-    constexpr double rounding = 1e-7, smooth = 1e-13;  // of the size of the equation
+  void solve(const SymbolicFactor& p, Data& data, LaneOutcomes<Real>& result) {
     const Vector& biases = data.schur.redundant() ? consistent_biases(data) : data.rows.biases;
     data.schur.solve(p, data.x);
     std::swap(data.lambda, data.x);
@@ -32,27 +32,28 @@ class StartMultipliers {
     Real worst = residual(p, data, biases);
     // Gaps of single precision let welds be one body, and rows depend on each other, to seven digits only.
     const auto rough = [&](int lane) {
-      return !(get_lane(worst, lane) <= rounding * get_lane(data.start.size, lane)) &&
+      return !(get_lane(worst, lane) <= tuning::max_start_residual * get_lane(data.start.size, lane)) &&
              (p.is_composite || data.schur.redundant(lane));
     };
     if (refine(p, data, data.schur.redundant(), rough)) worst = residual(p, data, biases);
     for (int lane = 0; lane < lanes; ++lane)
-      if (!(get_lane(worst, lane) <= rounding * get_lane(data.start.size, lane)))
-        result.refuse(lane, "the equation's residual");
+      if (!(get_lane(worst, lane) <= tuning::max_start_residual * get_lane(data.start.size, lane)))
+        result.refuse(lane, JointIsland::Refusal::residual_too_large);
     if (result.refused()) return;
     refine(p, data, false, [&](int lane) {
-      return !result.refused(lane) && !(get_lane(worst, lane) <= smooth * get_lane(data.start.size, lane));
+      return !result.refused(lane) &&
+             !(get_lane(worst, lane) <= tuning::smooth_start_residual * get_lane(data.start.size, lane));
     });
   }
 
-  /// Sets the energy of the impulse that would take away φ̇ at the start (T14), for blocks that begin a step farther off
+  /// Sets the energy of the impulse that would remove φ̇ at the start (T14), for islands that begin a step farther off
   /// the velocity constraints than they usually do.
-  void measure_activation(const SymbolicFactor& p, Data& data, std::span<const JointStep::Job> jobs,
-                          JointResult<Real>& result) {
-    constexpr double rounding = 1e-13;
+  void measure_activation(const SymbolicFactor& p, Data& data, std::span<const JointIsland::Job> jobs,
+                          LaneOutcomes<Real>& result) {
     const auto is_unusual = [&](std::size_t i) {
-      const JointStep::Outcome& out = result.of[i];
-      return !out.refused && out.off > 2 * jobs[i].usual_off && out.off > rounding * out.fastest;
+      const JointIsland::Outcome& out = result.of[i];
+      return !out.refused() && out.velocity_error > tuning::activation_factor * jobs[i].typical_velocity_error &&
+             out.velocity_error > tuning::activation_rounding * out.largest_velocity;
     };
     bool any = false;
     for (std::size_t i = 0; i < jobs.size(); ++i) any = any || is_unusual(i);
@@ -64,7 +65,7 @@ class StartMultipliers {
     Real energy{};
     for (std::size_t r = 0; r < data.x.size(); ++r) energy += 0.5 * (data.x[r] * velocities[r]);
     for (std::size_t i = 0; i < jobs.size(); ++i)
-      if (is_unusual(i)) result.of[i].activation = get_lane(energy, static_cast<int>(i));
+      if (is_unusual(i)) result.of[i].activation_energy = get_lane(energy, static_cast<int>(i));
   }
 
  private:

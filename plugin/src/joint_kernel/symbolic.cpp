@@ -1,5 +1,6 @@
 #include "joint_kernel/symbolic.h"
 
+#include "joint_kernel/tuning.h"
 #include "math/block_cholesky.h"
 #include "model/stock_joints.h"
 
@@ -86,10 +87,9 @@ bool SymbolicFactorBuilder::read_joints(std::vector<BodyId>& ids) {
 /// On a body of many joints all of them would meet. It becomes an unknown of its own instead (T7).
 /// @return false where there are too many such bodies
 bool SymbolicFactorBuilder::select_high_degree_bodies() {
-  constexpr std::size_t most_ends = 8;  // of joints on one body
   high_degree_index_.assign(z(factor_.all_bodies), -1);
   for (int body = 0; body < factor_.bodies; ++body) {
-    if (factor_.is_composite || ends_[z(body)].size() <= most_ends) continue;
+    if (factor_.is_composite || ends_[z(body)].size() <= tuning::max_eliminated_joints) continue;
     high_degree_index_[z(body)] = size_of(factor_.high_degree_bodies);
     factor_.high_degree_bodies.push_back(body);
     widths_.push_back(SymbolicFactor::body_columns);
@@ -125,7 +125,6 @@ BlockCholesky::Pattern SymbolicFactorBuilder::pattern() {
 
 /// Minimum degree, and where that fills much another order, if it takes less work.
 void SymbolicFactorBuilder::choose_ordering(const BlockCholesky::Pattern& pattern) {
-  constexpr double few_values = 20;  // of the factor, per row
   BlockCholesky::eliminate(pattern, order_, structure_);
   const auto work = [&](const std::vector<std::vector<int>>& structure, bool squared) {
     double sum = 0;
@@ -136,7 +135,7 @@ void SymbolicFactorBuilder::choose_ordering(const BlockCholesky::Pattern& patter
     }
     return sum;
   };
-  if (work(structure_, false) <= few_values * std::accumulate(widths_.begin(), widths_.end(), 0.0)) return;
+  if (work(structure_, false) <= tuning::good_fill_in * std::accumulate(widths_.begin(), widths_.end(), 0.0)) return;
   std::vector<int> other;
   std::vector<std::vector<int>> other_structure(widths_.size());
   BlockCholesky::eliminate(pattern, other, other_structure, true);
@@ -183,7 +182,6 @@ void SymbolicFactorBuilder::make_nodes() {
 /// Lists what the elimination of each joint fills, and where the numbers of the factor stand.
 /// @return false where they are too many
 bool SymbolicFactorBuilder::make_ancestors() {
-  constexpr int most_values = 120;  // per row
   for (int k = 0; k < joints_; ++k) {
     Node& node = factor_.nodes[z(k)];
     std::vector<int>& filled = structure_[z(order_[z(k)])];
@@ -209,7 +207,7 @@ bool SymbolicFactorBuilder::make_ancestors() {
     node.panel = factor_.values + node.width * node.width;
     factor_.values = node.panel + node.height * node.width;
     factor_.widest_panel = std::max(factor_.widest_panel, node.height * node.width);
-    if (factor_.values > most_values * (node.first + node.width) + 1000) return false;
+    if (factor_.values > tuning::max_fill_in * (node.first + node.width) + tuning::fill_in_allowance) return false;
   }
   return true;
 }

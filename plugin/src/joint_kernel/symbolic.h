@@ -1,6 +1,6 @@
-// The symbolic factor of G = A M⁻¹ Aᵀ of a block of joints (T7): which joints meet on which bodies, the order in which
-// they are eliminated, and where every number of the factor stands. It is all of a JointKernel that numbers do not
-// decide. Blocks with equal symbolic factors can be solved side by side.
+// The symbolic factor of G = A M⁻¹ Aᵀ of an island (T7): which joints meet on which bodies, their order of elimination,
+// and the place of every number of the factor. It is all of a JointKernel that numbers do not decide. Islands with
+// equal symbolic factors can be solved side by side.
 #pragma once
 
 #include "model/primitives/ranges.h"
@@ -80,15 +80,15 @@ struct SymbolicFactor {
   /// Where the ends on a body that moves begin in body_ends, by primitive. There is one body more.
   std::vector<PrimitiveIndices> ends_of;
   std::vector<int> body_ends;  ///< twice the place of a primitive, plus its side
-  std::vector<int> row_of;     ///< row of the block, by row of the factor
-  std::vector<int> joint_of;   ///< joint of StockJoints and of the block, by node
+  std::vector<int> row_of;     ///< row of the Block, by row of the factor
+  std::vector<int> joint_of;   ///< joint of StockJoints and of the Block, by node
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, coupling_values = 0;
   /// All joints are welds: they stand in their own order, and none is eliminated (CompositeBody).
   bool is_composite = false;
 
   bool operator==(const SymbolicFactor&) const = default;
 
-  /// @param ids  in: the bodies of the block; out: and after them those outside it that its joints are on
+  /// @param ids  in: the bodies of the island; out: and after them those outside it that its joints are on
   /// @return false where the factor would fill up, or the bodies are not of the kind
   bool lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids);
 };

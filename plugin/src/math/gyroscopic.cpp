@@ -1,4 +1,5 @@
 // The effect of the gyroscopic torque on a rigid body over a step.
+#include "math/fast_rotation.h"
 #include "math/gyroscopic_newton.h"
 
 #include <linchpin/detail/gyroscopic.h>
@@ -15,7 +16,7 @@ Vector3d solve_gyroscopic(const Vector3d& I, const Vector3d& u, const Vector3d& 
   return {x.x, x.y, x.z};
 }
 
-Vector3d turned(const Vector3d& I, const Vector3d& w0, const Vector3d& given, double h) {
+Vector3d end_angular_velocity(const Vector3d& I, const Vector3d& w0, const Vector3d& given, double h) {
   Vector3d w = given;
   const double size = I.cwiseProduct(w0).squaredNorm() + I.cwiseProduct(given).squaredNorm();
   for (int i = 0; i < 20; ++i) {
@@ -27,6 +28,8 @@ Vector3d turned(const Vector3d& I, const Vector3d& w0, const Vector3d& given, do
   return given;
 }
 
-void Turning::turn() { w = R * turned(I, R.transpose() * w0, R.transpose() * w, h); }
+void FastRotatingBody::add_gyroscopic_torque() {
+  w = R * end_angular_velocity(I, R.transpose() * w0, R.transpose() * w, h);
+}
 
 }  // namespace linchpin::detail

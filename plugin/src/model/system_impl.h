@@ -1,9 +1,10 @@
 // Members of a System. Private to the core: laws are stored with the constraints but offered by laws.h.
 #pragma once
 
+#include "model/free_list.h"
+#include "model/name_index.h"
+
 #include <linchpin/constraint.h>
-#include <linchpin/detail/free_list.h>
-#include <linchpin/detail/name_index.h>
 #include <linchpin/forces.h>
 #include <linchpin/system.h>
 

@@ -39,7 +39,8 @@ bool DenseFactorization::factor(const Instant& instant, const SolveOptions& opti
   reduced_ = uneven_ = false;
   consistency_ = options.consistency_tolerance;
   const auto most = at(std::max(m_, n_));
-  for (auto* v : {&e_, &rho_, &work_, &z_, &dz_, &x_, &dv_}) grow(*v, most);
+  for (auto* v : {&scratch_.e, &scratch_.rho, &scratch_.work, &scratch_.z, &scratch_.dz, &scratch_.x, &scratch_.dv})
+    grow(*v, most);
   if (!factor_mass(instant) || !scale_rows(instant)) return false;
   tolerance_ = std::max(options.rank_tolerance, static_cast<double>(most) * eps);
   factor_row_space(tolerance_);
@@ -48,36 +49,36 @@ bool DenseFactorization::factor(const Instant& instant, const SolveOptions& opti
 
 bool DenseFactorization::factor_mass(const Instant& instant) {
   const auto blocks = instant.block_sizes.size();
-  grow(block_start_, blocks + 1);
-  grow(block_value_, blocks);
-  grow(block_of_, at(n_));
-  grow(cholesky_, instant.mass.size());
+  grow(mass_.start, blocks + 1);
+  grow(mass_.value, blocks);
+  grow(mass_.of, at(n_));
+  grow(mass_.cholesky, instant.mass.size());
   std::size_t value = 0;
   int column = 0;
   for (std::size_t k = 0; k < blocks; ++k) {
     const int size = instant.block_sizes[k];
-    block_start_[k] = column;
-    block_value_[k] = value;
-    for (int i = 0; i < size; ++i) block_of_[at(column + i)] = static_cast<int>(k);
+    mass_.start[k] = column;
+    mass_.value[k] = value;
+    for (int i = 0; i < size; ++i) mass_.of[at(column + i)] = static_cast<int>(k);
     column += size;
     value += at(size) * at(size);
   }
-  block_start_[blocks] = column;
-  return cholesky(instant, cholesky_.data()) < 0;
+  mass_.start[blocks] = column;
+  return cholesky(instant, mass_.cholesky.data()) < 0;
 }
 
 bool DenseFactorization::scale_rows(const Instant& instant) {
   const auto m = at(m_);
-  grow(a_start_, m + 1);
-  grow(b_start_, m + 1);
+  grow(a_.start, m + 1);
+  grow(b_.start, m + 1);
   grow(length_, m);
   grow(constraint_, m);
-  grow(a_column_, instant.entries.size());
-  grow(a_value_, instant.entries.size());
+  grow(a_.column, instant.entries.size());
+  grow(a_.value, instant.entries.size());
   constraints_ = static_cast<int>(instant.constraints.size());
   longest_ = 0;
   std::size_t filled = 0;
-  a_start_[0] = b_start_[0] = 0;
+  a_.start[0] = b_.start[0] = 0;
   for (int r = 0; r < m_; ++r) {
     constraint_[at(r)] = instant.row_constraint[at(r)];
     const int end = instant.row_start[at(r) + 1];
@@ -86,28 +87,28 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
     for (int i = instant.row_start[at(r)]; i < end; ++i) {
       const auto& entry = instant.entries[at(i)];
       if (!std::isfinite(entry.value)) return false;
-      a_column_[at(i)] = entry.column;
-      a_value_[at(i)] = entry.value;
-      const int k = block_of_[at(entry.column)];
-      const int first = block_start_[at(k)], size = block_start_[at(k) + 1] - first;
+      a_.column[at(i)] = entry.column;
+      a_.value[at(i)] = entry.value;
+      const int k = mass_.of[at(entry.column)];
+      const int first = mass_.start[at(k)], size = mass_.start[at(k) + 1] - first;
       if (k != block) {  // L⁻¹ fills a block from the row of the entry on, so the block is kept whole.
         block = k;
-        grow(b_column_, filled + at(size));
-        grow(b_value_, filled + at(size));
+        grow(b_.column, filled + at(size));
+        grow(b_.value, filled + at(size));
         for (int j = 0; j < size; ++j) {
-          b_column_[filled + at(j)] = first + j;
-          b_value_[filled + at(j)] = 0;
+          b_.column[filled + at(j)] = first + j;
+          b_.value[filled + at(j)] = 0;
         }
         filled += at(size);
       }
-      b_value_[filled - at(size) + at(entry.column - first)] = entry.value;
-      const bool last = i + 1 == end || block_of_[at(instant.entries[at(i) + 1].column)] != k;
-      if (last) lower(k, b_value_.data() + filled - at(size));
+      b_.value[filled - at(size) + at(entry.column - first)] = entry.value;
+      const bool last = i + 1 == end || mass_.of[at(instant.entries[at(i) + 1].column)] != k;
+      if (last) lower(k, b_.value.data() + filled - at(size));
     }
-    a_start_[at(r) + 1] = end;
-    b_start_[at(r) + 1] = static_cast<int>(filled);
-    double* b = b_value_.data() + b_start_[at(r)];
-    const int count = static_cast<int>(filled) - b_start_[at(r)];
+    a_.start[at(r) + 1] = end;
+    b_.start[at(r) + 1] = static_cast<int>(filled);
+    double* b = b_.value.data() + b_.start[at(r)];
+    const int count = static_cast<int>(filled) - b_.start[at(r)];
     for (int j = 0; j < count; ++j) {
       if (!std::isfinite(b[j])) return false;
       largest = std::max(largest, std::abs(b[j]));
@@ -130,24 +131,24 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
 
 void DenseFactorization::sort_by_lead() {
   // Sorts by counting, so that equal rows keep their order and nothing is allocated.
-  grow(lead_, at(m_));
-  grow(reach_, at(n_) + 1);
-  grow(by_lead_, at(m_));
-  std::fill_n(reach_.begin(), n_ + 1, 0);
+  grow(order_.lead, at(m_));
+  grow(order_.reach, at(n_) + 1);
+  grow(order_.by_lead, at(m_));
+  std::fill_n(order_.reach.begin(), n_ + 1, 0);
   for (int r = 0; r < m_; ++r) {
-    const int start = b_start_[at(r)];
-    lead_[at(r)] = start == b_start_[at(r) + 1] ? n_ - 1 : b_column_[at(start)];
-    ++reach_[at(lead_[at(r)]) + 1];
+    const int start = b_.start[at(r)];
+    order_.lead[at(r)] = start == b_.start[at(r) + 1] ? n_ - 1 : b_.column[at(start)];
+    ++order_.reach[at(order_.lead[at(r)]) + 1];
   }
-  for (int j = 0; j < n_; ++j) reach_[at(j) + 1] += reach_[at(j)];
-  for (int r = 0; r < m_; ++r) by_lead_[at(reach_[at(lead_[at(r)])]++)] = r;
-  // Each reach_[j] has increased to the number of rows whose first entry is at or before j.
+  for (int j = 0; j < n_; ++j) order_.reach[at(j) + 1] += order_.reach[at(j)];
+  for (int r = 0; r < m_; ++r) order_.by_lead[at(order_.reach[at(order_.lead[at(r)])]++)] = r;
+  // Each order_.reach[j] has increased to the number of rows whose first entry is at or before j.
 }
 
 void DenseFactorization::sort_by_length() {
-  grow(by_length_, at(m_));
-  for (int r = 0; r < m_; ++r) by_length_[at(r)] = r;
-  std::sort(by_length_.begin(), by_length_.begin() + m_, [this](int a, int b) {
+  grow(order_.by_length, at(m_));
+  for (int r = 0; r < m_; ++r) order_.by_length[at(r)] = r;
+  std::sort(order_.by_length.begin(), order_.by_length.begin() + m_, [this](int a, int b) {
     return length_[at(a)] != length_[at(b)] ? length_[at(a)] > length_[at(b)] : a < b;
   });
 }
@@ -157,16 +158,16 @@ void DenseFactorization::factor_row_space(double rank_tolerance) {
     space_.resize(n_, m_);
     for (int r = 0; r < m_; ++r) {
       double* column = space_.column(r);
-      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) column[b_column_[at(i)]] = b_value_[at(i)];
+      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i) column[b_.column[at(i)]] = b_.value[at(i)];
     }
   } else {
     sort_by_lead();
     unit_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
-      const auto r = at(by_lead_[at(s)]);
-      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) unit_rows_.column(b_column_[at(i)])[s] = b_value_[at(i)];
+      const auto r = at(order_.by_lead[at(s)]);
+      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) unit_rows_.column(b_.column[at(i)])[s] = b_.value[at(i)];
     }
-    unit_rows_.factor_staircase(reach_);
+    unit_rows_.factor_staircase(order_.reach);
     space_.resize(n_, n_);
     for (int j = 0; j < n_; ++j) {
       for (int i = 0; i <= j; ++i) space_.column(i)[j] = unit_rows_.column(j)[i];
@@ -207,37 +208,39 @@ double DenseFactorization::smallest_pivot() const {
 
 double DenseFactorization::largest_singular_value() const {
   // Power iteration on B̂ᵀB̂. Only the order of magnitude of the cut depends on it.
-  for (int j = 0; j < n_; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
+  for (int j = 0; j < n_; ++j) scratch_.x[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
   for (int iteration = 0; iteration < 8; ++iteration) {
-    const double norm = ConstVector(x_.data(), n_).norm();
+    const double norm = ConstVector(scratch_.x.data(), n_).norm();
     if (!(norm > 0)) break;
-    Vector(x_.data(), n_) /= norm;
-    std::fill_n(dv_.begin(), n_, 0.0);
+    Vector(scratch_.x.data(), n_) /= norm;
+    std::fill_n(scratch_.dv.begin(), n_, 0.0);
     double sum = 0;
     for (int r = 0; r < m_; ++r) {
       double y = 0;
-      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) y += b_value_[at(i)] * x_[at(b_column_[at(i)])];
-      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) dv_[at(b_column_[at(i)])] += b_value_[at(i)] * y;
+      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i)
+        y += b_.value[at(i)] * scratch_.x[at(b_.column[at(i)])];
+      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i)
+        scratch_.dv[at(b_.column[at(i)])] += b_.value[at(i)] * y;
       sum += y * y;
     }
     sigma = std::sqrt(sum);
-    x_.swap(dv_);
+    scratch_.x.swap(scratch_.dv);
   }
   return longest_ > 0 ? std::max(sigma, 1.0) : 0.0;  // A unit row is a lower bound.
 }
 
 double DenseFactorization::smallest_singular_value(int k) const {
-  for (int j = 0; j < k; ++j) x_[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
+  for (int j = 0; j < k; ++j) scratch_.x[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
   for (int iteration = 0; iteration < 4; ++iteration) {
-    Vector x(x_.data(), k);
+    Vector x(scratch_.x.data(), k);
     x /= x.norm();
-    space_.solve_transposed(k, x_.data());
+    space_.solve_transposed(k, scratch_.x.data());
     const double grown = x.norm();
     if (!(grown > 0) || !std::isfinite(grown)) return 0;
     sigma = 1 / grown;
-    space_.solve(k, x_.data());
+    space_.solve(k, scratch_.x.data());
   }
   return sigma;
 }
@@ -253,7 +256,7 @@ void DenseFactorization::map_basis(const std::vector<int>* order, bool as_given,
     for (int s = 0; s < m_; ++s) {
       const auto r = order ? at((*order)[at(s)]) : at(s);
       double sum = 0;
-      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) sum += b_value_[at(i)] * v[b_column_[at(i)]];
+      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) sum += b_.value[at(i)] * v[b_.column[at(i)]];
       c[s] = as_given ? length_[r] / longest_ * sum : sum;
     }
   }
@@ -271,12 +274,12 @@ bool DenseFactorization::factor_images() {
   if (reduced_) {
     given_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
-      const auto r = at(by_lead_[at(s)]);
-      for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) {
-        given_rows_.column(b_column_[at(i)])[s] = length_[r] / longest_ * b_value_[at(i)];
+      const auto r = at(order_.by_lead[at(s)]);
+      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) {
+        given_rows_.column(b_.column[at(i)])[s] = length_[r] / longest_ * b_.value[at(i)];
       }
     }
-    given_rows_.factor_staircase(reach_);
+    given_rows_.factor_staircase(order_.reach);
     given_image_.resize(n_, rank_);
     const ConstStrided R(given_rows_.a.data(), n_, n_, Eigen::OuterStride<>(m_));
     Matrix(given_image_.a.data(), n_, rank_).noalias() = R.triangularView<Eigen::Upper>() * V;
@@ -284,7 +287,7 @@ bool DenseFactorization::factor_images() {
     // Long rows are first, and columns are pivoted. Then every row keeps its own digits, for any lengths (Cox and
     // Higham).
     sort_by_length();
-    map_basis(&by_length_, true, given_image_);
+    map_basis(&order_.by_length, true, given_image_);
   }
   given_image_.factor_pivoted(-1);
   for (int j = 0; j < rank_; ++j) {
@@ -305,7 +308,7 @@ bool DenseFactorization::factor_images() {
 }
 
 void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* z) const {
-  double* w = work_.data();
+  double* w = scratch_.work.data();
   if (rank_ == m_) {  // Pᵀ B̂ V = Rᵀ
     for (int i = 0; i < m_; ++i) {
       const auto r = at(space_.pivot[at(i)]);
@@ -316,12 +319,12 @@ void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* 
   }
   const Reflectors& image = as_given ? given_image_ : unit_image_;
   if (as_given) {
-    const auto& order = reduced_ ? by_lead_ : by_length_;
+    const auto& order = reduced_ ? order_.by_lead : order_.by_length;
     for (int s = 0; s < m_; ++s) w[s] = e[order[at(s)]] / longest_;
     if (reduced_) given_rows_.apply_transposed(w);
   } else {
     for (int s = 0; s < m_; ++s) {
-      const auto r = tall_ ? at(by_lead_[at(s)]) : at(s);
+      const auto r = tall_ ? at(order_.by_lead[at(s)]) : at(s);
       w[s] = length_[r] > 0 ? e[r] / length_[r] : 0.0;
     }
     if (tall_) unit_rows_.apply_transposed(w);
@@ -332,7 +335,7 @@ void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* 
 }
 
 void DenseFactorization::multipliers(const double* z, std::span<double> lambda) const {
-  double* w = work_.data();
+  double* w = scratch_.work.data();
   if (rank_ == m_) {
     std::copy(z, z + m_, w);
     space_.solve(m_, w);
@@ -347,7 +350,7 @@ void DenseFactorization::multipliers(const double* z, std::span<double> lambda) 
   std::fill(w + rank_, w + std::max(m_, n_), 0.0);
   given_image_.apply(w);
   if (reduced_) given_rows_.apply(w);
-  const auto& order = reduced_ ? by_lead_ : by_length_;
+  const auto& order = reduced_ ? order_.by_lead : order_.by_length;
   for (int s = 0; s < m_; ++s) lambda[at(order[at(s)])] = w[s] / longest_;
 }
 
@@ -355,39 +358,39 @@ void DenseFactorization::multipliers(const double* z, std::span<double> lambda) 
 
 double DenseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                                  std::span<double> force, std::span<double> dv) const noexcept {
-  std::copy_n(e.data(), m_, e_.data());  // `e` and `lambda` may be one array.
-  const double size = std::max(largest_unit({e_.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
+  std::copy_n(e.data(), m_, scratch_.e.data());  // `e` and `lambda` may be one array.
+  const double size = std::max(largest_unit({scratch_.e.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
   double outside = 0;
   const auto answer = [&](bool as_given) {
-    if (rank_ > 0) pseudo_inverse(e_.data(), as_given, z_.data());
+    if (rank_ > 0) pseudo_inverse(scratch_.e.data(), as_given, scratch_.z.data());
     for (int iteration = 0;; ++iteration) {
-      expand(z_.data(), x_.data());
-      std::copy_n(x_.data(), n_, dv_.data());
-      lower_transposed(dv_.data());
-      residual(e_.data(), dv_.data(), rho_.data());
-      outside = size > 0 ? largest_unit({rho_.data(), at(m_)}) / size : 0;
+      expand(scratch_.z.data(), scratch_.x.data());
+      std::copy_n(scratch_.x.data(), n_, scratch_.dv.data());
+      lower_transposed(scratch_.dv.data());
+      residual(scratch_.e.data(), scratch_.dv.data(), scratch_.rho.data());
+      outside = size > 0 ? largest_unit({scratch_.rho.data(), at(m_)}) / size : 0;
       if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
       // Repeats on the residual, where that is neither rounding nor contradiction.
       if (iteration > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside))
         return;
-      pseudo_inverse(rho_.data(), as_given, dz_.data());
-      Vector(z_.data(), rank_) += ConstVector(dz_.data(), rank_);
+      pseudo_inverse(scratch_.rho.data(), as_given, scratch_.dz.data());
+      Vector(scratch_.z.data(), rank_) += ConstVector(scratch_.dz.data(), rank_);
     }
   };
   answer(!uneven_);
   if (uneven_ && outside > consistency_) answer(true);  // Contradictory rows: least squares in the rows as given (T6).
-  if (!dv.empty()) std::copy_n(dv_.data(), n_, dv.data());
-  if (!force.empty()) times_lower(x_.data(), force.data());
+  if (!dv.empty()) std::copy_n(scratch_.dv.data(), n_, dv.data());
+  if (!force.empty()) times_lower(scratch_.x.data(), force.data());
   if (!lambda.empty()) {
     std::fill_n(lambda.data(), m_, 0.0);
-    if (rank_ > 0) multipliers(z_.data(), lambda);
+    if (rank_ > 0) multipliers(scratch_.z.data(), lambda);
   }
   return rank_ == m_ && std::isfinite(outside) ? 0 : outside;
 }
 
 void DenseFactorization::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
   if (f.data() != dv.data()) std::copy_n(f.data(), n_, dv.data());
-  for (int j = 0; j < n_; j = block_start_[at(block_of_[at(j)]) + 1]) lower(block_of_[at(j)], dv.data() + j);
+  for (int j = 0; j < n_; j = mass_.start[at(mass_.of[at(j)]) + 1]) lower(mass_.of[at(j)], dv.data() + j);
   lower_transposed(dv.data());
 }
 
@@ -395,25 +398,25 @@ void DenseFactorization::size_of_terms(std::span<const double> b, std::span<cons
                                        std::span<double> scale) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column.
-    const int block = block_of_[at(first)];
-    size = block_start_[at(block) + 1] - first;
-    const double* L = cholesky_.data() + block_value_[at(block)];
+    const int block = mass_.of[at(first)];
+    size = mass_.start[at(block) + 1] - first;
+    const double* L = mass_.cholesky.data() + mass_.value[at(block)];
     double sum = 0;
     for (int j = 0; j < size; ++j) {
       double y = 0;
       for (int i = j; i < size; ++i) y += L[i * size + j] * a[at(first + i)];
       sum += y * y;
     }
-    std::fill_n(x_.begin() + first, size, std::sqrt(sum));
+    std::fill_n(scratch_.x.begin() + first, size, std::sqrt(sum));
   }
   for (int r = 0; r < m_; ++r) {
     double terms = 0, sum = 0;
-    for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) {
-      sum += b_value_[at(i)] * b_value_[at(i)];
+    for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i) {
+      sum += b_.value[at(i)] * b_.value[at(i)];
       const bool last =
-          i + 1 == b_start_[at(r) + 1] || block_of_[at(b_column_[at(i + 1)])] != block_of_[at(b_column_[at(i)])];
+          i + 1 == b_.start[at(r) + 1] || mass_.of[at(b_.column[at(i + 1)])] != mass_.of[at(b_.column[at(i)])];
       if (!last) continue;
-      terms += std::sqrt(sum) * x_[at(b_column_[at(i)])];
+      terms += std::sqrt(sum) * scratch_.x[at(b_.column[at(i)])];
       sum = 0;
     }
     scale[at(r)] = terms * length_[at(r)] + (b.empty() ? 0.0 : std::abs(b[at(r)]));
@@ -429,7 +432,7 @@ void DenseFactorization::expand(const double* z, double* x) const {
 void DenseFactorization::residual(const double* e, const double* dv, double* rho) const {
   for (int r = 0; r < m_; ++r) {
     double sum = e[r];
-    for (int i = a_start_[at(r)]; i < a_start_[at(r) + 1]; ++i) sum -= a_value_[at(i)] * dv[a_column_[at(i)]];
+    for (int i = a_.start[at(r)]; i < a_.start[at(r) + 1]; ++i) sum -= a_.value[at(i)] * dv[a_.column[at(i)]];
     rho[r] = sum;
   }
 }
@@ -451,8 +454,8 @@ double DenseFactorization::largest_unit(std::span<const double> e) const {
 }
 
 void DenseFactorization::lower(int block, double* x) const {
-  const int size = block_start_[at(block) + 1] - block_start_[at(block)];
-  const double* L = cholesky_.data() + block_value_[at(block)];
+  const int size = mass_.start[at(block) + 1] - mass_.start[at(block)];
+  const double* L = mass_.cholesky.data() + mass_.value[at(block)];
   for (int i = 0; i < size; ++i) {
     double sum = x[i];
     for (int j = 0; j < i; ++j) sum -= L[i * size + j] * x[j];
@@ -463,9 +466,9 @@ void DenseFactorization::lower(int block, double* x) const {
 void DenseFactorization::lower_transposed(double* x) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {
-    const int block = block_of_[at(first)];
-    size = block_start_[at(block) + 1] - first;
-    const double* L = cholesky_.data() + block_value_[at(block)];
+    const int block = mass_.of[at(first)];
+    size = mass_.start[at(block) + 1] - first;
+    const double* L = mass_.cholesky.data() + mass_.value[at(block)];
     double* y = x + first;
     for (int i = size - 1; i >= 0; --i) {
       double sum = y[i];
@@ -478,9 +481,9 @@ void DenseFactorization::lower_transposed(double* x) const {
 void DenseFactorization::times_lower(const double* x, double* y) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {
-    const int block = block_of_[at(first)];
-    size = block_start_[at(block) + 1] - first;
-    const double* L = cholesky_.data() + block_value_[at(block)];
+    const int block = mass_.of[at(first)];
+    size = mass_.start[at(block) + 1] - first;
+    const double* L = mass_.cholesky.data() + mass_.value[at(block)];
     for (int i = 0; i < size; ++i) {
       double sum = 0;
       for (int j = 0; j <= i; ++j) sum += L[i * size + j] * x[first + j];

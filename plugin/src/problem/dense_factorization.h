@@ -88,30 +88,42 @@ class DenseFactorization {
   bool uneven_ = false;   // Rows differ so much in length that consistent equations are better solved in unit rows.
   double tolerance_ = 0, consistency_ = 0;
 
-  std::vector<int> block_start_, block_of_;  // [blocks + 1]; [n].
-  std::vector<std::size_t> block_value_;     // [blocks] Start of the factor of each block.
-  std::vector<double> cholesky_;             // Lower factors, row by row, as Instant::mass.
-
-  std::vector<int> a_start_, a_column_;  // A as given.
-  std::vector<double> a_value_;
-  std::vector<int> b_start_, b_column_;  // B̂: B with rows of unit length. Zero rows stay zero.
-  std::vector<double> b_value_;
+  /// Lower factors of the blocks of M.
+  struct MassFactor {
+    std::vector<int> start, of;      // [blocks + 1] First column. [n] Block of each column.
+    std::vector<std::size_t> value;  // [blocks] Start of the factor of each block.
+    std::vector<double> cholesky;    // Row by row, as Instant::mass.
+  };
+  MassFactor mass_;
+  struct SparseRows {
+    std::vector<int> start, column;
+    std::vector<double> value;
+  };
+  SparseRows a_;                // A as given.
+  SparseRows b_;                // B̂: B with rows of unit length. Zero rows stay zero.
   std::vector<double> length_;  // [m] Lengths of the rows of B.
   double longest_ = 0;
   std::vector<int> constraint_;  // [m] Constraint of each row.
   int constraints_ = 0;
 
-  Reflectors space_;                      // Pivoted QR of B̂ᵀ, or of R₀ᵀ with B̂ = Q₀ R₀ when tall.
-  Reflectors unit_rows_;                  // B̂ = Q₀ R₀ when tall.
-  Reflectors unit_image_;                 // QR of B̂ V, or of R₀ V when tall, where uneven.
-  Reflectors given_rows_;                 // B = Q_b R_b when folded.
-  Reflectors given_image_;                // Pivoted QR of C = B V, or of R_b V when folded.
-  std::vector<double> basis_;             // V [n × rank]: orthonormal basis of the row space.
-  std::vector<int> by_lead_, by_length_;  // [m] Rows in the order of factorisation.
-  std::vector<int> lead_, reach_;
+  Reflectors space_;           // Pivoted QR of B̂ᵀ, or of R₀ᵀ with B̂ = Q₀ R₀ when tall.
+  Reflectors unit_rows_;       // B̂ = Q₀ R₀ when tall.
+  Reflectors unit_image_;      // QR of B̂ V, or of R₀ V when tall, where uneven.
+  Reflectors given_rows_;      // B = Q_b R_b when folded.
+  Reflectors given_image_;     // Pivoted QR of C = B V, or of R_b V when folded.
+  std::vector<double> basis_;  // V [n × rank]: orthonormal basis of the row space.
+  /// Orders of the rows [m].
+  struct RowOrder {
+    std::vector<int> by_lead, by_length;  // Orders of factorisation.
+    std::vector<int> lead, reach;
+  };
+  RowOrder order_;
   double kept_ = 0, dropped_ = 0;  // Estimates of the smallest singular value kept and of all that was dropped.
 
-  mutable std::vector<double> e_, rho_, work_, z_, dz_, x_, dv_;
+  struct Scratch {
+    std::vector<double> e, rho, work, z, dz, x, dv;
+  };
+  mutable Scratch scratch_;
 };
 
 }  // namespace linchpin::detail

@@ -80,7 +80,7 @@ Eigen::MatrixXd DenseFactorization::orthonormal_range() const {
     const double* v = basis_.data() + at(j) * at(n_);
     for (int r = 0; r < m_; ++r) {
       double sum = 0;
-      for (int i = b_start_[at(r)]; i < b_start_[at(r) + 1]; ++i) sum += b_value_[at(i)] * v[b_column_[at(i)]];
+      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i) sum += b_.value[at(i)] * v[b_.column[at(i)]];
       Q(r, j) = sum;
     }
   }
@@ -116,7 +116,7 @@ void DenseFactorization::find_redundant(const std::vector<std::vector<int>>& row
       reaction.setZero();
       for (Eigen::Index l = 0; l < k; ++l) {
         const auto r = at(rows[static_cast<std::size_t>(l)]);
-        for (int i = b_start_[r]; i < b_start_[r + 1]; ++i) reaction[b_column_[at(i)]] += S(l, s) * b_value_[at(i)];
+        for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) reaction[b_.column[at(i)]] += S(l, s) * b_.value[at(i)];
       }
       undetermined_part = std::max(undetermined_part, reaction.norm());
     }
@@ -126,13 +126,13 @@ void DenseFactorization::find_redundant(const std::vector<std::vector<int>>& row
 
 void DenseFactorization::find_contradictory(std::span<const double> e, std::span<const double> scale,
                                             const std::vector<std::vector<int>>& rows_of, RankReport& report) const {
-  apply(e, scale, {}, {}, {});  // Leaves the residual in rho_.
+  apply(e, scale, {}, {}, {});  // Leaves the residual in scratch_.rho.
   const double size = std::max(largest_unit(e), scale.empty() ? 0.0 : largest_unit(scale));
   // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
   const double allowed = std::max(consistency_, 4 * dropped_) * size;
   for (int c = 0; c < constraints_; ++c) {
     for (const int r : rows_of[at(c)]) {
-      if (unit(r, rho_[at(r)]) > allowed) {
+      if (unit(r, scratch_.rho[at(r)]) > allowed) {
         report.contradictory.push_back(c);
         break;
       }

@@ -1,13 +1,20 @@
 #include "projection/end_of_step_newton.h"
 
+#include "projection/tuning.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 namespace linchpin {
 
+namespace tuning = detail::tuning;
+
 namespace {
-constexpr double near_singular = 1e-3;  // smallest pivot of a pose close to where rows lose their rank
+/// Laws read slips to the last digit, so that poses and velocities must be those at which the laws are evaluated.
+bool has_laws(const EndOfStep& step) {
+  return !step.displacements_only && (!step.dynamics.law_efforts().empty() || !step.dynamics.contacts().empty());
+}
 }  // namespace
 
 EndOfStepNewton::EndOfStepNewton(const EndOfStep& step, const Options& options, std::span<double> v,
@@ -20,14 +27,11 @@ EndOfStepNewton::EndOfStepNewton(const EndOfStep& step, const Options& options, 
       assembly_(step.dynamics.assembly()),
       solver_(step.dynamics.solver()),
       length_(std::fabs(step.dt)),
-      full_rank_(solver_.full_row_rank()),
-      has_laws_(!step.displacements_only &&
-                (!step.dynamics.law_efforts().empty() || !step.dynamics.contacts().empty())),
-      by_joints_(!has_laws_ && work_.joints.begin(step.dynamics, step.base, step.end, step.dt)),
+      by_joints_(!has_laws(step) && work_.joints.begin(step.dynamics, step.base, step.end, step.dt)),
       general_(step, work_),
       stock_(step, work_),
       model_(by_joints_ ? static_cast<EndResidualModel&>(stock_) : general_),
-      with_force_(options.needs_force || has_laws_ || !full_rank_) {
+      with_force_(options.needs_force || has_laws(step) || !solver_.full_row_rank()) {
   const std::size_t n = z(assembly_.block.n()), m = z(assembly_.block.m());
   work_.start.assign(v.begin(), v.end());
   work_.positions_only = step.displacements_only || by_joints_ ||
@@ -71,7 +75,7 @@ void EndOfStepNewton::evaluate() {
 /// Near a singular pose the multipliers of a solve do not make quite the velocities that it gives.
 bool EndOfStepNewton::has_to_follow_multipliers() const {
   return report_.converged && !with_force_ && !step_.displacements_only && report_.solves > 0 &&
-         solver_.info().smallest_pivot < near_singular;
+         solver_.info().smallest_pivot < tuning::near_singular_pivot;
 }
 
 /// Computes the force once, from the sum of the multipliers, and the velocities from the force: they then agree to
@@ -96,7 +100,7 @@ void EndOfStepNewton::restart_in_least_squares() {
 /// The residual no longer shrinks: because it cannot, or because it never will.
 EndOfStepNewton::Stall EndOfStepNewton::handle_stall() {
   // Redundant rows may contradict each other: first none of them is left out any more.
-  if (!full_rank_ && !std::exchange(least_squares_, true)) return Stall::goes_on;
+  if (!solver_.full_row_rank() && !std::exchange(least_squares_, true)) return Stall::goes_on;
   if (by_joints_) model_.place(v_);
   report_.converged = at_round_off(step_.system, assembly_, step_.end, step_.dt, work_.error);
   // Rows that contradict each other, by a little (frames of a float host) or by much, keep a residual that no velocity
@@ -106,16 +110,19 @@ EndOfStepNewton::Stall EndOfStepNewton::handle_stall() {
     size = std::max(size, std::fabs(v_[j]));
     moves = std::max(moves, std::fabs(work_.dv[j]));
   }
-  report_.least_squares = !report_.converged && (moves * length_ <= options_.tolerance || moves <= 64 * epsilon * size);
+  report_.least_squares =
+      !report_.converged && (moves * length_ <= options_.tolerance || moves <= tuning::velocity_rounding * size);
   report_.converged = report_.converged || report_.least_squares;
-  if (report_.converged || report_.residual > 100 * first_residual_) return Stall::ends;
-  const bool gains = report_.residual <= 0.9 * previous_residual_ || moves <= 0.5 * previous_move_;
+  if (report_.converged || report_.residual > tuning::newton_divergence * first_residual_) return Stall::ends;
+  const bool gains = report_.residual <= tuning::stall_residual_gain * previous_residual_ ||
+                     moves <= tuning::stall_move_gain * previous_move_;
   stalls_without_gain_ = gains ? 0 : stalls_without_gain_ + 1;
   previous_move_ = moves;
-  if (stalls_without_gain_ == 3) return Stall::ends;
+  if (stalls_without_gain_ == tuning::max_stalls_without_gain) return Stall::ends;
   // Near a singular pose rows turn within a step, and the last chord predicts the next. Elsewhere a chord that does not
   // contract shows that the step is too long.
-  if (full_rank_ && solver_.info().smallest_pivot < near_singular && !std::exchange(accelerates_, true))
+  if (solver_.full_row_rank() && solver_.info().smallest_pivot < tuning::near_singular_pivot &&
+      !std::exchange(accelerates_, true))
     work_.anderson.improve<3>(
         work_.previous, {work_.lambda, with_force_ ? std::span(work_.force) : std::span<double>(), work_.dv}, false);
   return Stall::goes_on;
@@ -144,7 +151,7 @@ void EndOfStepNewton::finish(std::span<double> lambda, std::span<double> force) 
   if (!with_force_ && !step_.displacements_only && report_.solves > 0) follow_multipliers();
   if (by_joints_) model_.place(v_);
   if (report_.solves == 0) return;
-  if (!lambda.empty() && !full_rank_) {
+  if (!lambda.empty() && !solver_.full_row_rank()) {
     solver_.shortest(work_.force_sum, work_.lambda_sum, options_.minimum_norm_velocities ? v_ : std::span<double>());
     model_.place(v_);
     report_.residual = step_residuals(step_.system, assembly_, step_.base, step_.end, step_.dt, v_, work_);
@@ -158,11 +165,11 @@ void EndOfStepNewton::finish(std::span<double> lambda, std::span<double> force) 
 
 NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
                                 double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves, std::span<const double> left_open) {
+                                double tolerance, int max_solves, std::span<const double> residual_target) {
   const EndOfStep step{system, dynamics, base, end, dt};
   AddedVelocities update(v);
   const EndOfStepNewton::Options options{
-      .tolerance = tolerance, .max_solves = max_solves, .minimum_norm_velocities = true, .target = left_open};
+      .tolerance = tolerance, .max_solves = max_solves, .minimum_norm_velocities = true, .target = residual_target};
   return EndOfStepNewton(step, options, v, update).solve(lambda, force);
 }
 

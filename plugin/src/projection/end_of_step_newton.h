@@ -2,6 +2,7 @@
 #pragma once
 
 #include "projection/end_of_step_residual.h"
+#include "projection/tuning.h"
 #include "projection/workspace.h"
 
 #include <linchpin/projection.h>
@@ -55,7 +56,9 @@ class EndOfStepNewton {
   bool has_to_follow_multipliers() const;
   void follow_multipliers();
   void restart_in_least_squares();
-  bool stalls() const { return report_.solves > 0 && report_.residual > 0.5 * previous_residual_; }
+  bool stalls() const {
+    return report_.solves > 0 && report_.residual > detail::tuning::newton_stall * previous_residual_;
+  }
   Stall handle_stall();
   void step();
   void take_back();
@@ -69,8 +72,6 @@ class EndOfStepNewton {
   const Assembly& assembly_;
   const Solver& solver_;
   const double length_;  // |dt|
-  const bool full_rank_;
-  const bool has_laws_;  // laws read slips to the last digit: poses and velocities are those that they are asked at
   const bool by_joints_;
   GeneralEndResidual general_;
   StockJointEndResidual stock_;

@@ -1,6 +1,7 @@
 // Projections in the mass metric: poses (gaps and joints that are turned far), velocities, and both at the end of a
 // step.
 #include "projection/end_of_step_newton.h"
+#include "projection/tuning.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/detail/alignment.h>
@@ -10,6 +11,8 @@
 #include <cmath>
 
 namespace linchpin {
+
+namespace tuning = detail::tuning;
 
 namespace {
 
@@ -37,7 +40,7 @@ bool own_factor(const System& system, const Dynamics& dynamics, const State& sta
   work.assembly.instant.c.assign(z(work.assembly.block.n()), 0.0);
   // Redundant rows with a gap between them look independent at a singular value of the gap over the lever (T6).
   SolveOptions options = dynamics.solver().options();
-  options.rank_tolerance = std::max(options.rank_tolerance, std::min(gap, 1e-2));
+  options.rank_tolerance = std::max(options.rank_tolerance, std::min(gap, tuning::max_gap_rank_tolerance));
   work.solver.set_options(options);
   return work.solver.factor(work.assembly.instant);
 }
@@ -71,7 +74,7 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
     const double turn = turn_of(assembly.block, work.dv);
     limited = turn > far_turn;
     double scale = limited ? far_turn / turn : 1, next = 0;
-    const double least = 0.1 * scale;
+    const double least = tuning::min_chord_share * scale;
     displace(assembly.block, work.dv, scale, state);
     while (next = position_residuals(system, assembly.block, state, work.X, work.error),
            !(next < gap) && scale > least) {
@@ -82,7 +85,7 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
       displace(assembly.block, work.dv, -scale, state);
       return gap;
     }
-    const bool slow = next > 0.5 * gap;
+    const bool slow = next > tuning::slow_chord * gap;
     gap = next;
     if (slow) break;
   }
@@ -94,10 +97,10 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
 /// nearly depend on each other: a hundred rows take the dense solver seconds. So a way has as many steps as some tens
 /// of milliseconds allow, and no fewer than a way that is merely long takes.
 double share_of_a_long_way(const Block& block, const Solver& solver) {
-  constexpr double least = 10, most = 300;
-  constexpr double by_reference = 1.5e6, by_sparse = 2e4;  // m² n of dense factors, rows of sparse ones
   const double m = block.m(), n = block.n();
-  return 1 / std::clamp(solver.info().fallbacks > 0 ? by_reference / (m * m * n) : by_sparse / m, least, most);
+  return 1 / std::clamp(solver.info().fallbacks > 0 ? tuning::max_dense_way_work / (m * m * n)
+                                                    : tuning::max_sparse_way_work / m,
+                        tuning::min_way_steps, tuning::max_way_steps);
 }
 
 /// Turns joints that are turned far back, the shortest way and with the other constraints kept, until their dots tell
@@ -162,9 +165,8 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   bool limited = false;
   const bool positions_only =
       !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
-  if (positions_only && gap < 1e-3 && !from_afar)
+  if (positions_only && gap < tuning::near_gap && !from_afar)
     gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
-  constexpr double finer = 1e-3;
   double of_gap = 1;  // near the end of a long way rows seem to depend on each other that do not
   while (gap > tolerance && left > 0) {
     const double before = gap;
@@ -174,9 +176,9 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
       left = max_solves;
       continue;
     }
-    if (gap < 0.9 * before) continue;
+    if (gap < tuning::projection_gain * before) continue;
     if (!from_afar || of_gap < 1) break;  // at round-off, or the constraints cannot all be met
-    of_gap = finer;
+    of_gap = tuning::fine_gap_share;
   }
   if (moved != nullptr && turned != nullptr)
     for (const BodyId id : block.bodies)
@@ -215,7 +217,7 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
   // One solve is the answer for the factor at this very state; a chord from a neighbouring one, or rows that are not
   // linear in the velocity, take a few.
   double worst = largest(work.assembly.velocity);
-  for (int solves = 0; solves < 20 && worst > 0 && std::isfinite(worst); ++solves) {
+  for (int solves = 0; solves < tuning::max_velocity_solves && worst > 0 && std::isfinite(worst); ++solves) {
     for (std::size_t r = 0; r < work.minus.size(); ++r) work.minus[r] = -work.assembly.velocity[r];
     const bool record = !mixed && !lambda.empty();
     if (record) work.lambda.resize(lambda.size());
@@ -228,8 +230,8 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
     }
     assemble_constraints(system, state, work.assembly);
     const double next = largest(work.assembly.velocity);
-    if (!(next < 0.5 * worst)) {
-      if (solver == &work.solver || next < 1e-12) break;
+    if (!(next < tuning::velocity_stall * worst)) {
+      if (solver == &work.solver || next < tuning::small_velocity_error) break;
       if (!work.solver.factor(work.assembly.instant)) break;
       solver = &work.solver;
     }
@@ -299,12 +301,13 @@ void project_velocities_by_chords(const System& system, const Dynamics& dynamics
   double previous = std::numeric_limits<double>::max();
   for (int solves = 0;; ++solves) {
     const double worst = residual.evaluate(v);
-    out.converged = worst <= 4 * epsilon * size;
+    out.converged = worst <= tuning::velocity_tolerance * size;
     if (out.converged || !std::isfinite(worst)) break;
-    if (worst > 0.5 * previous) {  // as far as rounding, or rows that contradict each other, let it come
+    if (worst >
+        tuning::velocity_stall * previous) {  // as far as rounding, or rows that contradict each other, let it come
       const double moves = largest(work.dv);
-      out.converged = worst <= 1e-12 * size || moves <= 64 * epsilon * size;
-      out.least_squares = out.least_squares || worst > 1e-12 * size;
+      out.converged = worst <= tuning::stalled_velocity_error * size || moves <= tuning::velocity_rounding * size;
+      out.least_squares = out.least_squares || worst > tuning::stalled_velocity_error * size;
       break;
     }
     if (solves == max_solves) break;

@@ -1,5 +1,6 @@
 // Residuals of constraints at a state, and the part of them that rounding explains.
 #include "model/system_impl.h"
+#include "projection/tuning.h"
 #include "projection/workspace.h"
 
 namespace linchpin {
@@ -29,7 +30,7 @@ double round_off(const System& system, const Assembly& assembly, const State& st
     else
       for (int j = 0; j < 3; ++j) sum += std::fabs(J[z(j)] * body.v[j]) + std::fabs(J[z(3 + j)] * body.w[j]);
   }
-  return 32 * epsilon * sum;
+  return detail::tuning::residual_rounding * sum;
 }
 
 void evaluate_residual(const Constraint& constraint, std::span<const BodyState> X, double t,

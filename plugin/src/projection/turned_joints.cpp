@@ -1,9 +1,10 @@
 // Joints that are turned far from where they are held.
+#include "projection/turned_joints.h"
+
 #include "problem/jacobian_products.h"
 #include "projection/stock_joints_of.h"
 
 #include <linchpin/detail/alignment.h>
-#include <linchpin/detail/turned_joints.h>
 
 #include <algorithm>
 

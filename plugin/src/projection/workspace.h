@@ -7,13 +7,10 @@
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
 
-#include <limits>
 #include <span>
 #include <vector>
 
 namespace linchpin {
-
-inline constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 /// Memory of the functions of projection.h, which are called every step. Nothing in it is kept from call to call.
 struct Workspace {

@@ -1,6 +1,6 @@
-// Steps of blocks that are nothing but stock joints, which are taken whole (detail/joint_step.h), against the way of
-// all others, on which a law that does nothing puts a block: motion, forces, work and impulses, in whole steps and in
-// parts.
+// Steps of islands that consist of stock joints, which the joint kernel takes (joint_kernel/joint_step.h), against the
+// general solver, to which a law that does nothing sends an island: motion, forces, work and impulses, in whole steps
+// and in parts.
 #include "world.h"
 
 #include <linchpin/laws.h>

@@ -10,6 +10,7 @@
 // a residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
 #pragma once
 
+#include <linchpin/articulated.h>
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
 #include <linchpin/host.h>
@@ -72,23 +73,8 @@ struct Link {
   int index = -1;
 };
 inline Link link(btMultiBody& body, int index) { return {&body, index}; }
-/// What moves one joint of a multibody, by cause: generalized forces [N·m for a joint that turns, N for one that
-/// slides] along its coordinates, each of everything that hangs on the joint. The joint's row of T5:
-///   inertia = gravity + velocity + damping + applied + constraint + contact + friction + laws + native.
-/// One number per coordinate of the joint and zeros after them; a spherical joint's three are about its link's own
-/// axes.
-struct JointForces {
-  Vector3d gravity = Vector3d::Zero();     ///< weight, by the world's gravity
-  Vector3d velocity = Vector3d::Zero();    ///< centrifugal, Coriolis and gyroscopic terms
-  Vector3d damping = Vector3d::Zero();     ///< Bullet's linear and angular damping of the multibody
-  Vector3d applied = Vector3d::Zero();     ///< by the program: torques on joints, forces and torques on links
-  Vector3d constraint = Vector3d::Zero();  ///< constraints that are held exactly (T5)
-  Vector3d contact = Vector3d::Zero();     ///< normal forces of contacts
-  Vector3d friction = Vector3d::Zero();    ///< friction of contacts, torsional and spinning friction too
-  Vector3d laws = Vector3d::Zero();        ///< what laws prescribe, on the joint itself or elsewhere
-  Vector3d native = Vector3d::Zero();      ///< other rows of Bullet's: motors, limits, constraints left to it
-  Vector3d inertia = Vector3d::Zero();     ///< (M q̈) of the joint: zero at rest and in steady motion along it
-};
+/// What moves one joint of a multibody, by cause.
+using articulated::JointForces;
 /// What a constraint in a btMultiBodyDynamicsWorld may name: a rigid body or a link.
 class Part {
  public:

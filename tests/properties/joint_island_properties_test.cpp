@@ -1,12 +1,12 @@
-// The plain step of stock joints (linchpin/detail/joint_step.h) against the way of all others: the same multipliers,
-// the same end of the step, alone and in lanes.
+// The fast step of stock joints (joint_kernel/joint_island.h) against the general solver: the same multipliers, the
+// same end of the step, alone and in lanes.
 #include "joint_solve.h"
 #include "random.h"
 
+#include "joint_kernel/joint_island.h"
 #include "model/primitives/gap.h"
 #include "model/stock_joints.h"
 
-#include <linchpin/detail/joint_step.h>
 #include <linchpin/joints.h>
 #include <linchpin/projection.h>
 
@@ -16,12 +16,13 @@
 #include <array>
 #include <deque>
 
-namespace linchpin::test::joint_step_properties_test {
+namespace linchpin::test::joint_island_properties_test {
 namespace {
 
 constexpr double dt = joint_step_dt;
-constexpr const detail::JointStep::Limits& limits = joint_step_limits;
+constexpr const detail::JointIsland::Limits& limits = joint_step_limits;
 using Solve = JointSolve;
+using Refusal = detail::JointIsland::Refusal;
 
 /// Which mechanisms: with a few joints to each body, with bodies that many hang on, or nets, which are long in fill.
 enum class Kind { branched, on_hubs, net };
@@ -158,18 +159,18 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     System system;
     const Mechanism mechanism(system, "a", how, where, of);
     const State state = system.initial_state();
-    detail::JointShapes shapes(1);
-    Solve s(system, mechanism.joints, state, shapes, where);
-    detail::JointStep::Job job = s.job();
-    detail::JointStep::take(state, limits, {&job, 1});
-    if (job.outcome.refused) {
+    detail::JointTopologies topologies(1);
+    Solve s(system, mechanism.joints, state, topologies, where);
+    detail::JointIsland::Job job = s.job();
+    detail::JointIsland::solve_steps(state, limits, {&job, 1});
+    if (job.outcome.refused()) {
       ++refused;
       // A wrong entry of G would show as a residual, or as a Newton that is slow; so do rows that contradict each
       // other, and those that are near depending on each other, which they stop or start within the step.
-      const std::string why = job.outcome.refused;
-      const bool slow = why == "Newton does not contract" &&
+      const Refusal why = job.outcome.refusal;
+      const bool slow = why == Refusal::newton_stalled &&
                         (!s.dynamics.solver().full_row_rank() || s.dynamics.solver().info().smallest_pivot < 1e-4);
-      EXPECT_TRUE(why == "rank not clear from the pivots" || why == "too long a step" || slow) << why;
+      EXPECT_TRUE(why == Refusal::rank_unclear || why == Refusal::step_too_long || slow) << static_cast<int>(why);
       continue;
     }
     ++plain;
@@ -203,7 +204,7 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
       ASSERT_NEAR(s.total[r], dt * d.lambda()[r] + lambda[r], 1e-10 * dt * size + open_impulse);
       mean_size = std::max(mean_size, std::abs(d.assembly().velocity[r]));
     }
-    EXPECT_NEAR(job.outcome.off, mean_size, 1e-13 * (1 + mean_size));
+    EXPECT_NEAR(job.outcome.velocity_error, mean_size, 1e-13 * (1 + mean_size));
     // What each joint does to its bodies, and moves along: its rows of Aᵀ and A.
     for (int i = 0; i < static_cast<int>(d.assembly().block.constraints.size()); ++i) {
       const int first = d.assembly().block.row[static_cast<std::size_t>(i)],
@@ -221,10 +222,10 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     // Work, row by row, against that of the generalized forces with the mean velocities.
     double gain = 0, kinetic = 0;
     for (std::size_t j = 0; j < n; ++j) gain += (dt * d.ideal()[j] + end_force[j]) * 0.5 * (d.assembly().v[j] + v[j]);
-    EXPECT_NEAR(job.outcome.gain, gain, 1e-9 * (1 + std::abs(gain)));
+    EXPECT_NEAR(job.outcome.constraint_work, gain, 1e-9 * (1 + std::abs(gain)));
     for (std::size_t i = 0; i < mechanism.bodies.size(); ++i)
       kinetic += 0.5 * system.mass(mechanism.bodies[i]) * state[mechanism.bodies[i]].v.squaredNorm();
-    EXPECT_NEAR(job.outcome.kinetic, kinetic, 1e-12 * kinetic);
+    EXPECT_NEAR(job.outcome.start_energy, kinetic, 1e-12 * kinetic);
     std::vector<double> mean_force(m);
     for (std::size_t r = 0; r < m; ++r) mean_force[r] = s.total[r] / dt;
     // A force swings a body by where it acts, which each primitive knows for itself, and a joint for all of them.
@@ -234,13 +235,13 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     Dynamics by_rows(parts, same.joints);
     ASSERT_NE(by_rows.evaluate(parts.initial_state(), s.Q), Status::invalid);
     for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(by_rows.lambda()[r], d.lambda()[r], 1e-10 * size);
-    EXPECT_NEAR(job.outcome.swing, dt * fastest_swing(parts, by_rows, parts.initial_state(), mean_force, 0), 1e-9);
+    EXPECT_NEAR(job.outcome.omega_dt, dt * fastest_swing(parts, by_rows, parts.initial_state(), mean_force, 0), 1e-9);
     // Where a bound of it will do, none swings faster than that says.
-    detail::JointStep::Limits looser = limits;
-    looser.enough = 1e9;
-    detail::JointStep::Job bounded = s.job();
-    detail::JointStep::take(state, looser, {&bounded, 1});
-    EXPECT_GE(bounded.outcome.swing, job.outcome.swing * (1 - 1e-12));
+    detail::JointIsland::Limits looser = limits;
+    looser.coarse_omega_dt = 1e9;
+    detail::JointIsland::Job bounded = s.job();
+    detail::JointIsland::solve_steps(state, looser, {&bounded, 1});
+    EXPECT_GE(bounded.outcome.omega_dt, job.outcome.omega_dt * (1 - 1e-12));
   }
   if (plain + refused > 1) {
     EXPECT_GT(plain, 5 * refused) << refused << " refused";  // of which some swing too far, some are almost singular
@@ -248,16 +249,16 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
   }
 }
 
-TEST(JointStep, IsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::branched, 1000); }
+TEST(JointIsland, IsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::branched, 1000); }
 
 // Bodies that so many joints hang on that they would all meet there.
-TEST(JointStep, OnHubsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::on_hubs, 200); }
+TEST(JointIsland, OnHubsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::on_hubs, 200); }
 
 // Such nets are eliminated in another order than what has less fill.
-TEST(JointStep, OfNetsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::net, 10); }
+TEST(JointIsland, OfNetsIsTheStepOfDynamicsAndNewton) { expect_step_of_dynamics_and_newton(Kind::net, 10); }
 
 // A chain thrown round by much of a radian a step, where chords alone leave a half of what is open, each.
-TEST(JointStep, LearnsFromItsOwnChordsWhereRowsTurnFar) {
+TEST(JointIsland, LearnsFromItsOwnChordsWhereRowsTurnFar) {
   System system;
   std::vector<ConstraintId> joints;
   constexpr int links = 12;
@@ -272,14 +273,14 @@ TEST(JointStep, LearnsFromItsOwnChordsWhereRowsTurnFar) {
     last = b;
   }
   const State state = system.initial_state();
-  detail::JointShapes shapes(1);
+  detail::JointTopologies topologies(1);
   Random random(1);
-  Solve s(system, joints, state, shapes, random);
-  detail::JointStep::Limits far = limits;
-  far.swing = 1e9;
-  detail::JointStep::Job job = s.job();
-  detail::JointStep::take(state, far, {&job, 1});
-  ASSERT_EQ(job.outcome.refused, nullptr) << job.outcome.refused;
+  Solve s(system, joints, state, topologies, random);
+  detail::JointIsland::Limits far = limits;
+  far.max_omega_dt = 1e9;
+  detail::JointIsland::Job job = s.job();
+  detail::JointIsland::solve_steps(state, far, {&job, 1});
+  ASSERT_EQ(job.outcome.refusal, Refusal::none);
   State end = state;
   for (std::size_t i = 0; i < links; ++i) {
     const BodyId id = s.dynamics.assembly().block.bodies[i];
@@ -301,9 +302,9 @@ Matrix3d cross_of(const Vector3d& u) {
   return X;
 }
 
-// What its own spin does to a body, −ω × Iω at the start and a Newton step of implicit Euler's over the step, is added
+// The gyroscopic torque of a body, −ω × Iω at the start and a Newton step of implicit Euler over the step, is added
 // where it is asked for: as if it had been among the forces, alone and in lanes.
-TEST(JointStep, AddsWhatSpinDoes) {
+TEST(JointIsland, AddsGyroscopicTorque) {
   int taken = 0;
   for (const std::uint64_t seed : seeds(50)) {
     SCOPED_TRACE(repeat_with(seed));
@@ -317,19 +318,19 @@ TEST(JointStep, AddsWhatSpinDoes) {
     State state = system.initial_state();
     for (const Mechanism& mechanism : mechanisms)
       for (const BodyId id : mechanism.bodies) state[id].w = where.vector(15);
-    detail::JointShapes shapes(1);
+    detail::JointTopologies topologies(1);
     std::deque<Solve> solves;
     for (const Mechanism& mechanism : mechanisms) {
-      Solve& s = solves.emplace_back(system, mechanism.joints, state, shapes, where);
-      s.spinning.resize(mechanism.bodies.size());
-      for (char& x : s.spinning) x = where.coin();
+      Solve& s = solves.emplace_back(system, mechanism.joints, state, topologies, where);
+      s.lacks_gyroscopic.resize(mechanism.bodies.size());
+      for (char& x : s.lacks_gyroscopic) x = where.coin();
       const std::vector<double> Q(s.Q), applied(s.applied);
-      detail::JointStep::Job with = s.job();
-      detail::JointStep::take(state, limits, {&with, 1});
+      detail::JointIsland::Job with = s.job();
+      detail::JointIsland::solve_steps(state, limits, {&with, 1});
       const std::vector<double> v(s.v), start(s.start);
       double spun = 0;
-      for (std::size_t k = 0; k < s.spinning.size(); ++k) {
-        if (!s.spinning[k]) continue;
+      for (std::size_t k = 0; k < s.lacks_gyroscopic.size(); ++k) {
+        if (!s.lacks_gyroscopic[k]) continue;
         const BodyId id = s.dynamics.assembly().block.bodies[k];
         const Matrix3d R = state[id].R(), I = system.inertia(id);
         const Vector3d u = R.transpose() * state[id].w, L = I * u;
@@ -339,12 +340,12 @@ TEST(JointStep, AddsWhatSpinDoes) {
         spun = std::max(spun, change.norm());
       }
       std::vector<char> none;
-      s.spinning.swap(none);
-      detail::JointStep::Job without = s.job();
-      detail::JointStep::take(state, limits, {&without, 1});
-      s.spinning.swap(none);
-      EXPECT_EQ(with.outcome.refused == nullptr, without.outcome.refused == nullptr);
-      if (!with.outcome.refused && !without.outcome.refused) {
+      s.lacks_gyroscopic.swap(none);
+      detail::JointIsland::Job without = s.job();
+      detail::JointIsland::solve_steps(state, limits, {&without, 1});
+      s.lacks_gyroscopic.swap(none);
+      EXPECT_EQ(with.outcome.refused(), without.outcome.refused());
+      if (!with.outcome.refused() && !without.outcome.refused()) {
         taken += spun > 0.01;
         double speed = 0;
         for (const double x : v) speed = std::max(speed, std::abs(x));
@@ -368,7 +369,7 @@ double scale(const std::vector<double>& x) {
 }
 
 // The gaps from packed parameters are those of the residuals.
-TEST(JointStep, MeasuresGapsFromPackedParameters) {
+TEST(JointIsland, MeasuresGapsFromPackedParameters) {
   for (int seed = 0; seed < 20; ++seed) {
     Random random(static_cast<unsigned>(seed));
     const auto point = [&] { return Vector3d(random.direction() * 0.7); };
@@ -411,9 +412,9 @@ TEST(JointStep, MeasuresGapsFromPackedParameters) {
   }
 }
 
-// In turns with a host's rows: where it has them start, what an impulse of theirs moves, what it takes for the rows to
-// keep their rates, and the step's end, each by Dynamics and its solver.
-TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
+// A step that is coupled with a host's rows: the velocities with which they start, the motion by one of their impulses,
+// the projection that keeps the rates of the rows, and the end of the step. Each is compared with Dynamics.
+TEST(JointIsland, CoupledIsWhatDynamicsComputes) {
   int asked = 0;
   for (const std::uint64_t seed : seeds(100)) {
     SCOPED_TRACE(repeat_with(seed));
@@ -421,25 +422,25 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     System system;
     const Mechanism mechanism(system, "a", how, where, seed % 2 == 0 ? Kind::on_hubs : Kind::branched);
     const State state = system.initial_state();
-    detail::JointShapes shapes(1);
-    Solve s(system, mechanism.joints, state, shapes, where);
+    detail::JointTopologies topologies(1);
+    Solve s(system, mechanism.joints, state, topologies, where);
     const std::vector<double> v0(s.dynamics.assembly().v);
-    detail::JointStep::Job whole = s.job();
-    detail::JointStep::take(state, limits, {&whole, 1});
-    if (whole.outcome.refused) continue;
+    detail::JointIsland::Job whole = s.job();
+    detail::JointIsland::solve_steps(state, limits, {&whole, 1});
+    if (whole.outcome.refused()) continue;
     ++asked;
     const std::vector<double> v_whole = s.v, total_whole = s.total;
     const linchpin::Solver& solver = s.dynamics.solver();
     const std::size_t n = s.v.size(), m = s.start.size();
     const double speed = std::max(scale(v0), scale(v_whole));
-    ASSERT_EQ(s.step.begin(state, limits.gap_tolerance), nullptr);
+    ASSERT_EQ(s.island.factor(state, limits.gap_tolerance), Refusal::none);
 
     // Where rows start: without an answer to the forces, Newton finds all of it.
     constexpr double near = 1e-9;
     std::vector<double> v(n), expected(n), dv(n), e(m);
-    ASSERT_LE(s.step.reach(dt, near, 20, s.applied, {}, v), near);
+    ASSERT_LE(s.island.find_start_velocities(dt, near, 20, s.applied, {}, v), near);
     const std::vector<double> without(v);
-    ASSERT_LE(s.step.reach(dt, near, 20, s.applied, s.Q, v), near);
+    ASSERT_LE(s.island.find_start_velocities(dt, near, 20, s.applied, s.Q, v), near);
     for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(v[j], without[j], 20 * near / dt * (1 + speed));
     solver.inverse_mass(s.applied, expected);
     for (std::size_t j = 0; j < n; ++j) expected[j] += v0[j];
@@ -463,18 +464,18 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     const auto one = [&] {
       return some[static_cast<std::size_t>(where.integer(0, static_cast<int>(some.size()) - 1))];
     };
-    std::vector<detail::JointStep::Push> pushes(3);
-    for (detail::JointStep::Push& push : pushes) {
-      push.at[0].body = one();
-      if (where.coin()) push.at[1].body = one();
-      for (auto& at : push.at) at.impulse << where.vector(1), where.vector(1);
+    std::vector<detail::JointIsland::Impulse> impulses(3);
+    for (detail::JointIsland::Impulse& impulse : impulses) {
+      impulse.at[0].body = one();
+      if (where.coin()) impulse.at[1].body = one();
+      for (auto& at : impulse.at) at.impulse << where.vector(1), where.vector(1);
     }
-    std::vector<double> moves(pushes.size() * 6 * some.size()), f(n);
-    s.step.aim(some);
-    s.step.move(pushes, moves);
-    for (std::size_t i = 0; i < pushes.size(); ++i) {
+    std::vector<double> moves(impulses.size() * 6 * some.size()), f(n);
+    s.island.select_response_bodies(some);
+    s.island.find_impulse_responses(impulses, moves);
+    for (std::size_t i = 0; i < impulses.size(); ++i) {
       std::fill(f.begin(), f.end(), 0.0);
-      for (const auto& at : pushes[i].at)
+      for (const auto& at : impulses[i].at)
         for (std::size_t j = 0; at.body >= 0 && j < 6; ++j)
           f[6 * static_cast<std::size_t>(at.body) + j] += at.impulse[static_cast<Eigen::Index>(j)];
       solver.inverse_mass(f, expected);
@@ -491,7 +492,7 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     std::vector<double> thrown(v), rate(m), now(m);
     for (double& x : thrown) x += where.uniform(-1, 1);
     std::vector<double> held(thrown);
-    s.step.hold(held);
+    s.island.project(held);
     rates(v, rate);
     rates(thrown, now);
     for (std::size_t r = 0; r < m; ++r) e[r] = rate[r] - now[r];
@@ -499,17 +500,17 @@ TEST(JointStep, InTurnsIsWhatDynamicsAnswers) {
     for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(held[j], thrown[j] + dv[j], 1e-9 * (1 + speed));
 
     // And the end is that of the step taken whole.
-    detail::JointStep::Job job = s.job();
-    s.step.end(limits, job);
-    ASSERT_EQ(job.outcome.refused, nullptr);
+    detail::JointIsland::Job job = s.job();
+    s.island.solve_end_of_step(limits, job);
+    ASSERT_EQ(job.outcome.refusal, Refusal::none);
     for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(s.v[j], v_whole[j], 1e-13 * speed);
     for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(s.total[r], total_whole[r], 1e-12 * scale(total_whole));
   }
   EXPECT_GT(asked, 0);
 }
 
-// A part of a step closes its part of a gap.
-TEST(JointStep, LeavesOpenWhatItIsTold) {
+// A substep closes its share of a gap.
+TEST(JointIsland, LeavesTheResidualShareThatItIsGiven) {
   int gaps = 0;
   for (const std::uint64_t seed : seeds(100)) {
     SCOPED_TRACE(repeat_with(seed));
@@ -521,13 +522,13 @@ TEST(JointStep, LeavesOpenWhatItIsTold) {
       state[id].p += where.vector(1e-10);
       state[id].q = Quaterniond(Eigen::AngleAxisd(1e-10, where.direction())) * state[id].q;
     }
-    detail::JointShapes shapes(1);
-    Solve s(system, mechanism.joints, state, shapes, where);
-    detail::JointStep::Job job = s.job();
-    detail::JointStep::Limits part = limits;
-    part.left_open = 0.75;
-    detail::JointStep::take(state, part, {&job, 1});
-    if (job.outcome.refused) continue;
+    detail::JointTopologies topologies(1);
+    Solve s(system, mechanism.joints, state, topologies, where);
+    detail::JointIsland::Job job = s.job();
+    detail::JointIsland::Limits part = limits;
+    part.residual_share = 0.75;
+    detail::JointIsland::solve_steps(state, part, {&job, 1});
+    if (job.outcome.refused()) continue;
     const std::vector<double> start = s.dynamics.assembly().position;
     State end = state;
     for (std::size_t i = 0; i < mechanism.bodies.size(); ++i) {
@@ -540,7 +541,7 @@ TEST(JointStep, LeavesOpenWhatItIsTold) {
     }
     ASSERT_NE(s.dynamics.evaluate(end, s.Q), Status::invalid);
     for (std::size_t r = 0; r < start.size(); ++r) {
-      ASSERT_NEAR(s.dynamics.assembly().position[r], part.left_open * start[r], 5 * limits.newton_tolerance);
+      ASSERT_NEAR(s.dynamics.assembly().position[r], part.residual_share * start[r], 5 * limits.newton_tolerance);
       gaps += std::abs(start[r]) > 1e-11;
     }
   }
@@ -548,7 +549,7 @@ TEST(JointStep, LeavesOpenWhatItIsTold) {
 }
 
 // Four alike side by side, with fewer than four, and with one among them that is refused.
-TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
+TEST(JointIsland, InLanesIsToTheLastBitWhatItIsAlone) {
   int with_axes = 0;
   for (const std::uint64_t seed : seeds(300)) {
     SCOPED_TRACE(repeat_with(seed));
@@ -563,10 +564,10 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
     }
     State state = system.initial_state();
     state[mechanisms[2].bodies[0]].p += Vector3d(1e-3, 0, 0);  // a gap at the start
-    detail::JointShapes shapes(1);
+    detail::JointTopologies topologies(1);
     std::deque<Solve> solves;
     Random random(seed + 77);
-    for (const Mechanism& m : mechanisms) solves.emplace_back(system, m.joints, state, shapes, random);
+    for (const Mechanism& m : mechanisms) solves.emplace_back(system, m.joints, state, topologies, random);
     const std::vector<bool> taken = expect_the_same_alone(state, solves);
     EXPECT_FALSE(taken[2]);
     for (std::size_t count = 2; count <= 4; ++count)
@@ -578,4 +579,4 @@ TEST(JointStep, InLanesIsToTheLastBitWhatItIsAlone) {
 }
 
 }  // namespace
-}  // namespace linchpin::test::joint_step_properties_test
+}  // namespace linchpin::test::joint_island_properties_test

@@ -1,0 +1,249 @@
+// Articulated bodies of a host, as trees of links in joint coordinates (Featherstone, Rigid Body Dynamics Algorithms,
+// 2008), and exact constraints on their links. An adapter implements `TreeWorld`, which reads and writes the trees of
+// the host. It drives one `TreeSolver` beside the `ConstraintSolver` of host.h.
+//
+// All quantities are in double precision, SI units and world axes, except where a comment names other axes. Everything
+// else that the host does to trees (contacts, limits, motors, damping) stays with the host.
+#pragma once
+
+#include <linchpin/host.h>
+#include <linchpin/system.h>
+#include <linchpin/wrench.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace linchpin::articulated {
+
+// ---- the description of a tree ----
+
+/// How a link moves against its parent.
+enum class JointKind {
+  fixed,      ///< not at all
+  revolute,   ///< by an angle about an axis
+  prismatic,  ///< by a length along an axis
+  spherical,  ///< by a rotation, whose position is a quaternion in the order x, y, z, w
+  other       ///< in a way that no exact constraint can rely on: the link is placed as if its joint were fixed
+};
+
+/// One link with the joint to its parent. Link −1 is the base.
+struct LinkModel {
+  static constexpr std::size_t most_rates = 3;
+
+  int parent = -1;  ///< below the link's own index
+  JointKind joint = JointKind::fixed;
+  int first_position = 0, positions = 0;  ///< its numbers in Configuration::joints
+  int first_rate = 0, rates = 0;          ///< its numbers among the joint rates
+  /// Angular and linear velocity of the link's centre of mass per unit of each rate (link axes).
+  std::array<Vector3d, most_rates> angular{}, linear{};
+  Matrix3d R_PL_at_zero = Matrix3d::Identity();  ///< link to parent, at joint position zero
+  Vector3d p_PJ = Vector3d::Zero();     ///< from the parent's centre of mass to the joint's pivot (parent axes)
+  Vector3d p_JL = Vector3d::Zero();     ///< from the pivot to the link's centre of mass (link axes)
+  double mass = 0;                      ///< [kg]
+  Vector3d inertia = Vector3d::Zero();  ///< principal, about the centre of mass (link axes) [kg·m²]
+};
+
+/// The part of the description that does not change while the tree moves.
+struct TreeModel {
+  std::vector<LinkModel> links;  ///< every parent before its children
+  int positions = 0, rates = 0;  ///< joint positions and joint rates of all links together
+  bool fixed_base = false;
+  double base_mass = 0;
+  Vector3d base_inertia = Vector3d::Zero();
+  double linear_damping = 0;   ///< c of the force −m c (1 + |v|) v on a link: a drag that grows with the speed
+  double angular_damping = 0;  ///< d of the torque −d (1 + |w|) I w
+  bool gyroscopic = true;      ///< whether the host gives the links the torque −w × I w
+
+  double mass(int link) const { return link < 0 ? base_mass : links[static_cast<std::size_t>(link)].mass; }
+  const Vector3d& inertia(int link) const {
+    return link < 0 ? base_inertia : links[static_cast<std::size_t>(link)].inertia;
+  }
+};
+
+/// Where the tree is.
+struct Configuration {
+  Vector3d p = Vector3d::Zero();            ///< centre of mass of the base [m] (W)
+  Quaterniond q = Quaterniond::Identity();  ///< base to world
+  std::vector<double> joints;               ///< joint positions [rad, m, or a quaternion]
+};
+
+/// A force and a moment about a link's centre of mass, world axes.
+struct LinkForce {
+  Vector3d force, moment;
+};
+
+/// Where the tree is, how it moves and what acts on it at one time.
+struct TreeState {
+  Configuration at;
+  /// [angular velocity of the base, its velocity, joint rates], world axes: 6 + joint rates numbers.
+  std::vector<double> velocity;
+  std::vector<LinkForce> forces;     ///< applied, gravity included, base first [links + 1]
+  std::vector<double> joint_forces;  ///< applied along the joint rates [N, N·m]
+};
+
+/// The rotation by which the host's integrator turns a body of angular velocity `w` over dt. It is the host's
+/// convention: hosts clamp fast rotation or use a series, and the step has to end on the constraints where the host
+/// really ends (T12).
+using RotationOverStep = Quaterniond (*)(const Vector3d& w, double dt);
+
+/// Adds the mechanical energy of a tree [J], with the potential energy of its moving links in the gravity `g` [m/s²].
+void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum);
+
+// ---- the host's own rows ----
+
+/// Impulses of the host's own rows on one tree in a step, by kind of row.
+struct RowImpulses {
+  std::vector<double> contact, friction, joint;  ///< along the velocities [6 + joint rates]
+  /// Mean wrenches on the links of rows along joints, base first [links + 1]. The host writes such rows as couples on
+  /// two links, from outside; they go through the joint.
+  std::vector<Wrench> along_joints;
+};
+
+/// A gear between joints of one tree, Σ factor · position = target.
+struct Gear {
+  struct Term {
+    int link = -1;  ///< whose joint has one position and one rate
+    double factor = 1;
+  };
+  std::vector<Term> terms;
+  double target = 0;
+};
+
+// ---- reports ----
+
+/// The generalized forces that move one joint of a tree, by cause [N·m for a joint that turns, N for one that slides].
+/// They act along its coordinates, each on everything that hangs on the joint. The joint's row of T5:
+///   inertia = gravity + velocity + damping + applied + constraint + contact + friction + laws + native.
+/// One number per coordinate of the joint and zeros after them; a spherical joint's three are about its link's own
+/// axes.
+struct JointForces {
+  Vector3d gravity = Vector3d::Zero();     ///< weight, by the world's gravity
+  Vector3d velocity = Vector3d::Zero();    ///< centrifugal, Coriolis and gyroscopic terms
+  Vector3d damping = Vector3d::Zero();     ///< the host's linear and angular damping of the tree
+  Vector3d applied = Vector3d::Zero();     ///< by the program: torques on joints, forces and torques on links
+  Vector3d constraint = Vector3d::Zero();  ///< constraints that are held exactly (T5)
+  Vector3d contact = Vector3d::Zero();     ///< normal forces of contacts
+  Vector3d friction = Vector3d::Zero();    ///< friction of contacts, torsional and spinning friction too
+  Vector3d laws = Vector3d::Zero();        ///< what laws prescribe, on the joint itself or elsewhere
+  Vector3d native = Vector3d::Zero();      ///< other rows of the host's: motors, limits, constraints left to it
+  Vector3d inertia = Vector3d::Zero();     ///< (M q̈) of the joint: zero at rest and in steady motion along it
+};
+
+// ---- what an adapter implements ----
+
+/// The trees of a host, by their index in the order of TreeSolver::set_trees(). Velocities have 6 + joint rates
+/// numbers, as TreeState has them. An implementation contains no algorithm. No call may throw.
+class TreeWorld {
+ public:
+  virtual ~TreeWorld() = default;
+
+  // Trees.
+  virtual void read(int tree, TreeModel& model, TreeState& state) const = 0;
+  /// A link with its joint; −1: the base, which has only mass, inertia and no parent.
+  virtual LinkModel read_link(int tree, int link) const = 0;
+  /// @return why a tree cannot take part in exact constraints, or empty
+  virtual std::string why_unsupported(int tree) const = 0;
+  virtual bool is_asleep(int tree) const = 0;
+  virtual void wake(int tree) = 0;
+  /// Moves a tree to a configuration, without a velocity.
+  virtual void move(int tree, const Configuration& to) = 0;
+  /// Velocities as they are now, with the changes that rows and add_velocity() have made in the step.
+  virtual void read_velocity(int tree, std::span<double> v) const = 0;
+  /// The sum of those changes.
+  virtual void read_velocity_change(int tree, std::span<double> dv) const = 0;
+  /// Adds to the velocities, and to those of the host's row solver while it iterates.
+  /// @param dv  in and out: what was added in the host's precision
+  virtual void add_velocity(int tree, std::span<double> dv) = 0;
+  /// @param v  [columns] @return why the host will not integrate these velocities as they are, or empty
+  virtual std::string why_limited(int /*tree*/, std::span<const double> /*v*/) const { return {}; }
+  /// Mean wrenches of the host's own rows on the links, about their centres, base first [links + 1].
+  virtual void read_row_wrenches(int tree, std::span<Wrench> on) const = 0;
+  virtual Vector3d gravity() const = 0;
+
+  // Bodies.
+  /// A link has got an id of its own among the bodies of the solver.
+  virtual void note_link(BodyId) {}
+  /// The id of a rigid body now. A body that the program has fixed or freed gets another.
+  virtual BodyId current_id(BodyId body) = 0;
+  /// Reads a rigid body of the host's row solver. @return false where it is not there
+  virtual bool read_row_body(BodyId body, host::RowBody& out) const = 0;
+  /// Adds to the velocities of such a body. @param v, w  in and out: what was added in the host's precision
+  virtual void add_row_velocity(BodyId body, bool turns, Vector3d& v, Vector3d& w) = 0;
+};
+
+// ---- what an adapter calls ----
+
+/// Solves all constraints on links of trees, and the joints of rigid bodies that share a body with them, as one problem
+/// beside the islands of rigid bodies.
+///
+/// Call begin_step() before the host adds forces to velocities, and begin_rows() when its rows are set up. Call
+/// project_rows() after each of its iterations, and finish() when all islands are solved. ConstraintSolver::end_step()
+/// contains the end of the step of trees.
+class TreeSolver {
+ public:
+  /// Adds itself to the reports and to the step of `solver`.
+  /// @param solver, world  kept by reference
+  /// @param rotation       of the host's integrator
+  TreeSolver(host::ConstraintSolver& solver, TreeWorld& world, RotationOverStep rotation);
+  ~TreeSolver();
+  TreeSolver(const TreeSolver&) = delete;
+  TreeSolver& operator=(const TreeSolver&) = delete;
+
+  // ---- trees and their links ----
+  /// Takes the trees of the host's world.
+  /// @param before  by tree: the index that it had before; −1: it is new
+  /// @return entries that name links of trees that are gone: the adapter is to remove them
+  std::vector<int> set_trees(std::span<const int> before);
+  /// The id of a link, −1 the base, as a body of constraints. @return why it has none, or empty
+  std::string link_id(int tree, int link, BodyId& id);
+  bool is_link(BodyId id) const;
+
+  // ---- constraints on links, by entry ----
+  /// @return why a constraint cannot be held, or empty
+  std::string why_not_held(const Constraint& constraint);
+  /// Gives an entry its constraint, or none where the host keeps all of it.
+  void set_constraint(int entry, std::unique_ptr<Constraint> constraint);
+  /// Makes the constraint of an entry the row of a gear. Its own function only says between which bodies.
+  void set_gear(int entry, Gear gear);
+  /// Makes the constraint that the coordinates of a joint keep. @return why not, or empty
+  std::string make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out);
+  /// @return why a constraint on links takes no law, or empty
+  std::string why_no_law(int entry) const;
+  /// Call it before ConstraintSolver::add_law(). @return why not, or empty
+  std::string add_law(int entry, const Law& law);
+
+  // ---- a step ----
+  /// Reads all trees, and the problem of the step. @param dt  [s] @return whether constraints are solved in this step
+  bool begin_step(double dt);
+  /// Returns whether an entry is held in this step, and so must not be given to the host or to an island of rigid
+  /// bodies.
+  bool holds(int entry) const;
+  /// Returns whether the problem of this step moves a tree.
+  bool moves(int tree) const;
+  /// The rigid bodies that the problem moves, if anything is solved in this step.
+  std::span<const BodyId> rigid_bodies() const;
+  /// Rows are set up. @param act  some row of the host acts on what the problem moves
+  void begin_rows(bool act);
+  /// Puts the velocities back on the constraints.
+  void project_rows();
+  /// Returns where impulses of rows on a tree are to be added, when the iterations are over. Null: it was not read.
+  RowImpulses* rows_on(int tree);
+  void finish();
+
+  // ---- reports of the last step ----
+  /// The wrench on a link by its parent, through the joint, about the pivot. @return why there is none, or empty
+  std::string joint_wrench(int tree, int link, Wrench& out);
+  /// The forces along the coordinates of a joint. @return why there are none, or empty
+  std::string joint_forces(int tree, int link, JointForces& out);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace linchpin::articulated

@@ -1,0 +1,125 @@
+// The trees of a host's world, and the one problem of all constraints on their links. Private to the core.
+//
+// The problem is an island: it shares with islands of rigid bodies the phase, the record of the step, and the vectors
+// of velocities, multipliers and changes. Its own constraints are in joint coordinates.
+#pragma once
+
+#include "articulated/tree_constraints.h"
+#include "articulated/tree_projection.h"
+#include "host/island.h"
+
+#include <linchpin/articulated.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace linchpin::articulated {
+
+/// Which links have an id among the bodies of the solver.
+class LinkTable {
+ public:
+  struct Place {
+    int tree = -1;  ///< −1: the body is no link
+    int link = -1;  ///< −1: the base
+    bool operator==(const Place&) const = default;
+  };
+  /// The place of a body; that of a body which is no link has no tree.
+  Place operator[](BodyId id) const {
+    return id.index >= 0 && z(id.index) < places_.size() ? places_[z(id.index)] : Place{};
+  }
+  bool has(BodyId id) const { return (*this)[id].tree >= 0; }
+  int find(Place place) const;  ///< index of the body; −1: it has none
+  void set(int body, Place place);
+  int size() const { return static_cast<int>(places_.size()); }  ///< above the index of every link
+
+ private:
+  std::vector<Place> places_;  // by index of body
+};
+
+/// Reports of the joints of a tree, computed when one is asked for.
+struct JointReports {
+  void forget() {
+    acceleration_is_current = wrenches_are_current = forces_are_current = corrections_are_current = false;
+  }
+  bool acceleration_is_current = false, wrenches_are_current = false, forces_are_current = false,
+       corrections_are_current = false;
+  std::vector<double> acceleration;           ///< [columns]
+  std::vector<Wrench> wrenches, corrections;  ///< through all joints; by what ended the step on the constraints
+  KinematicTree::ForcesByCause forces;
+  std::vector<double> inertia, constraint;  ///< M v̇ and Aᵀλ [columns]
+  std::vector<Wrench> outside;              ///< scratch
+};
+
+/// A tree of the host's world, and what happens to it in a step.
+struct Tree : ConstrainedTree {
+  explicit Tree(RotationOverStep rotation) : ConstrainedTree(rotation), after(rotation) {}
+  KinematicTree after;                   ///< where the host has taken it
+  std::vector<double> added;             ///< change of velocity for the constraints while rows are solved [velocities]
+  std::vector<double> row_acceleration;  ///< change of velocity by the host's rows, per dt [velocities]
+  RowImpulses rows;                      ///< of the host
+  std::vector<Wrench> on_links;          ///< wrenches of the host's rows; reports add the exact constraints
+  JointReports reports;
+  bool was_read = false;    ///< in a step
+  bool was_asleep = false;  ///< at the start of the step
+};
+
+/// A rigid body of the problem.
+struct LoopBody {
+  BodyId id;
+  int column = 0, dof = 0;
+  Vector6 applied = Vector6::Zero();  ///< change of velocity by applied forces, which the host adds
+  Vector6 own = Vector6::Zero();      ///< change of velocity by the constraints
+  bool among_rows = false;            ///< It is in the host's row solver.
+};
+
+/// Vectors of a step beside those that all islands have.
+struct TreeVectors {
+  std::vector<double> host_v;        ///< velocities that the host has [columns]
+  std::vector<double> acceleration;  ///< by the reported forces [columns]
+  std::vector<double> reported;      ///< multipliers of the report [rows]
+  std::vector<double> correction;    ///< mean multipliers of the step beyond these [rows]
+  std::vector<double> v_before_newton, impulse_before_newton;
+};
+
+/// The effect of the forces that laws prescribe.
+struct PrescribedMotion {
+  bool is_known = false;                       ///< The laws of this step have a solution.
+  std::vector<double> c;                       ///< the forces along the columns [columns]
+  std::vector<double> dv;                      ///< what they do to v̇ [columns]
+  std::vector<double> lambda;                  ///< the multipliers that they call up [rows]
+  std::vector<double> first_dv, first_lambda;  ///< before the host's rows were known
+};
+
+struct TreeIsland : host::Island {
+  explicit TreeIsland(RotationOverStep rotation_of_host)
+      : rotation(rotation_of_host), projection(constraints, rotation_of_host) {}
+
+  /// Returns whether there is something to solve.
+  bool has_problem() const { return constraints.columns() > 0 && (constraints.rows() > 0 || has(host::Trait::laws)); }
+  /// Returns whether rows are factored, and held until the step's end.
+  bool is_held() const { return phase == host::Phase::begun || phase == host::Phase::solved; }
+  /// Returns whether some row of the host acts on what the problem moves.
+  bool has_rows() const { return step.rows != host::HostRows::none; }
+  Tree& tree(LinkTable::Place place) const { return *trees[z(place.tree)]; }
+
+  const RotationOverStep rotation;
+  std::vector<std::unique_ptr<Tree>> trees;  ///< of the host's world, in its order
+  std::vector<std::unique_ptr<Tree>> gone;   ///< that the layout still names
+  LinkTable links;
+  std::vector<LoopBody> loop_bodies;
+  TreeConstraints constraints;
+  TreeProjection projection;
+  TreeVectors vectors;
+  PrescribedMotion prescribed;
+  double dt = 0;  ///< length of the last step [s]: that of the solver may be reset before its reports are read
+};
+
+/// References that the parts of the tree solver share.
+struct TreeContext {
+  host::Context& host;
+  TreeWorld& world;
+  TreeIsland& island;
+};
+
+}  // namespace linchpin::articulated

@@ -1,0 +1,197 @@
+#include "articulated/tree_island_solver.h"
+
+#include "host/write_back.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace linchpin::articulated {
+
+namespace {
+
+/// The solver is given islands of trees only.
+TreeIsland& trees_of(host::Island& b) { return static_cast<TreeIsland&>(b); }
+
+/// Poses in the host while gaps are closed.
+class HostPoses final : public PoseAccess {
+ public:
+  HostPoses(host::Context& c, TreeWorld& world, TreeIsland& t) : c_(c), world_(world), t_(t) {}
+  void move_tree(int tree, const Configuration& to) override {
+    world_.move(tree, to);
+    t_.trees[z(tree)]->tree.update([&](TreeModel& model, TreeState& state) { world_.read(tree, model, state); });
+  }
+  void move_body(BodyId id, const BodyState& to) override {
+    BodyState now;
+    c_.world.read(id, now);
+    host::Motion motion{.body = id, .turns = false, .write_pose = true, .v = now.v, .start = {to.p, to.q}};
+    c_.world.write({&motion, 1});
+  }
+  void read_bodies() override { read_boundaries({c_, world_, t_}); }
+
+ private:
+  host::Context& c_;
+  TreeWorld& world_;
+  TreeIsland& t_;
+};
+
+}  // namespace
+
+void read_boundaries(const TreeContext& context) {
+  host::Context& c = context.host;
+  for (const ConstraintRows& rows : context.island.constraints.constraints())
+    for (const ConstraintBody& body : rows.bodies)
+      if (body.tree < 0 && body.id != linchpin::world) c.bodies.read_boundary(c.world, body.id, c.dt, c.teleported);
+}
+
+// ---- its start ----
+
+bool TreeIslandSolver::begin(host::Island& b, bool) {
+  TreeIsland& t = trees_of(b);
+  if (!read_problem(t)) return false;
+  laws_.evaluate();
+  ++c_.counts.solves;
+  return true;
+}
+
+/// Reads the problem at the step's start, and closes its gaps.
+bool TreeIslandSolver::read_problem(TreeIsland& t) {
+  c_.bodies.start.t = c_.bodies.base.t = c_.t;
+  c_.bodies.end.t = c_.t + c_.dt;
+  t.projection.set_options({c_.options.gap_tolerance, c_.options.newton_tolerance, c_.options.max_newton});
+  t.projection.begin_step();
+  for (RigidBody& b : t.constraints.rigid_bodies()) {
+    if (!c_.bodies.was_read(b.id, c_.step)) c_.bodies.read(c_.world, b.id, c_.step);  // it was made in this step
+    b.force = c_.bodies.load(b.id).force;
+    b.moment = c_.bodies.load(b.id).torque;
+    b.gyroscopic = c_.bodies.gyroscopic(b.id) != host::GyroscopicRule::none;
+  }
+  read_boundaries({c_, world_, t});
+  t.constraints.write_link_states(c_.bodies.start);
+  t.constraints.reset_rank_cut();
+  if (std::string why =
+          t.constraints.linearize(c_.system, c_.bodies.start, c_.t, TreeConstraints::FarJoints::as_they_are);
+      !why.empty())
+    return host::fail(t, std::move(why));
+  if (c_.options.drift_correction && t.projection.has_gap(c_.bodies.start)) close_gaps(t);
+  return t.history.failure.empty();
+}
+
+TreeStep TreeIslandSolver::step() const {
+  return {c_.system, c_.bodies.start, c_.bodies.base, c_.bodies.end, c_.t, c_.dt};
+}
+
+void TreeIslandSolver::close_gaps(TreeIsland& t) {
+  HostPoses poses(c_, world_, t);
+  GapClosing done = t.projection.close_gaps(step(), poses);
+  t.step.moved = done.moved;
+  t.step.turned = done.turned;
+  t.step.turned_away = done.widest;
+  if (done.widest > 0) t.step.turned_entry = t.topology.entries[z(done.widest_constraint)];
+  host::count_start_gap(c_, t);
+  t.history.failure = std::move(done.failure);
+}
+
+// ---- beside the host's rows ----
+
+/// Finds the velocities that end the step on the constraints. The host's rows start from the row velocities there, and
+/// are kept to them.
+bool TreeIslandSolver::start(host::Island& b) {
+  constexpr double loose = 1e3;  // times the tolerance of the end of the step: rows change the velocities again
+  constexpr int most_solves = 6;
+  TreeIsland& t = trees_of(b);
+  if (t.prescribed.is_known) {
+    for (std::size_t k = 0; k < t.x.v.size(); ++k) t.x.v[k] += c_.dt * t.prescribed.dv[k];
+    for (std::size_t r = 0; r < t.x.multipliers.size(); ++r) t.x.multipliers[r] = c_.dt * t.prescribed.lambda[r];
+  }
+  t.projection.solve_end_of_step(step(), t.x.v, t.x.multipliers, loose * c_.options.newton_tolerance, most_solves);
+  c_.counts.newton += t.projection.take_solves();
+  t.constraints.row_velocities(t.x.v, t.x.target);
+  return true;
+}
+
+void TreeIslandSolver::project(host::Island& b, std::span<double> change) {
+  TreeIsland& t = trees_of(b);
+  t.constraints.row_velocities(t.x.v, t.x.row);
+  for (std::size_t r = 0; r < t.x.row.size(); ++r) t.x.row[r] = t.x.target[r] - t.x.row[r];
+  t.constraints.solve_kept(t.x.row, t.x.row_change, change);
+  for (std::size_t r = 0; r < t.x.row.size(); ++r) t.x.multipliers[r] += t.x.row_change[r];
+}
+
+// ---- its end ----
+
+bool TreeIslandSolver::finish(host::Island& b, host::SubstepStates&) {
+  TreeIsland& t = trees_of(b);
+  laws_.resolve();
+  solve_forces(t);
+  if (finite(t.x.v)) {
+    add_forces(t);
+    if (c_.options.drift_correction) end_on_constraints(t);
+  }
+  // The step's impulses beyond the reported forces, as mean multipliers.
+  for (std::size_t r = 0; r < t.x.multipliers.size(); ++r)
+    t.vectors.correction[r] =
+        t.x.multipliers[r] / c_.dt - t.vectors.reported[r] - (t.prescribed.is_known ? t.prescribed.lambda[r] : 0);
+  return finite(t.x.v) || host::fail(t, "velocities that are not finite were kept from the world");
+}
+
+/// Solves the instantaneous forces (T5) at the step's start, with what the host's rows did as a mean force (T11).
+void TreeIslandSolver::solve_forces(TreeIsland& t) {
+  const std::span<double> free = t.constraints.free_acceleration();
+  for (const auto& tree : t.trees)
+    for (int k = 0; tree->column >= 0 && k < tree->tree.columns(); ++k)
+      free[z(tree->column + k)] += tree->row_acceleration[z(tree->tree.fixed_velocities() + k)];
+  for (const LoopBody& b : t.loop_bodies) {
+    if (!t.has_rows() || !b.among_rows) continue;
+    const Vector6 rows = row_acceleration(c_, b);
+    for (int k = 0; k < b.dof; ++k) free[z(b.column + k)] += rows[k];
+  }
+  const double contradiction = t.constraints.solve_forces(t.vectors.reported, t.vectors.acceleration);
+  for (const int entry : t.topology.entries)
+    c_.constraints[entry].outcome.contradictory = contradiction > SolveOptions{}.consistency_tolerance;
+}
+
+/// Adds the reaction over the whole step, with that of the laws, to the velocities.
+void TreeIslandSolver::add_forces(TreeIsland& t) {
+  const double dt = c_.dt;
+  const PrescribedMotion& laws = t.prescribed;
+  const std::span<const double> v0 = t.constraints.start_velocity(), free = t.constraints.free_acceleration();
+  std::vector<double>&v = t.x.v, &impulse = t.x.multipliers;
+  if (!t.has_rows()) {
+    for (std::size_t k = 0; k < v.size(); ++k) v[k] += dt * t.vectors.acceleration[k];
+    for (std::size_t r = 0; r < impulse.size(); ++r) impulse[r] = dt * t.vectors.reported[r];
+    if (laws.is_known) {  // from our own numbers: sticking contacts rest to the last bit, in single precision too
+      for (std::size_t k = 0; k < v.size(); ++k) v[k] = v0[k] + dt * (free[k] + t.vectors.acceleration[k] + laws.dv[k]);
+      for (std::size_t r = 0; r < impulse.size(); ++r) impulse[r] += dt * laws.lambda[r];
+    }
+  } else if (t.has(host::Trait::laws)) {
+    for (std::size_t k = 0; k < v.size(); ++k) v[k] += dt * (laws.dv[k] - laws.first_dv[k]);
+    for (std::size_t r = 0; r < impulse.size(); ++r) impulse[r] += dt * (laws.lambda[r] - laws.first_lambda[r]);
+  }
+}
+
+void TreeIslandSolver::end_on_constraints(TreeIsland& t) {
+  const double tolerance = std::max(c_.options.newton_tolerance, t.constraints.pose_rounding());
+  t.vectors.v_before_newton = t.x.v;
+  t.vectors.impulse_before_newton = t.x.multipliers;
+  const auto newton = [&] {
+    return t.projection.solve_end_of_step(step(), t.x.v, t.x.multipliers, tolerance, c_.options.max_newton);
+  };
+  bool ends = newton();
+  for (int round = 1; round < 4 && ends && t.prescribed.is_known && laws_.reapply_stick(); ++round)
+    ends = newton();  // the constraints have the last iteration
+  c_.counts.newton += t.projection.take_solves();
+  if (!ends) {
+    // The step is too long. It gets the velocities that the constraints allow now; the gap that is left is closed by
+    // moving.
+    ++c_.counts.fallbacks;
+    c_.trouble = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
+    t.x.v = t.vectors.v_before_newton;
+    t.x.multipliers = t.vectors.impulse_before_newton;
+    t.projection.project_velocities(t.x.v, t.x.multipliers);
+  }
+  // Rows that contradict others are known by the residual that is left of them.
+  for (const ConstraintRows& c : t.constraints.constraints())
+    if (t.projection.is_unmet(c, c_.dt)) c_.constraints[c.owner].outcome.contradictory = true;
+}
+
+}  // namespace linchpin::articulated

@@ -1,0 +1,421 @@
+#include "articulated/tree_laws.h"
+
+#include "articulated/tree_joints.h"
+#include "host/body_vectors.h"
+#include "host/write_back.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace linchpin::articulated {
+
+using host::head;
+using host::put;
+using Owner = host::ConstraintEntry::Owner;
+
+// ---- the laws of a constraint ----
+
+std::string TreeLaws::why_no_law(int entry) const {
+  const host::ConstraintEntry& r = c_.constraints[entry];
+  if (!r.deferred && r.id.index < 0) return "it is left to the native solver: " + r.host_part;
+  if (layout_.is_gear(entry)) return "a gear has no place where a law could act";
+  if (!r.deferred) return {};
+  for (const BodyId id : r.deferred->bodies())
+    if (t_.links.has(id))
+      if (std::string why = layout_.why_massless(t_.links[id].tree); !why.empty()) return why;
+  return {};
+}
+
+std::string TreeLaws::add(int entry, const Law& law) {
+  host::ConstraintEntry& r = c_.constraints[entry];
+  if (r.link_id.index < 0)
+    if (std::string why = c_.system.try_add(*r.deferred, &r.link_id); !why.empty()) return "linchpin: " + why;
+  return linchpin::try_add_law(c_.system, r.link_id, law);
+}
+
+// ---- layout ----
+
+void TreeLaws::forget() {
+  for (const ConstraintId id : joints_) c_.system.remove(id);
+  joints_.clear();
+  for (host::ConstraintEntry& r : c_.constraints.all())
+    if (r.link_id.index >= 0) {
+      c_.system.remove(r.link_id);
+      r.link_id = {};
+    }
+  t_.dynamics.reset();
+  t_.topology.set(host::Trait::laws, false);
+  t_.prescribed.is_known = false;
+}
+
+void TreeLaws::lay_out(std::vector<host::HostPart>& notes) {
+  c_.laws.constraints_changed();
+  members_.clear();
+  fixed_.clear();
+  Made made;
+  std::string why = add_members();
+  if (why.empty()) why = add_joints(made);
+  if (why.empty()) why = add_constraints(made);
+  if (why.empty()) return start(made);
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i)
+    if (const host::ConstraintEntry& r = c_.constraints[i];
+        r.alive && !r.laws.empty() && (r.is_on_links() || layout_.has_rigid(i)))
+      notes.push_back({r.name, "its laws are not in force (" + why + ")"});
+  forget();
+}
+
+/// A gear as a constraint between bodies.
+Constraint TreeLaws::gear_of(const ConstraintRows& c, const std::string& name) {
+  std::vector<BodyId> ids;
+  std::vector<GearedJoint> joints;
+  const auto index_of = [&](int tree, int link) {
+    BodyId id;
+    layout_.link_id(tree, link, id);
+    const auto at = std::find(ids.begin(), ids.end(), id);
+    if (at != ids.end()) return static_cast<std::size_t>(at - ids.begin());
+    ids.push_back(id);
+    return ids.size() - 1;
+  };
+  for (const GearTerm& term : c.gear) {
+    const LinkModel link = world_.read_link(term.tree, term.link);
+    const bool slides = link.joint == JointKind::prismatic;
+    const std::size_t child = index_of(term.tree, term.link), parent = index_of(term.tree, link.parent);
+    joints.push_back({child, parent, slides ? link.linear[0] : link.angular[0], slides, term.factor});
+  }
+  return gear_constraint(name, ids, std::move(joints));
+}
+
+/// Makes every link and rigid body of the problem a member. @return why not, or empty
+std::string TreeLaws::add_members() {
+  for (int t = 0; t < static_cast<int>(t_.trees.size()); ++t) {
+    const Tree& tree = *t_.trees[z(t)];
+    if (tree.column < 0) continue;
+    if (std::string why = layout_.why_massless(t); !why.empty()) return why;
+    for (int i = -1; i < tree.tree.links(); ++i) {
+      BodyId id;
+      if (std::string why = layout_.link_id(t, i, id); !why.empty()) return why;
+      (i < 0 && tree.tree.model().fixed_base ? fixed_ : members_).push_back({id, {t, i}, -1});
+    }
+  }
+  for (std::size_t i = 0; i < t_.loop_bodies.size(); ++i)
+    members_.push_back({t_.loop_bodies[i].id, {}, static_cast<int>(i)});
+  return {};
+}
+
+/// Adds a constraint to the system with the laws of its entry. @return why not, or empty
+std::string TreeLaws::add_with_laws(int entry, Constraint constraint, Made& made) {
+  host::ConstraintEntry& r = c_.constraints[entry];
+  std::string why = c_.system.try_add(std::move(constraint), &r.link_id);
+  if (!why.empty()) return why;
+  made.ids.push_back(r.link_id);
+  made.entries.emplace_back(r.link_id.index, entry);
+  for (const Law& law : r.laws)
+    if (why.empty()) why = linchpin::try_add_law(c_.system, r.link_id, law);
+  if (r.unilateral.on) linchpin::set_one_sided(c_.system, r.link_id, r.unilateral);
+  return why;
+}
+
+/// Adds the joints that have a name, with their laws. @param has_name  by tree and link: out
+std::string TreeLaws::add_named_joints(Made& made, std::vector<std::vector<char>>& has_name) {
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
+    const host::ConstraintEntry& r = c_.constraints[i];
+    if (!r.alive || r.owner != Owner::multibody_joint || !r.enabled || !r.deferred) continue;
+    const LinkTable::Place link = t_.links[r.deferred->bodies()[1]];
+    if (link.tree < 0 || t_.tree(link).column < 0) continue;
+    has_name[z(link.tree)][z(link.link)] = 1;
+    if (std::string why = add_with_laws(i, *r.deferred, made); !why.empty()) return why;
+  }
+  return {};
+}
+
+/// Adds the joints of the trees: those that have a name, and then the others.
+std::string TreeLaws::add_joints(Made& made) {
+  std::vector<std::vector<char>> has_name(t_.trees.size());
+  for (std::size_t t = 0; t < t_.trees.size(); ++t)
+    if (t_.trees[t]->column >= 0) has_name[t].assign(z(t_.trees[t]->tree.links()), 0);
+  if (std::string why = add_named_joints(made, has_name); !why.empty()) return why;
+  for (int t = 0; t < static_cast<int>(t_.trees.size()); ++t)
+    for (int i = 0; i < static_cast<int>(has_name[z(t)].size()); ++i) {
+      if (has_name[z(t)][z(i)]) continue;
+      const LinkModel link = world_.read_link(t, i);
+      BodyId child, parent;
+      layout_.link_id(t, i, child);
+      layout_.link_id(t, link.parent, parent);
+      const std::string name = "joint of " + c_.system.name(child);
+      ConstraintId id;
+      std::string why = c_.system.try_add(joint_constraint(link, name, parent, child), &id);
+      if (!why.empty()) return why;
+      joints_.push_back(id);
+      made.ids.push_back(id);
+    }
+  return {};
+}
+
+/// Adds the constraints of the problem.
+std::string TreeLaws::add_constraints(Made& made) {
+  for (const ConstraintRows& c : t_.constraints.constraints()) {
+    const host::ConstraintEntry& r = c_.constraints[c.owner];
+    if (layout_.has_rigid(c.owner)) {
+      made.ids.push_back(r.id);
+      made.entries.emplace_back(r.id.index, c.owner);
+      continue;
+    }
+    if (std::string why = add_with_laws(c.owner, c.is_gear() ? gear_of(c, r.name) : *c.constraint, made); !why.empty())
+      return why;
+  }
+  return {};
+}
+
+void TreeLaws::start(const Made& made) {
+  SolveOptions options;
+  options.rank_tolerance = c_.options.rank_tolerance;
+  t_.dynamics.emplace(c_.system, made.ids, options);
+  t_.report.standing = {};
+  t_.history.sticking.clear();
+  if (const auto history = std::exchange(to_restore_, nullptr)) t_.dynamics->set_law_history(history);
+  const Block& block = t_.dynamics->assembly().block;
+  entry_of_constraint_.assign(block.constraints.size(), -1);
+  for (std::size_t i = 0; i < block.constraints.size(); ++i)
+    for (const auto& [constraint, entry] : made.entries)
+      if (constraint == block.constraints[i].index) entry_of_constraint_[i] = entry;
+  for (auto* x : {&Q_, &v0_, &v1_}) x->assign(z(block.n()), 0);
+  applied_.resize(t_.trees.size());
+  prescribed_.resize(t_.trees.size());
+  PrescribedMotion& p = t_.prescribed;
+  for (auto* x : {&p.c, &p.dv, &p.first_dv}) x->assign(t_.x.v.size(), 0);
+  for (auto* x : {&p.lambda, &p.first_lambda}) x->assign(t_.x.row.size(), 0);
+}
+
+std::shared_ptr<const Dynamics::LawHistory> TreeLaws::history() const {
+  return t_.dynamics ? t_.dynamics->law_history() : nullptr;
+}
+
+void TreeLaws::reset() {
+  to_restore_ = nullptr;
+  if (t_.dynamics) t_.dynamics->set_law_history(nullptr);
+}
+
+// ---- a step ----
+
+void TreeLaws::evaluate() {
+  PrescribedMotion& p = t_.prescribed;
+  p.is_known = false;
+  if (!t_.has(host::Trait::laws)) return;
+  for (const auto* list : {&fixed_, &members_})
+    for (const Member& m : *list) {
+      if (m.link.tree < 0) continue;
+      const LinkMotion& at = t_.tree(m.link).tree.motion(m.link.link);
+      c_.bodies.start[m.id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
+      if (list == &members_) update_mass(m);
+    }
+  collect_forces(false);
+  t_.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)
+  p.is_known = t_.dynamics->evaluate(c_.bodies.start, Q_) != Status::invalid;
+  solve_prescribed();
+  p.first_dv = p.dv;
+  p.first_lambda = p.lambda;
+}
+
+/// Gives the system the mass of a link where the program has changed it.
+void TreeLaws::update_mass(const Member& m) {
+  const TreeModel& model = t_.tree(m.link).tree.model();
+  const double mass = model.mass(m.link.link);
+  const Vector3d inertia = model.inertia(m.link.link);
+  if (c_.system.mass(m.id) != mass || c_.system.inertia(m.id).diagonal() != inertia)
+    (void)c_.system.try_set_mass(m.id, mass, inertia.asDiagonal());
+}
+
+void TreeLaws::resolve() {
+  if (!t_.prescribed.is_known || !t_.has_rows()) return;
+  collect_forces(true);
+  t_.prescribed.is_known = t_.dynamics->resolve(c_.bodies.start, Q_) != Status::invalid;
+  solve_prescribed();
+}
+
+/// Collects the forces on every member. @param with_rows  with what the host's rows did in this step, as mean forces
+void TreeLaws::collect_forces(bool with_rows) {
+  for (std::size_t t = 0; t < t_.trees.size(); ++t) {
+    if (t_.trees[t]->column < 0) continue;
+    t_.trees[t]->tree.applied_wrenches(applied_[t]);
+    if (with_rows) add_row_forces(*t_.trees[t], applied_[t]);
+  }
+  const Block& block = t_.dynamics->assembly().block;
+  std::fill(Q_.begin(), Q_.end(), 0.0);
+  for (const Member& m : members_) {
+    const int slot = block.slot(m.id);
+    if (slot < 0) continue;
+    const int c = block.column[z(slot)];
+    if (m.link.tree >= 0) {
+      const Wrench& on = applied_[z(m.link.tree)][z(m.link.link + 1)];
+      put(Q_, c, on.force);
+      put(Q_, c + 3, on.moment);
+      continue;
+    }
+    const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
+    for (int k = 0; k < b.dof; ++k) Q_[z(c + k)] = t_.constraints.problem().Q[z(b.column + k)];
+    if (!with_rows || !b.among_rows) continue;
+    const Vector6 a = row_acceleration(c_, b);
+    host::add(Q_, c, c_.system.mass(b.id) * a.head<3>());
+    if (b.dof == 6) host::add(Q_, c + 3, c_.system.world_inertia(b.id, c_.bodies.start[b.id].q) * a.tail<3>());
+  }
+}
+
+// Adds the wrenches of the host's rows on links, as far as they are known by link. The rest of what the rows did,
+// motors and limits mostly, is along the joints.
+void TreeLaws::add_row_forces(const Tree& t, std::vector<Wrench>& on) {
+  const std::size_t n = z(t.tree.columns());
+  const auto rest = std::span(t_.x.change).first(n), all = std::span(t_.x.dv).first(n);
+  t.tree.generalized(t.on_links, rest);
+  t.tree.times_mass(std::span(t.row_acceleration).subspan(z(t.tree.fixed_velocities())), all);
+  for (std::size_t r = 0; r < n; ++r) rest[r] = all[r] - rest[r];
+  for (int i = 0; i <= t.tree.links(); ++i) {
+    on[z(i)].force += t.on_links[z(i)].force;
+    on[z(i)].moment += t.on_links[z(i)].moment;
+  }
+  t.tree.add_joint_forces(rest.subspan(z(t.tree.base_columns())), on);
+  if (t.tree.base_columns() == 0) return;
+  on[0].moment += head(rest, 0);
+  on[0].force += head(rest, 3);
+}
+
+/// Solves what the prescribed forces do to the accelerations (T5).
+void TreeLaws::solve_prescribed() {
+  PrescribedMotion& p = t_.prescribed;
+  for (auto* x : {&p.c, &p.dv, &p.lambda}) std::fill(x->begin(), x->end(), 0.0);
+  if (!p.is_known) {
+    ++c_.counts.fallbacks;
+    c_.trouble = "links of multibodies: laws were left out of a step: " + t_.dynamics->reason();
+    return;
+  }
+  spread_prescribed();
+  t_.constraints.to_joint_coordinates(p.dv);
+  if (t_.constraints.rows() == 0) return;
+  t_.constraints.row_velocities(p.dv, t_.x.row);
+  for (double& x : t_.x.row) x = -x;
+  t_.constraints.solve(t_.x.row, p.lambda, t_.x.dv);
+  for (std::size_t k = 0; k < p.dv.size(); ++k) p.dv[k] += t_.x.dv[k];
+}
+
+void TreeLaws::answer_at_start() {
+  if (!t_.prescribed.is_known) return;
+  t_.dynamics->answer_at_instant(c_.bodies.start);
+  solve_prescribed();
+}
+
+std::span<const BodyId> TreeLaws::bodies_of(const Prescribed& p) const {
+  return c_.system.constraint(t_.dynamics->assembly().block.constraints[z(p.constraint)]).bodies();
+}
+
+/// Writes the prescribed forces along the columns to c, and what they give to the solver's columns to dv.
+void TreeLaws::spread_prescribed() {
+  for (std::size_t t = 0; t < t_.trees.size(); ++t)
+    if (t_.trees[t]->column >= 0) prescribed_[t].assign(z(t_.trees[t]->tree.links() + 1), Wrench{});
+  for (const Prescribed& p : prescribed()) {
+    const auto ids = bodies_of(p);
+    add_prescribed(ids[0], 1, p);
+    if (ids.size() > 1) add_prescribed(ids[1], -1, p);
+  }
+  // This is for the rigid bodies alone: the trees' columns of c are still zero.
+  t_.constraints.solver().inverse_mass(t_.prescribed.c, t_.prescribed.dv);
+  for (std::size_t at = 0; at < t_.trees.size(); ++at) {
+    Tree& t = *t_.trees[at];
+    if (t.column < 0) continue;
+    const std::vector<Wrench>& on = prescribed_[at];
+    t.tree.generalized(on, t.own(std::span(t_.prescribed.c)));
+    for (std::size_t i = 0; i < t.wrenches.size(); ++i) t.wrenches[i] << on[i].force, on[i].moment;
+    t.tree.solve_factor(t.wrenches, t.own(std::span(t_.prescribed.dv)));
+  }
+}
+
+/// Adds a prescribed force to one of its bodies.
+void TreeLaws::add_prescribed(BodyId id, double sign, const Prescribed& p) {
+  if (id == linchpin::world) return;
+  const Vector3d force = sign * p.force, moment = sign * (p.moment + (p.p_WQ - c_.bodies.start[id].p).cross(p.force));
+  if (const LinkTable::Place link = t_.links[id]; link.tree >= 0) {
+    Wrench& to = prescribed_[z(link.tree)][z(link.link + 1)];
+    to.force += force;
+    to.moment += moment;
+    return;
+  }
+  for (const LoopBody& b : t_.loop_bodies) {
+    if (b.id != id) continue;
+    host::add(t_.prescribed.c, b.column, force);
+    if (b.dof == 6) host::add(t_.prescribed.c, b.column + 3, moment);
+  }
+}
+
+/// Computes the velocities of the members, at the step's start, when the columns have the velocities v.
+void TreeLaws::velocities_of_members(std::span<const double> v, std::vector<double>& out) {
+  const Block& block = t_.dynamics->assembly().block;
+  int last = -1;
+  for (const Member& m : members_) {
+    const int slot = block.slot(m.id);
+    if (slot < 0) continue;
+    const int c = block.column[z(slot)];
+    if (m.link.tree < 0) {
+      const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
+      for (int k = 0; k < b.dof; ++k) out[z(c + k)] = v[z(b.column + k)];
+      continue;
+    }
+    Tree& t = t_.tree(m.link);
+    if (std::exchange(last, m.link.tree) != m.link.tree) {
+      t.set_velocity(v);
+      t.tree.forward_kinematics(t.tree.state().at, t.velocity, t.at_end);
+    }
+    put(out, c, t.at_end[z(m.link.link + 1)].v);
+    put(out, c + 3, t.at_end[z(m.link.link + 1)].w);
+  }
+}
+
+bool TreeLaws::reapply_stick() {
+  velocities_of_members(t_.x.v, v1_);
+  double size = 1;
+  for (const double x : t_.x.v) size = std::max(size, std::abs(x));
+  if (!(t_.dynamics->hold(c_.bodies.start, v1_) > 1e-15 * size)) return false;
+  const PrescribedMotion& p = t_.prescribed;
+  last_dv_ = p.dv;
+  last_lambda_ = p.lambda;
+  solve_prescribed();
+  for (std::size_t k = 0; k < t_.x.v.size(); ++k) t_.x.v[k] += c_.dt * (p.dv[k] - last_dv_[k]);
+  for (std::size_t r = 0; r < t_.x.multipliers.size(); ++r)
+    t_.x.multipliers[r] += c_.dt * (p.lambda[r] - last_lambda_[r]);
+  return true;
+}
+
+void TreeLaws::account() {
+  if (!t_.prescribed.is_known) return;
+  velocities_of_members(t_.constraints.start_velocity(), v0_);
+  velocities_of_members(t_.x.v, v1_);
+  (void)c_.laws.all(c_.constraints);  // in their order
+  host::note_law_warnings(c_, t_);
+  for (const LawEffort& e : t_.dynamics->law_efforts()) {
+    const int entry = entry_of_constraint_[z(e.constraint)];
+    if (entry < 0) continue;
+    host::ConstraintEntry& r = c_.constraints[entry];
+    for (LawWork& to : c_.laws.of(r)) {
+      if (to.law != e.law || to.term != e.term) continue;
+      const double work = book_law(c_.system, *t_.dynamics, c_.bodies.start, e, c_.dt, v0_, v1_, to);
+      to.end_step(c_.dt);
+      if (r.reaction >= 0) c_.reactions.add_work(r, work);
+    }
+  }
+  t_.dynamics->accept(c_.dt);
+  host::note_friction_modes(c_, t_);
+}
+
+std::span<const Reaction> TreeLaws::update_reactions() {
+  t_.dynamics->reactions(c_.bodies.start, reactions_, false);
+  return reactions_;
+}
+
+Vector6 row_acceleration(const host::Context& c, const LoopBody& b) {
+  BodyState now;
+  c.world.read(b.id, now);
+  const BodyState& then = c.bodies.start[b.id];
+  Vector6 change;
+  change << now.v - then.v, now.w - then.w;
+  return (change - b.applied - b.own) / c.dt;
+}
+
+}  // namespace linchpin::articulated

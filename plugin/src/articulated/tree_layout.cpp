@@ -1,0 +1,279 @@
+#include "articulated/tree_layout.h"
+
+#include "articulated/tree_joints.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace linchpin::articulated {
+
+using Owner = host::ConstraintEntry::Owner;
+
+int LinkTable::find(Place place) const {
+  const auto at = std::find(places_.begin(), places_.end(), place);
+  return at == places_.end() ? -1 : static_cast<int>(at - places_.begin());
+}
+
+void LinkTable::set(int body, Place place) {
+  places_.resize(std::max(places_.size(), z(body) + 1));
+  places_[z(body)] = place;
+}
+
+// ---- trees and links ----
+
+std::vector<int> TreeLayout::set_trees(std::span<const int> before) {
+  is_stale_ = true;
+  std::vector<std::unique_ptr<Tree>> fresh;
+  std::vector<int> now(t_.trees.size(), -1);  // by index before
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i] >= 0) now[z(before[i])] = static_cast<int>(i);
+    fresh.push_back(before[i] >= 0 ? std::move(t_.trees[z(before[i])]) : std::make_unique<Tree>(t_.rotation));
+  }
+  for (auto& tree : t_.trees)
+    if (tree) t_.gone.push_back(std::move(tree));
+  t_.trees = std::move(fresh);
+  for (int i = 0; i < static_cast<int>(t_.trees.size()); ++i)
+    t_.trees[z(i)]->tree.update([&](TreeModel& model, TreeState& state) { world_.read(i, model, state); });
+
+  std::vector<int> entries;
+  for (int i = 0; i < t_.links.size(); ++i) {
+    const BodyId id = c_.system.body_at(i);
+    const LinkTable::Place place = t_.links[id];
+    if (place.tree < 0) continue;
+    t_.links.set(i, now[z(place.tree)] < 0 ? LinkTable::Place{} : LinkTable::Place{now[z(place.tree)], place.link});
+    if (t_.links.has(id)) continue;
+    for (int entry = 0; entry < static_cast<int>(c_.constraints.size()); ++entry) {
+      const host::ConstraintEntry& r = c_.constraints[entry];
+      if (!r.alive || !r.is_on_links() || !r.deferred) continue;
+      const auto ids = r.deferred->bodies();
+      if (std::find(ids.begin(), ids.end(), id) != ids.end()) entries.push_back(entry);
+    }
+    c_.bodies.remove(id);
+  }
+  std::sort(entries.begin(), entries.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  return entries;
+}
+
+std::string TreeLayout::link_id(int tree, int link, BodyId& id) {
+  if (tree < 0 || z(tree) >= t_.trees.size()) return "the multibody is not in the world";
+  if (link < -1 || link >= t_.trees[z(tree)]->tree.links()) return "the multibody has no link " + std::to_string(link);
+  if (const std::string why = world_.why_unsupported(tree); !why.empty())
+    return "the multibody cannot be held exactly: " + why;
+  if (const int known = t_.links.find({tree, link}); known >= 0) {
+    id = c_.system.body_at(known);
+    return {};
+  }
+  // To the rest of the core it is a rigid body with a mass of its own; only the tree solver knows that it is part of a
+  // tree.
+  const std::string name = c_.bodies.new_name("link");
+  const LinkModel model = world_.read_link(tree, link);
+  const bool is_fixed = link < 0 && t_.trees[z(tree)]->tree.model().fixed_base;
+  if (is_fixed || !(model.mass > 0) || !(model.inertia.minCoeff() > 0)) {
+    id = c_.system.add_fixed(name, Pose{});
+  } else {
+    std::string why = c_.system.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
+    if (why.empty()) why = c_.system.try_set_mass(id, model.mass, model.inertia.asDiagonal());
+    if (!why.empty()) return why;
+  }
+  c_.bodies.add(id, false);
+  world_.note_link(id);
+  t_.links.set(id.index, {tree, link});
+  return {};
+}
+
+std::string TreeLayout::why_massless(int tree) const {
+  const TreeModel& known = t_.trees[z(tree)]->tree.model();
+  for (int i = known.fixed_base ? 0 : -1; i < t_.trees[z(tree)]->tree.links(); ++i) {
+    const LinkModel link = world_.read_link(tree, i);
+    if (!(link.mass > 0) || !(link.inertia.minCoeff() > 0))
+      return (i < 0 ? std::string("the base") : "link " + std::to_string(i)) +
+             " of its multibody has no mass or no inertia of its own, and so the loads of the joints are not known";
+  }
+  return {};
+}
+
+// ---- constraints ----
+
+/// Reads the states of the bodies of a constraint as they are now. @return whether any of them can move
+bool TreeLayout::read_states(const Constraint& constraint, State& now) const {
+  bool moves = false;
+  for (const BodyId id : constraint.bodies()) {
+    if (const LinkTable::Place place = t_.links[id]; place.tree >= 0) {
+      KinematicTree tree(t_.rotation);
+      std::vector<LinkMotion> motions;
+      tree.update([&](TreeModel& model, TreeState& state) { world_.read(place.tree, model, state); });
+      tree.forward_kinematics(tree.state().at, tree.state().velocity, motions);
+      const LinkMotion& at = motions[z(place.link + 1)];
+      now[id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
+      moves = moves || tree.can_move(place.link);
+    } else if (c_.bodies.in_host(id)) {
+      now[id] = {};
+      c_.world.read(id, now[id]);
+      moves = moves || c_.system.dof(id) > 0;
+    }
+  }
+  return moves;
+}
+
+std::string TreeLayout::why_not_held(const Constraint& constraint) {
+  State now = c_.bodies.start;
+  now.t = c_.t;
+  if (!read_states(constraint, now))
+    return "linchpin: constraint '" + constraint.name() + "': none of its bodies and links can move";
+  const ConstraintCheck found = check_constraint(c_.system, constraint, now);
+  const bool is_wrong = !found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-5;
+  return !found.ok() && is_wrong ? "linchpin: " + found.message : std::string();
+}
+
+void TreeLayout::set_constraint(int entry, std::unique_ptr<Constraint> constraint) {
+  is_stale_ = true;
+  gears_.erase(entry);
+  auto& deferred = c_.constraints[entry].deferred;
+  if (deferred) replaced_.push_back(std::move(deferred));
+  deferred = std::move(constraint);
+}
+
+void TreeLayout::set_gear(int entry, Gear gear) {
+  is_stale_ = true;
+  gears_[entry] = std::move(gear);
+}
+
+std::string TreeLayout::make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out) {
+  BodyId child, parent;
+  if (std::string why = link_id(tree, link, child); !why.empty()) return why;
+  if (link < 0) return "the base of a multibody has no joint";
+  const LinkModel model = world_.read_link(tree, link);
+  if (std::string why = link_id(tree, model.parent, parent); !why.empty()) return why;
+  for (const host::ConstraintEntry& r : c_.constraints.all())
+    if (r.alive && r.owner == Owner::multibody_joint && r.deferred->bodies()[1] == child)
+      return "the joint is known already, as '" + r.name + "'";
+  try {
+    out = std::make_unique<Constraint>(joint_constraint(model, name, parent, child));
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return {};
+}
+
+// ---- the problem ----
+
+void TreeLayout::lay_out() {
+  is_stale_ = false;
+  made_for_ = c_.structure;
+  t_.constraints.clear();
+  replaced_.clear();
+  t_.gone.clear();
+  t_.loop_bodies.clear();
+  t_.topology.entries.clear();
+  t_.topology.traits = 0;
+  t_.report.flags_rank = -1;
+  has_rigid_.assign(c_.constraints.size(), 0);
+  rigid_.clear();
+  for (auto& tree : t_.trees) tree->column = -1;
+  lay_out_link_constraints();
+  lay_out_rigid_constraints();
+
+  std::vector<ConstrainedTree*> trees;
+  for (auto& tree : t_.trees) trees.push_back(tree.get());
+  std::vector<RigidBody> rigid;
+  for (const int index : rigid_) {
+    RigidBody& b = rigid.emplace_back();
+    b.id = c_.system.body_at(index);
+    b.dof = c_.system.dof(b.id);
+  }
+  std::vector<std::string> names;
+  for (const ConstraintRows& rows : t_.constraints.constraints()) {
+    names.push_back(c_.constraints[rows.owner].name);
+    t_.topology.entries.push_back(rows.owner);
+  }
+  SolveOptions options;
+  options.rank_tolerance = c_.options.rank_tolerance;
+  t_.constraints.lay_out(trees, std::move(rigid), std::move(names), options);
+  t_.projection.lay_out();
+  t_.topology.bodies.clear();
+  for (const RigidBody& b : t_.constraints.rigid_bodies()) {
+    t_.loop_bodies.push_back({.id = b.id, .column = b.column, .dof = b.dof});
+    t_.topology.bodies.push_back(b.id);
+  }
+  size_vectors();
+}
+
+void TreeLayout::size_vectors() {
+  const std::size_t n = z(t_.constraints.columns()), m = z(t_.constraints.rows());
+  for (auto* x : {&t_.x.v, &t_.x.dv, &t_.x.change, &t_.vectors.host_v, &t_.vectors.acceleration}) x->assign(n, 0);
+  for (auto* x :
+       {&t_.x.multipliers, &t_.x.target, &t_.x.row, &t_.x.row_change, &t_.vectors.reported, &t_.vectors.correction})
+    x->assign(m, 0);
+}
+
+/// A body of a constraint. Its tree or rigid body is in the problem from here on.
+ConstraintBody TreeLayout::take_body(BodyId id) {
+  const LinkTable::Place place = t_.links[id];
+  if (place.tree >= 0)
+    t_.trees[z(place.tree)]->column = 0;
+  else if (id != linchpin::world && c_.system.dof(id) > 0)
+    rigid_.insert(id.index);
+  return {.id = id, .tree = place.tree, .link = place.link};
+}
+
+void TreeLayout::lay_out_link_constraints() {
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
+    host::ConstraintEntry& r = c_.constraints[i];
+    if (!r.alive || !r.is_on_links() || !r.enabled || r.released || !r.deferred) continue;
+    std::vector<BodyId> ids;
+    for (const BodyId id : r.deferred->bodies()) ids.push_back(c_.bodies.in_host(id) ? world_.current_id(id) : id);
+    if (!std::equal(ids.begin(), ids.end(), r.deferred->bodies().begin()))
+      r.deferred = std::make_unique<Constraint>(r.deferred->between(ids));
+    if (!r.laws.empty()) t_.topology.set(host::Trait::laws, true);
+    if (r.owner == Owner::multibody_joint) {
+      // It has no row of its own. With a law, the tree is part of the problem.
+      if (!r.laws.empty()) take_body(ids[1]);
+      continue;
+    }
+    ConstraintRows rows;
+    rows.owner = i;
+    rows.constraint = &*r.deferred;
+    for (const BodyId id : ids) rows.bodies.push_back(take_body(id));
+    if (const auto gear = gears_.find(i); gear != gears_.end()) add_gear_terms(gear->second, rows);
+    t_.constraints.add(std::move(rows));
+  }
+}
+
+void TreeLayout::add_gear_terms(const Gear& gear, ConstraintRows& rows) const {
+  const int tree = rows.bodies[0].tree;
+  for (const Gear::Term& term : gear.terms) {
+    const LinkModel& link = t_.trees[z(tree)]->tree.link(term.link);
+    rows.gear.push_back({tree, term.link, link.first_position, 6 + link.first_rate, term.factor});
+  }
+  rows.gear_target = gear.target;
+}
+
+// Constraints on rigid bodies come in with the bodies that they share with links, and bring in their other bodies.
+void TreeLayout::lay_out_rigid_constraints() {
+  for (bool more = !rigid_.empty(); more;) {
+    more = false;
+    for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
+      const host::ConstraintEntry& r = c_.constraints[i];
+      if (!r.alive || r.is_on_links() || has_rigid_[z(i)] || r.id.index < 0) continue;
+      if (r.is_joint() ? !c_.world.is_enabled(i) : !r.enabled || r.released) continue;
+      const auto ids = c_.system.constraint(r.id).bodies();
+      if (std::none_of(ids.begin(), ids.end(), [&](BodyId id) { return rigid_.contains(id.index); })) continue;
+      has_rigid_[z(i)] = more = true;
+      ConstraintRows rows;
+      rows.owner = i;
+      rows.constraint = &c_.system.constraint(r.id);
+      for (const BodyId id : ids) rows.bodies.push_back(take_body(id));
+      t_.constraints.add(std::move(rows));
+      if (!r.laws.empty()) t_.topology.set(host::Trait::laws, true);
+    }
+  }
+}
+
+void TreeLayout::leave_rigid() {
+  has_rigid_.assign(has_rigid_.size(), 0);
+  made_for_ = 0;
+}
+
+}  // namespace linchpin::articulated

@@ -1,0 +1,110 @@
+// The facade of the tree solver, and its part of the reports. tree_step_driver.cpp has the step.
+#include "articulated/tree_solver_impl.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace linchpin::articulated {
+
+TreeSolver::TreeSolver(host::ConstraintSolver& solver, TreeWorld& world, RotationOverStep rotation)
+    : impl_(std::make_unique<Impl>(solver, world, rotation)) {
+  solver.set_companion(impl_.get());
+  impl_->c.bodies.make_ends();
+}
+TreeSolver::~TreeSolver() { impl_->owner.set_companion(nullptr); }
+
+std::vector<int> TreeSolver::set_trees(std::span<const int> before) { return impl_->layout.set_trees(before); }
+std::string TreeSolver::link_id(int tree, int link, BodyId& id) { return impl_->layout.link_id(tree, link, id); }
+bool TreeSolver::is_link(BodyId id) const { return impl_->t.links.has(id); }
+
+std::string TreeSolver::why_not_held(const Constraint& constraint) { return impl_->layout.why_not_held(constraint); }
+void TreeSolver::set_constraint(int entry, std::unique_ptr<Constraint> constraint) {
+  impl_->layout.set_constraint(entry, std::move(constraint));
+}
+void TreeSolver::set_gear(int entry, Gear gear) { impl_->layout.set_gear(entry, std::move(gear)); }
+std::string TreeSolver::make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out) {
+  return impl_->layout.make_joint(tree, link, name, out);
+}
+std::string TreeSolver::why_no_law(int entry) const { return impl_->laws.why_no_law(entry); }
+std::string TreeSolver::add_law(int entry, const Law& law) { return impl_->laws.add(entry, law); }
+
+bool TreeSolver::holds(int entry) const {
+  const host::ConstraintEntry& r = impl_->c.constraints[entry];
+  if (!r.is_on_links()) return impl_->layout.has_rigid(entry);
+  return impl_->t.has_problem() && !impl_->t.failed() && r.alive && r.deferred && r.enabled;
+}
+
+bool TreeSolver::moves(int tree) const {
+  return impl_->t.is_held() && tree >= 0 && impl_->t.trees[z(tree)]->column >= 0;
+}
+
+std::span<const BodyId> TreeSolver::rigid_bodies() const { return impl_->t.topology.bodies; }
+
+RowImpulses* TreeSolver::rows_on(int tree) {
+  Tree& t = *impl_->t.trees[z(tree)];
+  return t.was_read ? &t.rows : nullptr;
+}
+
+std::string TreeSolver::joint_wrench(int tree, int link, Wrench& out) {
+  return impl_->reports.joint_wrench(tree, link, out);
+}
+std::string TreeSolver::joint_forces(int tree, int link, JointForces& out) {
+  return impl_->reports.joint_forces(tree, link, out);
+}
+
+void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum) {
+  KinematicTree tree(nullptr);  // it goes through no step
+  tree.update([&](TreeModel& to_model, TreeState& to_state) {
+    to_model = model;
+    to_state = state;
+  });
+  tree.factorize();
+  sum += tree.kinetic_energy();
+  for (int k = model.fixed_base ? 0 : -1; k < tree.links(); ++k) sum -= model.mass(k) * g.dot(tree.motion(k).p);
+}
+
+// ---- the part of the reports ----
+
+bool TreeSolver::Impl::has(int entry) const {
+  const auto& entries = t.topology.entries;
+  return t.is_held() && std::find(entries.begin(), entries.end(), entry) != entries.end();
+}
+
+void TreeSolver::Impl::restore(std::shared_ptr<const Dynamics::LawHistory> history) {
+  laws.restore(std::move(history));
+  layout.make_stale();
+}
+
+void TreeSolver::Impl::lay_out() {
+  notes.clear();
+  laws.forget();
+  layout.lay_out();
+  if (t.has(host::Trait::laws)) laws.lay_out(notes);
+}
+
+std::vector<host::Finding> TreeSolver::Impl::check() {
+  std::vector<host::Finding> out;
+  update_reports();
+  t.phase = host::Phase::waiting;
+  lay_out();
+  if (!t.has_problem()) return out;
+  for (int i = 0; i < static_cast<int>(t.trees.size()); ++i) {
+    Tree& tree = *t.trees[z(i)];
+    tree.tree.update([&](TreeModel& model, TreeState& state) { world.read(i, model, state); });
+    tree.factor = Tree::Factor::stale;
+  }
+  read_boundaries(parts);
+  t.constraints.write_link_states(c.bodies.start);
+  c.bodies.start.t = c.t;
+  for (const ConstraintRows& rows : t.constraints.constraints()) {
+    const host::ConstraintEntry& r = c.constraints[rows.owner];
+    if (!r.is_on_links() || rows.is_gear()) continue;
+    const ConstraintCheck found = check_constraint(c.system, *rows.constraint, c.bodies.start);
+    if (!found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-4)
+      out.push_back({r.name, found.message});
+    if (found.residual > 1e-6) out.push_back({r.name, "starts " + std::to_string(found.residual) + " off"});
+  }
+  return out;
+}
+
+}  // namespace linchpin::articulated
