@@ -1,9 +1,8 @@
-// The documents name files, and the files exist. Checked are
+// The documents name files, and the files exist. Three kinds of name are read:
 //
-//   links        [text](path#section), to files of the repository; a section is a heading of that file
-//   paths        `plugin/src/host/island.h`, `tests/unit`: in back-ticks, from the root; the ending may be missing
-//   tables       a column "file of `folder`" or "files of `folder`" has names of sources of that folder
-//
+//   link    [text](path#section) to a file of the repository. A section is a heading of that file.
+//   path    `plugin/src/host/island.h` or `tests/unit` in back-ticks, from the root. The ending may be missing.
+//   table   A column "file of `folder`" or "files of `folder`" has names of sources of that folder.
 #include <gtest/gtest.h>
 
 #include <algorithm>
