@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles the C++ blocks of a Markdown file, so that the documents cannot promise what the code does not keep.
 #
-#   doc_blocks.sh <compiler> <dir with core.rsp, bullet.rsp, bullet-float64.rsp> <file.md>
+#   doc_blocks.sh <compiler> <dir with core.rsp, minimal.rsp, bullet.rsp, …> <file.md>
 #   doc_blocks.sh <compiler> <dir> --self-test
 #
 # Every block opened by ```cpp must be preceded, on the line before, by one of
@@ -10,7 +10,9 @@
 #   <!-- compile: scene -->                     likewise against linchpin::scene
 #   <!-- compile: bullet -->                    a whole program against both precisions of linchpin::bullet
 #   <!-- compile: recording -->                 likewise with linchpin::recording beside it
+#   <!-- compile: minimal -->                   likewise against linchpin::minimal
 #   <!-- compile: snippet-core NAME -->         statements, wrapped in a function, after preludes/NAME.h
+#   <!-- compile: snippet-minimal NAME -->      the same, against linchpin::minimal
 #   <!-- compile: snippet-bullet NAME -->       the same, against both precisions
 #
 # A block without a marker fails, and so does an unknown marker: nothing goes unread. Text that is not meant to compile is
@@ -84,10 +86,12 @@ check_block() {
     scene) kind=program library="scene" ;;
     bullet) kind=program library="bullet bullet-float64" ;;
     recording) kind=program library="recording-bullet recording-bullet-float64" ;;
+    minimal) kind=program library="minimal" ;;
     snippet-core) kind=snippet library="core" ;;
+    snippet-minimal) kind=snippet library="minimal" ;;
     snippet-bullet) kind=snippet library="bullet bullet-float64" ;;
     *)
-      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, snippet-core, snippet-bullet)"
+      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, minimal, snippet-core, snippet-minimal, snippet-bullet)"
       return 1
       ;;
   esac

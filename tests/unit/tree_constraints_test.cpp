@@ -53,7 +53,8 @@ class FourBar : public PoseAccess {
     for (const Constraint& c : closings) {
       ConstraintRows rows;
       rows.constraint = &c;
-      rows.bodies = {{last, 0, 2}, {linchpin::world}};
+      rows.bodies = {{last, 0, 2}};
+      if (c.function().bodies() > 1) rows.bodies.push_back({linchpin::world});
       constraints.add(std::move(rows));
       names.push_back(c.name());
     }

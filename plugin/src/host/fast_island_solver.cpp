@@ -212,8 +212,7 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
   add_gyroscopic_torques(c, b);
   const double allowed =
       bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + tuning::allowed_gain * start_energy(c, b);
-  b.step.first_length = length;
-  b.step.length_before = before;
+  b.step.fast_substeps = {length, before};
   b.step.keeps_records = keeps_records;
   FastSubstep method(c, b, allowed, keeps_records, worker);
   const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, 1), c.dt, length, before);
@@ -436,7 +435,7 @@ void record_fast_substeps(Context& c, Island& b) {
   const IslandStats stats = b.stats;
   const double next = b.history.next_length;
   Kernel::Outcome at_start;
-  take_fast_substeps(c, b, b.step.first_length, b.step.length_before, 0, true, at_start);
+  take_fast_substeps(c, b, b.step.fast_substeps.first_length, b.step.fast_substeps.length_before, 0, true, at_start);
   b.stats = stats;
   b.history.next_length = next;
 }

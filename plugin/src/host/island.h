@@ -149,7 +149,10 @@ struct IslandStep {
   double substep_error = 0;      ///< Error of the last substep of Stepping::adaptive, in units of the tolerance.
   double law_time = 0;           ///< Time through which the states of laws have been advanced in substeps [s].
   double dense_flops = 0;        ///< Work m² n of the factors that came from the dense solver.
-  double first_length = 0, length_before = 0;  ///< Lengths with which fast substeps began [s].
+  struct FastSubsteps {
+    double first_length = 0;   ///< Length of the first substep [s].
+    double length_before = 0;  ///< Length of the substep or step before it [s].
+  } fast_substeps;
 };
 
 /// Sums for `Counts`, since they were last collected.

@@ -84,8 +84,7 @@ class JointIsland {
     std::span<const int> fast_rotations{};
     double fast_rotation_time = 0;  ///< time of that torque [s]
     /// In, by body: whether Q and `applied_impulse` lack its gyroscopic torque. In `applied_impulse` it is added by one
-    /// Newton step of implicit Euler over the whole step (BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY of Bullet). Empty:
-    /// none lacks it.
+    /// Newton step of implicit Euler over the whole step, as the host computes it. Empty: none lacks it.
     std::span<const char> lacks_gyroscopic{};
   };
   /// Why a step is refused. The general solver takes it then.

@@ -1,4 +1,5 @@
-// What the snippets of docs/writing-an-adapter.md take for granted: one block of a host's step.
+// The snippets of docs/writing-an-adapter.md about the core alone use these names: one set of constraints in a host's
+// step.
 #include <linchpin/projection.h>
 
 #include <string>
@@ -11,4 +12,4 @@ extern std::vector<double> Q, Q_with_host, e, lambda, force, dv, v, lambda_sum, 
 extern std::vector<linchpin::Reaction> reactions;
 extern double dt, tolerance;
 void leave_to_host(const std::string& why);
-void take_the_step_in_halves();
+void take_substeps();

@@ -1,4 +1,4 @@
-// What the snippets of docs/tutorial.md take for granted, section 6.
+// The snippets of docs/tutorial.md, section 6, use these names.
 #include <linchpin/bullet.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// What the snippets of docs/tutorial.md take for granted, sections 1 to 5.
+// The snippets of docs/tutorial.md, sections 1 to 5, use these names.
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 #include <linchpin/stepper.h>

@@ -554,7 +554,7 @@ TEST(Stepping, DryFrictionAndLawsWithAMemoryAreLeftToSemiImplicitStepsByName) {
   remembers.effort = [](const Thrust& n) { return Effort{Vector3d::Zero(), -0.01 * (n.spin + n.memory)}; };
   remembers.memory_rate = [](const Thrust& n) -> Vector3d { return n.spin - n.memory; };
   remembers.advance = [](const Thrust& n, double dt) -> Vector3d { return n.memory + dt * (n.spin - n.memory); };
-  for (const auto& [law, why] : {std::pair(dry, "dry friction"), std::pair(Law(remembers), "memory")}) {
+  for (const auto& [law, why] : {std::pair(dry, "dry friction"), std::pair(Law(remembers), "internal state")}) {
     const auto semi = run(law, Stepping::semi_implicit);
     for (const Stepping stepping : both) {
       const auto staged = run(law, stepping);
