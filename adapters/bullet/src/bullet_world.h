@@ -40,14 +40,16 @@ class BulletWorld final : public host::World {
   double max_gyroscopic_force = 100;                   ///< of the group at hand
   std::string native_solver = "sequential impulse";
 
-  // host::World
-  std::string name() const override;
+  // host::World: the calls that the binding makes, too
   const char* why_absent() const override;
   bool has_ended() const override { return ended_; }
-  double energy() const override;
   void find_joints() override { joints.scan(); }
   void look_at_bodies(bool step_begins) override;
   void map_joints(bool is_anew) override;
+
+ private:
+  std::string name() const override;
+  double energy() const override;
   void map_joint(int entry) override;
   void forget_entry(int entry) override { joints.forget(entry); }
   bool keeps_entry(int entry) const override;
@@ -82,7 +84,6 @@ class BulletWorld final : public host::World {
   void report_forces(int entry, const Wrench& on_a, const Wrench& on_b) override;
   void solve_in_host(int entry) override;
 
- private:
   bool ended_ = false;
 };
 
