@@ -72,10 +72,11 @@ function(linchpin_batches target size)
   endif()
 endfunction()
 
-# linchpin_common_headers(<target> <header>...): for the libraries that Release compiles file by file, as users do:
-# with LINCHPIN_BATCHES their common headers are compiled once in the other configurations.
-function(linchpin_common_headers target)
+# linchpin_library_batches(<target> <size> <header>...): the same for a library that Release compiles file by file, as
+# users do. With LINCHPIN_BATCHES the other configurations compile it in batches, and these common headers once.
+function(linchpin_library_batches target size)
   if(LINCHPIN_BATCHES AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    linchpin_batches(${target} ${size})
     target_precompile_headers(${target} PRIVATE ${ARGN})
   endif()
 endfunction()
