@@ -12,20 +12,12 @@ bool BodyTable::in_world(const btRigidBody& body) const {
   return index >= 0 && index < all.size() && all[index] == &body;
 }
 
-btRigidBody* BodyTable::body(BodyId id) const {
-  return id.index > 0 && z(id.index) < entries_.size() ? entries_[z(id.index)].body : nullptr;
-}
-
-int BodyTable::find(const btRigidBody& body) const {
-  const auto search = [&] {
-    const auto known = id_of_.find(&body);
-    return known == id_of_.end() ? -1 : known->second;
-  };
-  const int place = body.getWorldArrayIndex();
-  if (place < 0) return search();
+int BodyTable::search(const btRigidBody& body) const {
+  const auto known = id_of_.find(&body);
+  const int id = known == id_of_.end() ? -1 : known->second, place = body.getWorldArrayIndex();
+  if (place < 0) return id;
   if (z(place) >= found_.size()) found_.resize(z(place) + 1);
-  auto& [of, id] = found_[z(place)];
-  if (std::exchange(of, &body) != &body) id = search();
+  found_[z(place)] = {&body, id};
   return id;
 }
 

@@ -22,8 +22,14 @@ class BodyTable {
 
   /// The id of a body. A body that is new, or has become kinematic, static or dynamic, gets one.
   BodyId id(btRigidBody& body);
-  btRigidBody* body(BodyId id) const;
-  int find(const btRigidBody& body) const;  ///< −1: not known
+  btRigidBody* body(BodyId id) const {
+    return id.index > 0 && z(id.index) < entries_.size() ? entries_[z(id.index)].body : nullptr;
+  }
+  /// −1: not known. Most worlds ask for the same bodies in every step.
+  int find(const btRigidBody& body) const {
+    const std::size_t place = static_cast<std::size_t>(body.getWorldArrayIndex());  // −1 is beyond all
+    return place < found_.size() && found_[place].first == &body ? found_[place].second : search(body);
+  }
   bool in_world(const btRigidBody& body) const;
   std::size_t count() const { return entries_.size(); }
   /// A body of the core that is none of Bullet's rigid bodies, as a link.
@@ -52,6 +58,7 @@ class BodyTable {
     Settings settings;
   };
   static Settings settings_of(const btRigidBody& body);
+  int search(const btRigidBody& body) const;
   void enter(BodyId id, btRigidBody* body);
   void leave(int id);
   void drop_if_gone(int id);
@@ -62,7 +69,7 @@ class BodyTable {
   btDiscreteDynamicsWorld* world_ = nullptr;
   std::vector<Entry> entries_;  // by id
   std::unordered_map<const btRigidBody*, int> id_of_;
-  // Results of find(), by place in the world: most worlds ask for the same bodies in every step.
+  // Results of search(), by place in the world.
   mutable std::vector<std::pair<const btRigidBody*, int>> found_;
   bool any_swept_ = false;  // some body is to be stopped in mid-step (CCD)
 };

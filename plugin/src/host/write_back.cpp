@@ -110,7 +110,7 @@ Motion motion_of(const Context& c, const Island& b, std::size_t slot) {
 }
 
 void write_velocities(Context& c, Island& b) {
-  std::array<Motion, 32> motions;  // a large island is written in several parts, without memory
+  std::array<Motion, 8> motions;  // a large island is written in several parts, without memory
   const bool later = b.step.poses.end_velocity_later;
   b.report.written.clear();
   for (std::size_t first = 0; first < b.slots(); first += motions.size()) {
