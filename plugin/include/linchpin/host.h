@@ -276,11 +276,11 @@ struct CompositeRow {
 
 /// The exact part of a stock joint, by primitives.
 struct JointGeometry {
-  short points = 0, axes = 0, dots = 0;
-  bool has_orientation = false;  ///< It holds all three axes of turning.
-  bool is_gear = false;          ///< A function with an internal state is in place of primitives.
-  bool turned_far = false;       ///< Its bodies were turned far from its required rotation when last measured.
-  int first = 0, size = 0;       ///< Its numbers in the gap monitor.
+  std::array<int, JointRows::primitive_count> counts{};  ///< Number of each primitive, in the order of their rows.
+  bool has_orientation = false;                          ///< It holds all three axes of turning.
+  bool is_gear = false;     ///< A function with an internal state is in place of primitives.
+  bool turned_far = false;  ///< Its bodies were turned far from its required rotation when last measured.
+  int first = 0, size = 0;  ///< Its numbers in the gap monitor.
   std::unique_ptr<Matrix3d> breaking_axes;  ///< Axes in the first body for the breaking test; null: world axes.
 };
 

@@ -16,6 +16,7 @@
 
 #include <linchpin/constraint.h>
 
+#include <cstddef>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -86,6 +87,7 @@ struct JointRows {
     Vector3d u_A, p_AQ, p_BQ;
     double d0 = 0;
   };
+  static constexpr std::size_t primitive_count = 3;  ///< Number of kinds: points, axes and dots.
   /// The relative rotation that the dots hold, by frames of A and B (axes as columns, body axes). Dots alone vanish at
   /// other rotations, too, such as half a turn away. A joint that is turned by more than half a radian is brought to
   /// this rotation (`close_gaps`).

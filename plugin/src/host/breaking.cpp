@@ -1,5 +1,7 @@
 #include "host/breaking.h"
 
+#include "model/primitives/list.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,7 +22,8 @@ void break_if_overloaded(Context& c, int entry, std::span<const double> impulses
   ConstraintEntry& r = c.constraints[entry];
   double worst = 0;
   std::size_t row = 0;
-  for (int k = 0; k < r.geometry.points; ++k, row += 3) {
+  const int points = r.geometry.counts[linchpin::detail::index_of<linchpin::detail::PointPrimitive>()];
+  for (int k = 0; k < points; ++k, row += 3) {
     Vector3d p(impulses[row], impulses[row + 1], impulses[row + 2]);
     if (r.geometry.breaking_axes)
       p = r.geometry.breaking_axes->transpose() *

@@ -1,6 +1,7 @@
 #include "host/gap_monitor.h"
 
 #include "host/context.h"
+#include "model/primitives/gap.h"
 
 #include <linchpin/detail/alignment.h>
 
@@ -22,24 +23,14 @@ int NumberRuns::take(int size) {
 }
 
 namespace {
-constexpr int point_size = 6, axis_size = 10, dot_size = 7, orientation_size = 9;  // numbers of one primitive
-
-/// Reads the numbers of primitives one after the other.
-struct Numbers {
-  const double* at;
-  double number() { return *at++; }
-  Vector3d vector() {
-    at += 3;
-    return {at[-3], at[-2], at[-1]};
-  }
-};
+constexpr int orientation_size = 9;  // numbers of R_BA
 
 /// A body as the host stores it.
 struct Frame {
   Vector3d p;
   Matrix3d R;
   Frame(const World& world, BodyId body) { world.read_frame(body, p, R); }
-  Vector3d turned(const Vector3d& u) const {
+  Vector3d rotate(const Vector3d& u) const {
     const auto along = [&](int i) { return R(i, 0) * u.x() + R(i, 1) * u.y() + R(i, 2) * u.z(); };
     return {along(0), along(1), along(2)};
   }
@@ -48,25 +39,18 @@ struct Frame {
 
 void GapMonitor::set_geometry(ConstraintEntry& entry, const JointRows& rows) {
   JointGeometry& g = entry.geometry;
-  g.points = static_cast<short>(rows.points.size());
-  g.axes = static_cast<short>(rows.axes.size());
-  g.dots = static_cast<short>(rows.dots.size());
+  g.counts = linchpin::detail::counts_of(rows);
   g.has_orientation = rows.alignment.of == JointRows::Alignment::Of::orientation;
-  const int size =
-      point_size * g.points + axis_size * g.axes + dot_size * g.dots + orientation_size * g.has_orientation;
+  const int size = linchpin::detail::packed_size(g.counts) + orientation_size * g.has_orientation;
   if (size > g.size) {
     numbers_.give(g.first, g.size);
     g.first = numbers_.take(size);
     g.size = size;
   }
-  double* to = numbers_.data() + g.first;
-  const auto keep = [&](const Vector3d& u) { to = std::copy_n(u.data(), 3, to); };
-  for (const JointRows::Point& p : rows.points) keep(p.p_AQ), keep(p.p_BQ);
-  for (const JointRows::Axis& x : rows.axes) keep(x.u_A), keep(x.p_AQ), keep(x.p_BQ), *to++ = x.d0;
-  for (const JointRows::Dot& d : rows.dots) keep(d.u_A), keep(d.w_B), *to++ = d.c;
+  double* const end = linchpin::detail::pack(rows, numbers_.data() + g.first);
   if (!g.has_orientation) return;
-  const Matrix3d R_BA = rows.alignment.B * rows.alignment.A.transpose();
-  for (int i = 0; i < 3; ++i) keep(R_BA.col(i));
+  Eigen::Map<Matrix3d> R_BA(end);
+  R_BA = rows.alignment.B * rows.alignment.A.transpose();
 }
 
 void GapMonitor::forget_geometry(ConstraintEntry& entry) {
@@ -91,8 +75,7 @@ void GapMonitor::watch(const Context& c, int entry) {
   const auto bodies = c.system.constraint(r.id).bodies();
   const bool has_primitives = r.owner == ConstraintEntry::Owner::joint && !r.geometry.is_gear;
   watched_.push_back({bodies[0], bodies.size() > 1 ? bodies[1] : bodies[0], entry, r.id,
-                      has_primitives ? r.geometry.first : -1, r.geometry.points, r.geometry.axes, r.geometry.dots,
-                      r.geometry.has_orientation});
+                      has_primitives ? r.geometry.first : -1, r.geometry.counts, r.geometry.has_orientation});
 }
 
 void GapMonitor::end_list() {
@@ -134,24 +117,13 @@ void GapMonitor::report(Context& c) {
 
 GapMonitor::Gap GapMonitor::of_primitives(const World& world, const Watch& w) const {
   const Frame a(world, w.a), b(world, w.b);
-  Numbers next{numbers_.data() + w.first};
-  Gap gap;
-  for (int i = 0; i < w.points; ++i) {
-    const Vector3d r_a = a.turned(next.vector()), r_b = b.turned(next.vector());
-    gap.length = std::max(gap.length, (a.p + r_a - b.p - r_b).norm());
-  }
-  for (int i = 0; i < w.axes; ++i) {
-    const Vector3d u = a.turned(next.vector()), r_a = a.turned(next.vector()), r_b = b.turned(next.vector());
-    gap.length = std::max(gap.length, std::abs(u.dot(b.p + r_b - a.p - r_a) - next.number()));
-  }
-  for (int i = 0; i < w.dots; ++i) {
-    const Vector3d u = a.turned(next.vector()), v = b.turned(next.vector());
-    gap.angle = std::max(gap.angle, std::abs(u.dot(v) - next.number()));
-  }
+  const double* next = numbers_.data() + w.first;
+  const linchpin::detail::JointGap primitives = linchpin::detail::gap_of(next, w.counts, a, b);
+  Gap gap{primitives.length, primitives.angle};
   if (!w.has_orientation) return gap;
   double trace = 0;  // of R_AB R_Bᵀ R_A: dots vanish at other poses, too
-  for (int i = 0; i < 3; ++i) {
-    const Vector3d u = b.turned(next.vector());
+  for (int i = 0; i < 3; ++i, next += 3) {
+    const Vector3d u = b.rotate({next[0], next[1], next[2]});
     trace += a.R(0, i) * u.x() + a.R(1, i) * u.y() + a.R(2, i) * u.z();
   }
   if (const double cosine = 0.5 * (trace - 1); cosine < linchpin::detail::cosine_of_far)

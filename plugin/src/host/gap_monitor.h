@@ -7,6 +7,7 @@
 #include <linchpin/joints.h>
 #include <linchpin/system.h>
 
+#include <array>
 #include <map>
 #include <span>
 #include <vector>
@@ -64,7 +65,7 @@ class GapMonitor {
     int entry;
     ConstraintId id;
     int first;  // of its primitives in numbers_; −1: its function has the residual
-    short points, axes, dots;
+    std::array<int, JointRows::primitive_count> counts;
     bool has_orientation;
     Gap gap{};
   };

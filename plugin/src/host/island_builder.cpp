@@ -2,6 +2,7 @@
 
 #include "host/reactions.h"
 #include "host/rollback.h"
+#include "model/primitives/list.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,6 +11,8 @@
 #include <utility>
 
 namespace linchpin::host {
+
+using linchpin::detail::DotPrimitive, linchpin::detail::first_row_of, linchpin::detail::index_of;
 
 namespace {
 /// Root of i in a union–find forest, with path halving.
@@ -127,7 +130,8 @@ void IslandBuilder::lay_out(Island& b, int first) {
   t.joints.clear();
   for (std::size_t k = 0; k < t.entries.size(); ++k)
     if (const ConstraintEntry& r = c_.constraints[t.entries[k]]; r.owner == ConstraintEntry::Owner::joint)
-      t.joints.push_back({t.entries[k], static_cast<int>(k), t.block.row[k], 3 * r.geometry.points + r.geometry.axes});
+      t.joints.push_back(
+          {t.entries[k], static_cast<int>(k), t.block.row[k], first_row_of<DotPrimitive>(r.geometry.counts)});
   find_clusters(t);
 
   b.dynamics.reset();
@@ -152,8 +156,9 @@ void IslandBuilder::find_clusters(Topology& t) const {
   std::iota(t.cluster.begin(), t.cluster.end(), 0);
   for (const int entry : t.entries) {
     const ConstraintEntry& r = c_.constraints[entry];
-    const JointGeometry& g = r.geometry;
-    if (r.owner != ConstraintEntry::Owner::joint || 3 * g.points + g.axes != 3 || g.dots != 3) continue;
+    const int turns = r.geometry.counts[index_of<DotPrimitive>()];
+    const int directions = first_row_of<DotPrimitive>(r.geometry.counts);
+    if (r.owner != ConstraintEntry::Owner::joint || directions != 3 || turns != 3) continue;
     std::array<int, 2> at;
     for (std::size_t k = 0; k < 2; ++k) {
       const int slot = t.block.slot(c_.system.constraint(r.id).bodies()[k]);

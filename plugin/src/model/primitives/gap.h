@@ -26,13 +26,6 @@ inline double* pack(double x, double* to) { return *to = x, to + 1; }
 inline void unpack(const double*& from, Vector3d& u) { u = {from[0], from[1], from[2]}, from += 3; }
 inline void unpack(const double*& from, double& x) { x = *from++; }
 
-/// How many of each primitive a joint has.
-inline PrimitiveIndices counts_of(const JointRows& joint) {
-  PrimitiveIndices counts{};
-  for_each_primitive([&]<class P>(P) { counts[index_of<P>()] = static_cast<int>(P::of(joint).size()); });
-  return counts;
-}
-
 /// The numbers that the packed parameters of so many primitives take: 6 of a point, 10 of an axis, 7 of a dot.
 inline int packed_size(const PrimitiveIndices& counts) {
   int size = 0;

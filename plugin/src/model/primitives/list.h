@@ -17,7 +17,7 @@ inline namespace LINCHPIN_SIMD {
 
 /// In the order in which a joint has their rows.
 using Primitives = std::tuple<PointPrimitive, AxisPrimitive, DotPrimitive>;
-static_assert(std::tuple_size_v<Primitives> == primitive_count, "model/primitives/ranges.h has the length of the list");
+static_assert(std::tuple_size_v<Primitives> == primitive_count, "JointRows::primitive_count is the length of the list");
 
 /// The place of a primitive in the list.
 template <class P, std::size_t i = 0>
@@ -45,17 +45,28 @@ int count_of(const PrimitiveRanges& ranges) {
   return ranges.end[index_of<P>()] - ranges.begin[index_of<P>()];
 }
 
+/// Returns the number of each primitive in a joint.
+inline PrimitiveIndices counts_of(const JointRows& joint) {
+  PrimitiveIndices counts{};
+  for_each_primitive([&]<class P>(P) { counts[index_of<P>()] = static_cast<int>(P::of(joint).size()); });
+  return counts;
+}
+
 /// Returns the first row of a primitive in a joint. For `NoPrimitive` it is the number of all rows.
 struct NoPrimitive {};
 template <class Of>
-int first_row_of(const JointRows& joint) {
+int first_row_of(const PrimitiveIndices& counts) {
   int rows = 0;
   bool before = true;
   for_each_primitive([&]<class P>(P) {
     before = before && !std::is_same_v<P, Of>;
-    if (before) rows += P::rows * static_cast<int>(P::of(joint).size());
+    if (before) rows += P::rows * counts[index_of<P>()];
   });
   return rows;
+}
+template <class Of>
+int first_row_of(const JointRows& joint) {
+  return first_row_of<Of>(counts_of(joint));
 }
 
 /// Returns whether these are one point and nothing else.
