@@ -203,6 +203,11 @@ struct Row {
 struct Rows {
   std::vector<RowBody> bodies;
   std::vector<Row> contacts, joints, friction, rolling, multibody;
+  /// Returns the body of a side of a row. It is a fixed body where the side has none.
+  const RowBody& body_of(const Row::Side& side) const {
+    static const RowBody none;
+    return side.body < 0 ? none : bodies[static_cast<std::size_t>(side.body)];
+  }
   /// All but `multibody`, in the order in which their responses are found.
   std::array<std::vector<Row>*, 4> all() { return {&contacts, &joints, &friction, &rolling}; }
   std::array<const std::vector<Row>*, 4> all() const { return {&contacts, &joints, &friction, &rolling}; }
@@ -313,6 +318,10 @@ struct ConstraintEntry {
     bool is_mapped = false;   ///< as it is configured, and its bodies have stayed what they were
     bool given_back = false;  ///< It has a name, but the host solves it until it is adopted again.
   };
+  /// A range of ConstraintSolver::laws().
+  struct LawRange {
+    int first = -1, count = 0;
+  };
   bool is_joint() const { return owner == Owner::joint; }
   bool is_on_links() const { return owner >= Owner::user_on_links; }
   /// Returns whether the host can solve it.
@@ -324,10 +333,10 @@ struct ConstraintEntry {
   bool may_have_host_rows = false;  ///< The host keeps rows of it, such as limits, or all of it.
   ConstraintId id;                  ///< in the system; −1 while the host has all of it
   std::string name;
-  unsigned version = 0;               ///< number of entries made before: another entry may take its place
-  unsigned order = 0;                 ///< number of constraints that the system had been given before
-  int reaction = -1;                  ///< place in reactions(); −1: the host's world does not contain it
-  int first_law = -1, law_count = 0;  ///< its terms in laws()
+  unsigned version = 0;  ///< number of entries made before: another entry may take its place
+  unsigned order = 0;    ///< number of constraints that the system had been given before
+  int reaction = -1;     ///< place in reactions(); −1: the host's world does not contain it
+  LawRange law_range;    ///< its terms in laws()
   Time time = Time::constant;
   Outcome outcome;
   unsigned frames_moved_at = 0;  ///< step in which the program was last found to have moved its frames
@@ -503,6 +512,7 @@ struct Context;
 class ConstraintSolver {
  public:
   /// @param world  kept by reference; it must live longer than the solver
+  /// @throw std::invalid_argument  a tolerance or the swing limit is not above 0, or a count is too small
   ConstraintSolver(World& world, const Options& options);
   ~ConstraintSolver();
   ConstraintSolver(const ConstraintSolver&) = delete;
@@ -555,6 +565,7 @@ class ConstraintSolver {
   /// Leaves a joint, or a constraint of the host on links, to the host until it is adopted again. Removes an entry of
   /// another kind.
   void give_back(int entry);
+  /// The following throw std::out_of_range for an index that no entry has had.
   void remove(int entry);
   std::string add_law(int entry, Law law);  ///< @return why not, or empty
   void clear_laws(int entry);
@@ -653,7 +664,7 @@ class ConstraintSolver {
   std::span<Reaction> reactions();
   const Reaction& reaction(std::string_view name);  ///< an empty one named "" where there is none
   std::span<LawWork> laws();
-  std::span<LawWork> laws_of(int entry);
+  std::span<LawWork> laws_of(int entry);  ///< @throw std::out_of_range  there is no such entry
   std::span<const BodyBooks> balances() const;
   Counts& counts();
   const std::vector<LawWarning>& law_warnings() const;

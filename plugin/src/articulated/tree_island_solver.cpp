@@ -184,7 +184,7 @@ void TreeIslandSolver::end_on_constraints(TreeIsland& t) {
     // The step is too long. It gets the velocities that the constraints allow now; the gap that is left is closed by
     // moving.
     ++c_.counts.fallbacks;
-    c_.trouble = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
+    c_.notes.trouble = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
     t.x.v = t.vectors.v_before_newton;
     t.x.multipliers = t.vectors.impulse_before_newton;
     t.projection.project_velocities(t.x.v, t.x.multipliers);

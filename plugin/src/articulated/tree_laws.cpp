@@ -285,7 +285,7 @@ void TreeLaws::solve_prescribed() {
   for (auto* x : {&p.c, &p.dv, &p.lambda}) std::fill(x->begin(), x->end(), 0.0);
   if (!p.is_known) {
     ++c_.counts.fallbacks;
-    c_.trouble = "links of multibodies: laws were left out of a step: " + t_.dynamics->reason();
+    c_.notes.trouble = "links of multibodies: laws were left out of a step: " + t_.dynamics->reason();
     return;
   }
   spread_prescribed();

@@ -51,7 +51,7 @@ std::string ConstraintSolver::add_constraint(Constraint constraint, int& entry) 
 
 void ConstraintSolver::remove(int entry) {
   Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
+  ConstraintEntry& r = c.constraints.at(entry);
   if (!r.alive) return;
   update_reports();
   for (const auto& b : c.islands.all()) flush_work(c, *b);
@@ -271,7 +271,7 @@ void ConstraintSolver::lock_axes() {
 
 std::string ConstraintSolver::add_law(int entry, Law law) {
   Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
+  ConstraintEntry& r = c.constraints.at(entry);
   try {
     update_reports();
     if (r.id.index >= 0) linchpin::add_law(c.system, r.id, law);
@@ -287,13 +287,13 @@ std::string ConstraintSolver::add_law(int entry, Law law) {
 
 void ConstraintSolver::clear_laws(int entry) {
   Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
+  ConstraintEntry& r = c.constraints.at(entry);
   update_reports();
   structure_changed();
   r.laws.clear();
   for (const ConstraintId id : {r.id, r.link_id})
     if (id.index >= 0) linchpin::clear_laws(c.system, id);
-  r.law_count = 0;
+  r.law_range.count = 0;
   c.laws.laws_changed();
   host::wake(c, r);
 }

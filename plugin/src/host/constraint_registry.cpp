@@ -1,9 +1,18 @@
 #include "host/constraint_registry.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace linchpin::host {
+
+ConstraintEntry& Constraints::at(int entry) {
+  if (entry < 0 || z(entry) >= size())
+    throw std::out_of_range("linchpin: there is no constraint with index " + std::to_string(entry) + ", of " +
+                            std::to_string(size()));
+  return (*this)[entry];
+}
 
 int Constraints::add(Owner owner, std::string name) {
   ConstraintEntry r;
@@ -98,7 +107,7 @@ std::vector<ConstraintEntry*> Constraints::by_reaction(bool forget_laws) {
     if (r.alive && r.reaction >= 0 && z(r.reaction) < order.size())
       order[z(r.reaction)] = &r;
     else if (forget_laws)
-      r.law_count = 0;
+      r.law_range.count = 0;
   }
   return order;
 }

@@ -23,6 +23,8 @@ class Constraints {
 
   ConstraintEntry& operator[](int entry) { return entries_[z(entry)]; }
   const ConstraintEntry& operator[](int entry) const { return entries_[z(entry)]; }
+  /// @throw std::out_of_range  there is no such entry
+  ConstraintEntry& at(int entry);
   std::size_t size() const { return entries_.size(); }
   std::deque<ConstraintEntry>& all() { return entries_; }
   const std::deque<ConstraintEntry>& all() const { return entries_; }

@@ -5,12 +5,16 @@
 #include "host/rollback.h"
 #include "host/tuning.h"
 #include "host/unilateral.h"
+#include "model/format.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace linchpin::host {
@@ -65,8 +69,34 @@ unsigned long Context::next_serial() {
   return ++last;
 }
 
+namespace {
+
+/// @throw std::invalid_argument with the name and the value of an option that no step can be made with
+const Options& checked(const Options& o) {
+  const auto refuse = [](const char* name, const std::string& limit, const std::string& value) {
+    throw std::invalid_argument(std::string("linchpin: Options::") + name + " is " + limit + ", not " + value);
+  };
+  const std::array<std::pair<const char*, double>, 5> positive{{{"rank_tolerance", o.rank_tolerance},
+                                                                {"newton_tolerance", o.newton_tolerance},
+                                                                {"gap_tolerance", o.gap_tolerance},
+                                                                {"tolerance", o.tolerance},
+                                                                {"swing_limit", o.swing_limit}}};
+  struct Count {
+    const char* name;
+    int value, least;
+  };
+  for (const auto& [name, x] : positive)
+    if (!(x > 0)) refuse(name, "above 0", text(x));
+  for (const auto& [name, value, least] :
+       {Count{"max_newton", o.max_newton, 0}, Count{"max_substeps", o.max_substeps, 1}, Count{"threads", o.threads, 1}})
+    if (value < least) refuse(name, "at least " + std::to_string(least), std::to_string(value));
+  return o;
+}
+
+}  // namespace
+
 ConstraintSolver::ConstraintSolver(World& world, const Options& options)
-    : impl_(std::make_unique<Impl>(world, options)) {}
+    : impl_(std::make_unique<Impl>(world, checked(options))) {}
 ConstraintSolver::~ConstraintSolver() = default;
 
 const Options& ConstraintSolver::options() const { return impl_->c.options; }
@@ -131,8 +161,8 @@ void refuse_velocities(Context& c, BodyId body) {
     if (c.world.can_hold(*u)) continue;
     char number[32];
     std::snprintf(number, sizeof number, "%g ", std::hypot(u->x(), u->y(), u->z()));
-    c.trouble = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
-                ", whose square is no number: it was taken for 0";
+    c.notes.trouble = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
+                      ", whose square is no number: it was taken for 0";
     ++c.counts.non_finite;
     u->setZero();
   }
@@ -168,12 +198,12 @@ std::span<Reaction> ConstraintSolver::reactions() { return impl_->c.reactions.al
 std::span<LawWork> ConstraintSolver::laws() { return impl_->c.laws.all(impl_->c.constraints); }
 std::span<LawWork> ConstraintSolver::laws_of(int entry) {
   (void)impl_->c.laws.all(impl_->c.constraints);
-  return impl_->c.laws.of(impl_->c.constraints[entry]);
+  return impl_->c.laws.of(impl_->c.constraints.at(entry));
 }
 std::span<const BodyBooks> ConstraintSolver::balances() const { return impl_->c.balance.all(); }
 Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
-std::string& ConstraintSolver::trouble() { return impl_->c.trouble; }
+std::string& ConstraintSolver::trouble() { return impl_->c.notes.trouble; }
 
 std::string ConstraintSolver::summary() {
   World& world = impl_->c.world;
@@ -252,7 +282,7 @@ void ConstraintSolver::reset() {
   c.dt = tuning::first_dt;
   c.bodies.forget_motions();
   impl_->sleep.forget();
-  c.trouble.clear();
+  c.notes.trouble.clear();
   for (const auto& b : c.islands.all()) {
     flush_work(c, *b);
     forget_history(c, *b);
@@ -260,7 +290,7 @@ void ConstraintSolver::reset() {
   c.reactions.forget_work();
   for (int i = 0; i < entry_count(); ++i) {
     ConstraintEntry& r = c.constraints[i];
-    r.law_count = 0;  // what laws did is forgotten
+    r.law_range.count = 0;  // what laws did is forgotten
     r.work = r.parting_speed = 0;
     r.time = ConstraintEntry::Time::constant;
     r.outcome.contradictory = false;

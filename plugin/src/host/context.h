@@ -51,9 +51,11 @@ struct Context {
   GapMonitor gaps;
 
   Counts counts;
-  std::string trouble;                       ///< reason of the last fallback
-  const char* stepped_down = nullptr;        ///< last reason of Counts::stepped_down
-  std::string widest_turned;                 ///< the joint of Counts::widest
+  struct Notes {
+    std::string trouble;                 ///< reason of the last fallback
+    const char* stepped_down = nullptr;  ///< last reason of Counts::stepped_down
+    std::string widest_turned;           ///< the joint of Counts::widest
+  } notes;
   std::vector<JointImpulse> joint_impulses;  ///< memory
   std::vector<int> left_to_host;             ///< entries that the host has in this step, though they are exact
 };

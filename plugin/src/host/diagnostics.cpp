@@ -256,7 +256,7 @@ void write_counts(const Context& c, std::ostream& s) {
   }
   if (n.stepped_down)
     s << "\n  steps of islands taken semi-implicitly, not by stages: " << n.stepped_down
-      << " (the last: " << c.stepped_down << ")";
+      << " (the last: " << c.notes.stepped_down << ")";
   if (n.released) s << "\n  one-sided constraints released " << n.released << " times, engaged again " << n.engaged;
   if (n.mode_switches) s << "\n  friction elements of laws that began to stick or to slide: " << n.mode_switches;
 }
@@ -280,13 +280,13 @@ void write_corrections(const Context& c, std::ostream& s) {
     s << "\n  start gaps closed by moving bodies, without velocity: " << n.gap_corrections << " times, at most "
       << n.corrected << " m, " << n.turned << " rad";
   if (n.turned_back)
-    s << "\n  joints turned far from where they are held: at most " << n.widest << " rad, " << c.widest_turned
+    s << "\n  joints turned far from where they are held: at most " << n.widest << " rad, " << c.notes.widest_turned
       << "; brought back by moving bodies in " << n.turned_back << " steps of islands";
   if (n.non_finite) s << "\n  non-finite numbers kept from the world: " << n.non_finite;
   const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
                                     [](const auto& r) { return r.alive && r.outcome.broken; });
   if (broken) s << "\n  broken joints: " << broken;
-  if (!c.trouble.empty()) s << "\n  last trouble: " << c.trouble;
+  if (!c.notes.trouble.empty()) s << "\n  last trouble: " << c.notes.trouble;
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ void leave_to_host(Context& c, Island& b, std::string why) {
                    (1u << std::min(h.failures - tuning::fallback_patience,
                                    costly ? tuning::max_costly_pause_power : tuning::max_pause_power));
   }
-  c.trouble = std::move(why);
-  if (c.step + 1 < h.next_try) c.trouble += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";
+  c.notes.trouble = std::move(why);
+  if (c.step + 1 < h.next_try) c.notes.trouble += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";
   for (const int i : b.topology.entries) {
     ConstraintEntry& r = c.constraints[i];
-    r.fallback = c.trouble;
+    r.fallback = c.notes.trouble;
     c.left_to_host.push_back(i);
     c.reactions.set_left_to_host(r, true);
     c.world.solve_in_host(i);

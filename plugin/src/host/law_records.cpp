@@ -63,15 +63,15 @@ void LawRecords::order(Constraints& constraints) {
     for (std::size_t l = 0; l < r->laws.size(); ++l)
       for (std::size_t t = 0; t < r->laws[l].terms().size(); ++t, ++k) {
         LawWork& to = fresh.emplace_back();
-        if (k < r->law_count) to = std::move(works_[z(r->first_law + k)]);
+        if (k < r->law_range.count) to = std::move(works_[z(r->law_range.first + k)]);
         to.on = r->is_on_links() ? r->link_id : r->id;
         to.law = static_cast<int>(l);
         to.term = static_cast<int>(t);
         to.constraint = r->name;
         to.name = r->laws[l].terms()[t].name;
       }
-    r->first_law = first;
-    r->law_count = k;
+    r->law_range.first = first;
+    r->law_range.count = k;
   }
   works_ = std::move(fresh);
 }

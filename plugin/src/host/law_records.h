@@ -45,8 +45,8 @@ class LawRecords {
   /// Returns every term of every law, in the order of the reactions. Sorts them first if constraints have changed.
   std::span<LawWork> all(Constraints& constraints);
   std::span<LawWork> of(const ConstraintEntry& entry) {
-    return std::span(works_).subspan(static_cast<std::size_t>(std::max(0, entry.first_law)),
-                                     static_cast<std::size_t>(entry.law_count));
+    return std::span(works_).subspan(static_cast<std::size_t>(std::max(0, entry.law_range.first)),
+                                     static_cast<std::size_t>(entry.law_range.count));
   }
   void begin_step(Constraints& constraints);
   /// The assignment of laws to entries has changed, or the order of reactions.

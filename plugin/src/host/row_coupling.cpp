@@ -75,7 +75,7 @@ CompositeRow RowCoupling::on_composites(const Rows& rows, const Row& row) const 
     if (out.composite[k] < 0) continue;
     const CompositeBody& whole = composites_[z(out.composite[k])];
     const Row::Side& side = row.side[k];
-    const RowBody& body = rows.bodies[z(side.body)];
+    const RowBody& body = rows.body_of(side);
     out.had += velocity_of(side, body.row_v, body.row_w);
     held -= side.mobility;
     const Vector3d &arm = whole.members[z(at[k].slot)].arm, f = side.J.head<3>();
@@ -301,7 +301,7 @@ double RowCoupling::overlap_less(const Rows& rows, const Row& row, const Respons
       mass += c_.islands[response.island[k]].rows.mass;
       continue;
     }
-    const double inverse = rows.bodies[z(row.side[k].body)].inverse_mass;
+    const double inverse = rows.body_of(row.side[k]).inverse_mass;
     if (slots[row.side[k].body].island != own && inverse > 0) mass += 1 / inverse;
   }
   const double share = mass * (response.held + motion_of(row, response));
@@ -318,8 +318,8 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
   if (!(limit || row.kind == Row::Kind::lock) || !(row.effective_mass > 0) || row.constraint < 0) return 0;
   const ConstraintEntry& entry = c_.constraints[row.constraint];
   if (entry.id.index < 0) return 0;
-  const double speed = start_velocity_of(row.side[0], rows.bodies[z(row.side[0].body)]) +
-                       start_velocity_of(row.side[1], rows.bodies[z(row.side[1].body)]),
+  const double speed = start_velocity_of(row.side[0], rows.body_of(row.side[0])) +
+                       start_velocity_of(row.side[1], rows.body_of(row.side[1])),
                asked = row.ask + speed,
                sign = limit       ? row.limit_sign
                       : asked > 0 ? 1
@@ -352,7 +352,7 @@ bool is_left_approaching(const BodySlots& slots, const Rows& rows, const Row& co
   if (slots[contact.side[0].body].island < 0 && slots[contact.side[1].body].island < 0) return false;
   double start = 0, end = 0;
   for (const Row::Side& side : contact.side) {
-    const RowBody& body = rows.bodies[z(side.body)];
+    const RowBody& body = rows.body_of(side);
     const double own = start_velocity_of(side, body);
     start += std::abs(own) + tuning::iteration_accuracy * (body.row_v.norm() + body.row_w.norm());
     end += own + velocity_of(side, body.row_v, body.row_w);

@@ -109,7 +109,7 @@ class RowImpulseReader {
       if (of < 0) continue;
       Island& b = c_.islands[of];
       const int column = b.block().column[z(slot)];
-      const RowBody& body = rows_.bodies[z(side.body)];
+      const RowBody& body = rows_.body_of(side);
       b.rows.solved_work += row.impulse * (velocity_of(side, body.v, body.w) + 0.5 * change_of(side, body));
       for (auto* x : {&b.rows.total, &b.rows.sustained}) {
         add(*x, column, row.impulse * side.J.head<3>());
@@ -236,7 +236,7 @@ class RowImpulseReader {
     }
   }
 
-  const RowBody& body(const Row& row, std::size_t k) const { return rows_.bodies[z(row.side[k].body)]; }
+  const RowBody& body(const Row& row, std::size_t k) const { return rows_.body_of(row.side[k]); }
 
   Context& c_;
   const BodySlots& slots_;

@@ -1,6 +1,11 @@
 // Decides whether a step or substep is accepted, by bounds on the energy that constraints may give, and on turns (T15).
 // Constraints that do not move cannot give energy to a mechanism. A step that would end with energy from them was too
 // long, whatever its ω·dt: a chain may have become taut within the step.
+//
+// Each way of stepping compares its step with these bounds: try_whole_step (general_island_solver.cpp),
+// accept_or_substep (fast_island_solver.cpp), SemiImplicitSubstep::attempt (semi_implicit_substep.cpp) and
+// StagedSubstep (staged_integrator.cpp). The joint kernel has the same bounds for four islands at a time
+// (joint_kernel/acceptance.h).
 #pragma once
 
 #include "host/context.h"
@@ -10,6 +15,14 @@
 #include <span>
 
 namespace linchpin::host {
+
+/// The result of a try of a step or a substep.
+enum class Acceptance {
+  accepted,
+  repeat,  ///< The same length is to be tried once more: host rows were left out.
+  too_long,
+  impossible  ///< No shorter substep would help.
+};
 
 /// Returns the kinetic energy at the poses of an assembly, ½ vᵀM v [J].
 double kinetic_energy(const Assembly& assembly, std::span<const double> v);

@@ -123,7 +123,7 @@ void ConstraintSolver::Impl::leave_out_islands() {
   if (bodies.empty()) return;
   char length[32];
   std::snprintf(length, sizeof length, "%g", c.dt);
-  c.trouble = "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
+  c.notes.trouble = "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
 }
 
 std::span<const char> ConstraintSolver::separate_islands(std::span<const char> touched, std::span<const int> group) {
@@ -483,7 +483,7 @@ bool ConstraintSolver::Impl::finish(Island& b) {
     for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) std::fill(x->begin(), x->end(), 0.0);
     b.rows.passive.clear();
     ++c.counts.non_finite;
-    c.trouble = "the native solver returned impulses that are not finite; they were left out";
+    c.notes.trouble = "the native solver returned impulses that are not finite; they were left out";
   }
   if (b.step.path == Path::coupled) {
     if (fast.finish(b, states[0])) return true;

@@ -1,6 +1,8 @@
 // Takes a step of an island in substeps: chooses their lengths, and repeats those that are not accepted.
 #pragma once
 
+#include "host/step_acceptance.h"
+
 #include <linchpin/host.h>
 
 namespace linchpin::host {
@@ -21,14 +23,6 @@ struct Substep {
   int taken = 0;               ///< Number of earlier substeps.
   bool is_tested = true;       ///< Its ω·h and gain are tested. Where tries run out, the gain is damped instead.
   bool first() const { return done == 0; }
-};
-
-/// The result of a try of a step or a substep.
-enum class Acceptance {
-  accepted,
-  repeat,  ///< The same length is to be tried once more: host rows were left out.
-  too_long,
-  impossible  ///< No shorter substep would help.
 };
 
 /// How an island takes one substep.

@@ -4,6 +4,7 @@
 #include "host/breaking.h"
 #include "host/fallback.h"
 #include "host/general_island_solver.h"
+#include "host/joint_feedback.h"
 #include "host/reactions.h"
 #include "host/substep_records.h"
 #include "host/tuning.h"
@@ -39,7 +40,7 @@ void count_start_gap(Context& c, const Island& b) {
   ++c.counts.turned_back;
   if (s.turned_away > c.counts.widest) {
     c.counts.widest = s.turned_away;
-    c.widest_turned = c.constraints[s.turned_entry].name;
+    c.notes.widest_turned = c.constraints[s.turned_entry].name;
   }
 }
 
@@ -72,7 +73,7 @@ void collect_counts(Context& c, Island& b) {
   n.parts += done.parts;
   n.parts_refused += done.parts_refused;
   n.stepped_down += done.stepped_down;
-  if (done.stepped_down > 0) c.stepped_down = b.step.stepped_down;
+  if (done.stepped_down > 0) c.notes.stepped_down = b.step.stepped_down;
   n.activation_energy = std::max(n.activation_energy, done.activation_energy);
 }
 
@@ -156,35 +157,6 @@ void add_work(Island& b) {
   for (std::size_t i = 0; i < work.size(); ++i) work[i] += b.x.multipliers[i] * b.x.row_velocity[i];
 }
 
-void report_joints(Context& c, const Island& b, std::vector<JointImpulse>& impulses) {
-  impulses.clear();
-  for (const Topology::Joint& j : b.topology.joints) {
-    double square = 0;
-    for (int row = j.row; row < j.row + j.force_rows; ++row)
-      square += b.x.multipliers[z(row)] * b.x.multipliers[z(row)];
-    impulses.push_back({j.entry, std::sqrt(square)});
-  }
-  c.world.report_impulses(impulses);
-}
-
-/// Reports the mean forces of joints over the step, about the centres of mass.
-void report_forces(Context& c, const Island& b) {
-  for (const Topology::Joint& j : b.topology.joints) {
-    if (!c.world.wants_forces(j.entry)) continue;
-    const ConstraintEntry& r = c.constraints[j.entry];
-    const Reaction& reaction = c.reactions[r.reaction];
-    Wrench on[2];
-    for (const int k : {0, 1}) {
-      const Vector3d com = c.bodies.start[c.system.constraint(r.id).bodies()[z(k)]].p;
-      const Wrench beyond = reaction.stabilisation.on(k).about(com);
-      on[k] = reaction.on(k).about(com);
-      on[k].force += beyond.force;
-      on[k].moment += beyond.moment;
-    }
-    c.world.report_forces(j.entry, on[0], on[1]);
-  }
-}
-
 }  // namespace
 
 void write_island(Context& c, Island& b) {
@@ -200,12 +172,12 @@ void write_island(Context& c, Island& b) {
   if (b.has(Trait::laws)) end_laws(c, b);
   release_all_unilateral(c, b);
   add_work(b);
-  report_joints(c, b, c.joint_impulses);
+  report_joint_impulses(c, b, c.joint_impulses);
   const bool report_now = b.step.division == Division::stages ? b.step.keeps_records
                                                               : b.report.work_in_balance || b.has(Trait::forces_read);
   if (report_now) {
     update_report(c, b);
-    report_forces(c, b);
+    report_joint_forces(c, b);
   }
   if (b.has(Trait::breakable)) break_joints(c, b);
   b.phase = Phase::written;

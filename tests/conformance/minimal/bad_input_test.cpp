@@ -1,0 +1,54 @@
+// Options that no step can be made with, and indices of constraints that do not exist.
+#include <linchpin/laws.h>
+#include <linchpin/minimal.h>
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+namespace linchpin::test {
+namespace {
+
+std::string refusal_of(const std::function<void(host::Options&)>& set) {
+  toy::World world;
+  host::Options options;
+  set(options);
+  try {
+    const minimal::Solver solver(world, options);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(BadInput, OptionsAreRefusedByNameAndValue) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(refusal_of([&](host::Options& o) { o.swing_limit = nan; }),
+            "linchpin: Options::swing_limit is above 0, not nan");
+  EXPECT_EQ(refusal_of([](host::Options& o) { o.swing_limit = 0; }),
+            "linchpin: Options::swing_limit is above 0, not 0");
+  EXPECT_EQ(refusal_of([](host::Options& o) { o.rank_tolerance = -1; }),
+            "linchpin: Options::rank_tolerance is above 0, not -1");
+  EXPECT_EQ(refusal_of([](host::Options& o) { o.max_newton = -5; }),
+            "linchpin: Options::max_newton is at least 0, not -5");
+  EXPECT_EQ(refusal_of([](host::Options& o) { o.max_substeps = 0; }),
+            "linchpin: Options::max_substeps is at least 1, not 0");
+  EXPECT_EQ(refusal_of([](host::Options& o) { o.threads = 0; }), "linchpin: Options::threads is at least 1, not 0");
+  EXPECT_EQ(refusal_of([](host::Options&) {}), "accepted");
+}
+
+TEST(BadInput, IndicesOfNoConstraintAreRefused) {
+  toy::World world;
+  minimal::Solver solver(world);
+  for (const int entry : {-1, 999}) {
+    EXPECT_THROW(solver.remove(entry), std::out_of_range);
+    EXPECT_THROW((void)solver.solver().laws_of(entry), std::out_of_range);
+    EXPECT_THROW((void)solver.solver().add_law(entry, viscous(1)), std::out_of_range);
+  }
+}
+
+}  // namespace
+}  // namespace linchpin::test
