@@ -20,7 +20,7 @@ void Solver::read_bodies(const toy::Solve& solve) {
     host::RowBody& to = rows_.bodies[z(i)] = {};
     const toy::Body* const body = world_.body(i);
     to.body = z(i) < bodies_.size() ? bodies_[z(i)].id : BodyId{};
-    if (body) to.motion = motions[static_cast<int>(body->motion)];
+    if (body) to.motion = motions[static_cast<int>(body->moves())];
     to.inverse_mass = from.inverse_mass;
     const auto split = [](const toy::Vector6& x, Vector3d& linear, Vector3d& angular) {
       linear = x.head<3>();
