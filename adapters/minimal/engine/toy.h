@@ -106,7 +106,7 @@ struct Solve {
   std::vector<Row> rows;
 };
 
-/// What an engine must offer to a plugin that solves constraints: calls at six places of a step. The places are its
+/// The calls that an engine must offer to a plugin that solves constraints, at six places of a step. The places are its
 /// beginning, the set-up of rows, the iterations, the end of the iterations, the writing of velocities, and its end.
 class StepHook {
  public:

@@ -106,7 +106,7 @@ void Solver::write_start_velocities(toy::Solve& solve) {
   }
 }
 
-// What an impulse on a row changes of a whole island, and what that changes of the row itself.
+// Finds the motion of a whole island by an impulse on a row, and changes the row accordingly.
 void Solver::couple_rows(toy::Solve& solve) {
   responses_.assign(solve.rows.size(), nullptr);
   if (!solver_.has_group()) return;

@@ -1,11 +1,10 @@
 // Faults of a program and gaps of the toy engine: the engine or its adapter names them, and a step goes on. Each line
-// of adapters/README.md that says "no" for the toy engine has a test here or in coupling_test.cpp, except for things
-// that a program cannot ask this engine for: articulated bodies, soft bodies and threads of the engine.
+// of adapters/README.md that says "no" for the toy engine has a test here or in coupling_test.cpp. Articulated bodies,
+// soft bodies and threads of the engine have none, because a program cannot ask this engine for them.
 #include <linchpin/minimal.h>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <string>

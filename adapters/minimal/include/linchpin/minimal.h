@@ -60,7 +60,7 @@ class Solver final : private toy::StepHook, private host::World {
   host::ConstraintSolver& solver() { return solver_; }
 
  private:
-  /// What the binding knows of a body: its id, and the settings that the solver has.
+  /// Contains the id of a body, and the settings that the solver has of it.
   struct BodyBinding {
     BodyId id;
     toy::Body::Motion motion = toy::Body::Motion::free;
