@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -24,12 +25,32 @@ const Body& world_body() {
   return fixed;
 }
 
+bool has_inverse(double x) { return x > 0 && std::isfinite(x) && std::isfinite(1 / x); }
+
 Matrix3d inverse_inertia(const Body& body) {
   const Matrix3d R = body.q.toRotationMatrix();
   return R * body.inertia.cwiseInverse().asDiagonal() * R.transpose();
 }
 
 }  // namespace
+
+Body::Motion Body::moves() const {
+  const bool good =
+      has_inverse(mass) && has_inverse(inertia.x()) && has_inverse(inertia.y()) && has_inverse(inertia.z());
+  return motion == Motion::free && !good ? Motion::fixed : motion;
+}
+
+std::string Body::fault() const {
+  std::ostringstream text;
+  if (!has_inverse(mass))
+    text << "whose mass is " << mass << " kg";
+  else if (moves() != motion)
+    text << "whose inertia is (" << inertia.x() << ", " << inertia.y() << ", " << inertia.z() << ") kg·m²";
+  else
+    return {};
+  text << " (make it positive and finite, or make the body fixed)";
+  return text.str();
+}
 
 Vector3d gyroscopic_change(const Body& body, double dt) {
   const Matrix3d R = body.q.toRotationMatrix();
@@ -57,14 +78,28 @@ int World::add(Body body) {
   return body_count() - 1;
 }
 int World::add(Joint joint) {
+  if (const int missing = missing_body(joint.settings); missing != -1)
+    throw std::invalid_argument("toy: add: the joint names body " + std::to_string(missing) +
+                                ", which is not in the world");
   joints_.push_back(std::make_unique<Joint>(std::move(joint)));
   return joint_count() - 1;
 }
-void World::remove_joint(int joint) { joints_[z(joint)].reset(); }
+void World::remove_joint(int joint) {
+  if (joint < 0 || joint >= joint_count())
+    throw std::out_of_range("toy: remove_joint: there is no joint " + std::to_string(joint));
+  joints_[z(joint)].reset();
+}
 void World::remove_body(int body) {
+  if (body < 0 || body >= body_count())
+    throw std::out_of_range("toy: remove_body: there is no body " + std::to_string(body));
   for (auto& joint : joints_)
     if (joint && (joint->settings.a == body || joint->settings.b == body)) joint.reset();
   bodies_[z(body)].reset();
+}
+int World::missing_body(const Joint::Settings& joint) const {
+  for (const int index : {joint.a, joint.b})
+    if (index != -1 && !body(index)) return index;
+  return -1;
 }
 Body* World::body(int index) { return index < 0 || index >= body_count() ? nullptr : bodies_[z(index)].get(); }
 Joint* World::joint(int index) { return index < 0 || index >= joint_count() ? nullptr : joints_[z(index)].get(); }
@@ -72,7 +107,7 @@ Joint* World::joint(int index) { return index < 0 || index >= joint_count() ? nu
 double World::energy() const {
   double sum = 0;
   for (const auto& body : bodies_) {
-    if (!body || body->motion != Body::Motion::free) continue;
+    if (!body || body->moves() != Body::Motion::free) continue;
     const Vector3d w = body->q.conjugate() * body->w;
     sum += 0.5 * body->mass * body->v.squaredNorm() + 0.5 * w.dot(body->inertia.cwiseProduct(w)) -
            body->mass * gravity.dot(body->p);
@@ -93,7 +128,7 @@ void World::step(double dt) {
   } while (hook_ && !hook_->finish(solve_));
   for (int i = 0; i < body_count(); ++i) {
     Body* const body = bodies_[z(i)].get();
-    if (!body || body->motion != Body::Motion::free || (hook_ && hook_->solves_body(i))) continue;
+    if (!body || body->moves() != Body::Motion::free || (hook_ && hook_->solves_body(i))) continue;
     const SolverBody& s = solve_.bodies[z(i)];
     const Vector6 velocity = s.start + s.forces + s.rows;
     body->v = velocity.head<3>();
@@ -106,7 +141,7 @@ void World::step(double dt) {
 
 void World::integrate(double dt) {
   for (auto& body : bodies_) {
-    if (!body || body->motion == Body::Motion::fixed) continue;
+    if (!body || body->moves() == Body::Motion::fixed) continue;
     body->p += dt * body->v;
     body->q = (rotation(body->w, dt) * body->q).normalized();
     body->force = body->torque = Vector3d::Zero();
@@ -130,10 +165,10 @@ void World::set_up(double dt) {
 
 void World::set_up_body(int index, double dt) {
   const Body* const body = bodies_[z(index)].get();
-  if (!body) return;
+  if (!body || body->moves() == Body::Motion::fixed) return;
   SolverBody& s = solve_.bodies[z(index)];
   s.start << body->v, body->w;
-  if (body->motion != Body::Motion::free) return;
+  if (body->moves() != Body::Motion::free) return;
   s.inverse_mass = 1 / body->mass;
   s.forces << dt * (gravity + body->force / body->mass),
       dt * (inverse_inertia(*body) * body->torque) + gyroscopic_change(*body, dt);
@@ -141,7 +176,7 @@ void World::set_up_body(int index, double dt) {
 
 void World::add_contacts(int index, double dt) {
   const Body* const body = bodies_[z(index)].get();
-  if (!has_ground || !body || body->motion != Body::Motion::free) return;
+  if (!has_ground || !body || body->moves() != Body::Motion::free) return;
   for (const Vector3d& point : body->contact_points) {
     const Vector3d arm = body->q * point - Vector3d(0, body->radius, 0);
     const double gap = body->p.y() + arm.y();
@@ -166,8 +201,9 @@ void World::add_contacts(int index, double dt) {
 // together, of which a hinge lacks the one about its axis, and a ball all.
 void World::add_joint_rows(int index, double dt) {
   const Joint::Settings& joint = joints_[z(index)]->settings;
+  if (missing_body(joint) != -1) return;
   const Body &a = body(joint.a) ? *body(joint.a) : world_body(), &b = body(joint.b) ? *body(joint.b) : world_body();
-  if (a.motion != Body::Motion::free && b.motion != Body::Motion::free) return;
+  if (a.moves() != Body::Motion::free && b.moves() != Body::Motion::free) return;
   const Matrix3d axes = a.q * joint.on_a.axes, other = b.q * joint.on_b.axes;
   const Vector3d arm_b = b.q * joint.on_b.origin, from_a = b.p + arm_b - a.p;
   const Vector3d gap = from_a - a.q * joint.on_a.origin;
@@ -208,7 +244,7 @@ void World::add_row(Solve& solve, Row row, double target) const {
     if (!on) continue;
     const SolverBody& s = solve.bodies[z(row.body[k])];
     row.ask -= row.J[k].dot(s.start + s.forces);
-    if (on->motion != Body::Motion::free) continue;
+    if (on->moves() != Body::Motion::free) continue;
     row.by_unit[k] << row.J[k].head<3>() / on->mass, inverse_inertia(*on) * row.J[k].tail<3>();
     mobility += row.J[k].dot(row.by_unit[k]);
   }

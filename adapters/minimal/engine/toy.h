@@ -17,6 +17,7 @@
 #include <array>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace toy {
@@ -41,6 +42,11 @@ struct Body {
   Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();  ///< set by the program; zero again after a step
   std::vector<Vector3d> contact_points;                          ///< points that touch the plane, body axes [m]
   double radius = 0;                                             ///< of a sphere about each of these points [m]
+
+  /// Returns `motion`, or `fixed` for a free body whose mass or inertia the engine cannot divide by.
+  Motion moves() const;
+  /// Returns the mass or the inertia that the engine cannot divide by, and what to do, or nothing.
+  std::string fault() const;
 };
 
 /// A frame in a body: the joint acts at the origin, and its axis is z.
@@ -100,7 +106,8 @@ struct Solve {
   std::vector<Row> rows;
 };
 
-/// What an engine must offer to a plugin that solves constraints: calls at five places of a step.
+/// The calls that an engine must offer to a plugin that solves constraints, at six places of a step. The places are its
+/// beginning, the set-up of rows, the iterations, the end of the iterations, the writing of velocities, and its end.
 class StepHook {
  public:
   virtual ~StepHook() = default;
@@ -126,9 +133,13 @@ class World {
 
   /// Indices of removed bodies and joints are not used again.
   int add(Body body);
+  /// @throws std::invalid_argument for a body that is not in the world. The engine makes no rows for a joint that names
+  /// such a body later.
   int add(Joint joint);
-  void remove_body(int body);  ///< with its joints
-  void remove_joint(int joint);
+  void remove_body(int body);    ///< with its joints @throws std::out_of_range for an index that no body has had
+  void remove_joint(int joint);  ///< @throws std::out_of_range for an index that no joint has had
+  /// A body that a joint names and that is not in the world; −1: there is none.
+  int missing_body(const Joint::Settings& joint) const;
   Body* body(int index);    ///< null: removed
   Joint* joint(int index);  ///< null: removed
   const Body* body(int index) const { return const_cast<World*>(this)->body(index); }

@@ -10,6 +10,11 @@ namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 constexpr BodyKind kinds[] = {BodyKind::fixed, BodyKind::driven, BodyKind::rigid};  // by toy::Body::Motion
+
+/// Returns why a body that is to move by forces has no mass matrix, with its number and what to do, or nothing.
+std::string fault_of(int index, const toy::Body& body) {
+  return body.motion == body.moves() ? "" : "body " + std::to_string(index) + ", " + body.fault();
+}
 }  // namespace
 
 BodyId Solver::id(int body) {
@@ -20,8 +25,8 @@ BodyId Solver::id(int body) {
   if (z(body) >= bodies_.size()) bodies_.resize(z(body) + 1);
   BodyBinding& binding = bodies_[z(body)];
   if (binding.id.index >= 0) return binding.id;
-  binding = {solver_.add_body(kinds[static_cast<int>(of->motion)], of->mass, of->inertia), of->motion, of->mass,
-             of->inertia};
+  binding = {solver_.add_body(kinds[static_cast<int>(of->moves())], of->mass, of->inertia), of->moves(), of->mass,
+             of->inertia, fault_of(body, *of)};
   body_of_.resize(std::max(body_of_.size(), z(binding.id.index) + 1), -1);
   body_of_[z(binding.id.index)] = body;
   return binding.id;
@@ -37,7 +42,7 @@ void Solver::look_at_bodies(bool step_begins) {
   for (int i = 0; i < static_cast<int>(bodies_.size()); ++i) {
     BodyBinding& binding = bodies_[z(i)];
     const toy::Body* const body = world_.body(i);
-    if (binding.id.index >= 0 && (!body || body->motion != binding.motion)) {
+    if (binding.id.index >= 0 && (!body || body->moves() != binding.motion)) {
       const BodyId was = std::exchange(binding.id, {});
       body_of_[z(was.index)] = -1;
       if (body)
@@ -49,9 +54,10 @@ void Solver::look_at_bodies(bool step_begins) {
     if (body->mass != binding.mass || body->inertia != binding.inertia) {
       binding.mass = body->mass;
       binding.inertia = body->inertia;
+      binding.fault = fault_of(i, *body);
       solver_.change_body(binding.id, binding.mass, binding.inertia);
     }
-    if (step_begins && body->motion == toy::Body::Motion::free) solver_.read_body(binding.id);
+    if (step_begins && body->moves() == toy::Body::Motion::free) solver_.read_body(binding.id);
   }
 }
 
@@ -66,22 +72,27 @@ void Solver::read(BodyId id, BodyState& out) const {
   if (body->motion == toy::Body::Motion::kinematic && !is_integrated_) advance(out, body->v, body->w, dt_);
 }
 
+const char* Solver::why_unsupported(BodyId id) const {
+  const int body = body_of(id);
+  return body < 0 || bodies_[z(body)].fault.empty() ? nullptr : bodies_[z(body)].fault.c_str();
+}
+
 void Solver::read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const {
-  const toy::Body& body = *world_.body(body_of(id));
-  load = {body.force + body.mass * world_.gravity, body.torque};
   rule = host::GyroscopicRule::implicit_body;
+  if (const toy::Body* const body = world_.body(body_of(id)))
+    load = {body->force + body->mass * world_.gravity, body->torque};
 }
 
 void Solver::write(std::span<host::Motion> motions) {
   for (host::Motion& m : motions) {
-    toy::Body& body = *world_.body(body_of(m.body));
-    m.written = m.v.allFinite() && m.w.allFinite();
+    toy::Body* const body = world_.body(body_of(m.body));
+    m.written = body && m.v.allFinite() && m.w.allFinite();
     if (!m.written) continue;
-    body.v = m.v;
-    body.w = m.w;
+    body->v = m.v;
+    body->w = m.w;
     if (!m.write_pose) continue;
-    body.p = m.start.p;
-    body.q = m.start.q;
+    body->p = m.start.p;
+    body->q = m.start.q;
   }
 }
 

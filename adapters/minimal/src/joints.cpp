@@ -71,11 +71,18 @@ void Solver::map_joints(bool) {
 }
 
 void Solver::map_joint(int entry) {
+  const toy::Joint* const joint = world_.joint(joint_of(entry));
+  if (!joint) return;
   JointBinding& binding = joints_[z(joint_of(entry))];
-  const toy::Joint::Settings& now = world_.joint(joint_of(entry))->settings;
-  const std::array<BodyId, 2> bodies{id(now.a), id(now.b)};
-  const bool changed = std::exchange(binding.settings, now) != now;
-  if (solver_.is_to_be_mapped(entry, bodies, changed)) solver_.set_joint(entry, bodies, shape_of(now));
+  const toy::Joint::Settings& now = joint->settings;
+  const int missing = world_.missing_body(now);
+  if (missing != -1 && absent_.index < 0) absent_ = solver_.add_body(BodyKind::fixed, 0, Vector3d::Zero());
+  const std::array<BodyId, 2> bodies = missing == -1 ? std::array{id(now.a), id(now.b)} : std::array{absent_, world};
+  const bool has_changed = missing != std::exchange(binding.missing, missing) || now != binding.settings;
+  binding.settings = now;
+  if (!solver_.is_to_be_mapped(entry, bodies, has_changed)) return;
+  const std::string why = "it names body " + std::to_string(missing) + ", which is not in the world";
+  solver_.set_joint(entry, bodies, missing == -1 ? shape_of(now) : host::JointShape::left_to_host(why));
 }
 
 int Solver::entry_of_joint(int joint) {
@@ -100,19 +107,25 @@ void Solver::remove(int entry) {
 
 bool Solver::is_enabled(int entry) const {
   const host::ConstraintEntry& r = solver_.entry(entry);
-  return r.is_joint() ? world_.joint(joint_of(entry))->settings.enabled : r.enabled && !r.released;
+  if (!r.is_joint()) return r.enabled && !r.released;
+  const toy::Joint* const joint = world_.joint(joint_of(entry));
+  return joint && joint->settings.enabled;
 }
 
 void Solver::enable(int entry, bool on) {
   if (toy::Joint* const joint = world_.joint(joint_of(entry))) joint->settings.enabled = on;
 }
 
-double Solver::breaking_impulse(int entry) const { return world_.joint(joint_of(entry))->breaking_impulse; }
+double Solver::breaking_impulse(int entry) const {
+  const toy::Joint* const joint = world_.joint(joint_of(entry));
+  return joint ? joint->breaking_impulse : host::World::breaking_impulse(entry);
+}
 
 void Solver::break_joint(int entry) { enable(entry, false); }
 
 void Solver::report_impulses(std::span<const host::JointImpulse> impulses) {
-  for (const host::JointImpulse& x : impulses) world_.joint(joint_of(x.entry))->impulse = x.impulse;
+  for (const host::JointImpulse& x : impulses)
+    if (toy::Joint* const joint = world_.joint(joint_of(x.entry))) joint->impulse = x.impulse;
 }
 
 void Solver::solve_in_host(int entry) { left_to_host_.push_back(entry); }

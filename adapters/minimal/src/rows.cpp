@@ -20,7 +20,7 @@ void Solver::read_bodies(const toy::Solve& solve) {
     host::RowBody& to = rows_.bodies[z(i)] = {};
     const toy::Body* const body = world_.body(i);
     to.body = z(i) < bodies_.size() ? bodies_[z(i)].id : BodyId{};
-    if (body) to.motion = motions[static_cast<int>(body->motion)];
+    if (body) to.motion = motions[static_cast<int>(body->moves())];
     to.inverse_mass = from.inverse_mass;
     const auto split = [](const toy::Vector6& x, Vector3d& linear, Vector3d& angular) {
       linear = x.head<3>();
@@ -106,7 +106,7 @@ void Solver::write_start_velocities(toy::Solve& solve) {
   }
 }
 
-// What an impulse on a row changes of a whole island, and what that changes of the row itself.
+// Finds the motion of a whole island by an impulse on a row, and changes the row accordingly.
 void Solver::couple_rows(toy::Solve& solve) {
   responses_.assign(solve.rows.size(), nullptr);
   if (!solver_.has_group()) return;

@@ -46,7 +46,7 @@ void Solver::begin_step(double dt) {
     solver_.build_islands(exact);
     listed_ = solver_.structure();
   }
-  solver_.begin_islands(dt);
+  solver_.begin_islands(dt);  // returns no bodies: the engine refuses a dt that is not positive and finite
 }
 
 // In Mode::observe the engine solves everything.

@@ -22,6 +22,7 @@
 namespace linchpin::minimal {
 
 /// Solves the equality constraints of a world for as long as it lives. It serves the thread that steps the world.
+/// Destroy it before the world, which it reads until then.
 ///
 ///   bodies.cpp   bodies ↔ ids; reading and writing poses and velocities
 ///   joints.cpp   joints of the world and constraints of the program ↔ entries
@@ -59,16 +60,18 @@ class Solver final : private toy::StepHook, private host::World {
   host::ConstraintSolver& solver() { return solver_; }
 
  private:
-  /// What the binding knows of a body: its id, and the settings that the solver has.
+  /// Contains the id of a body, and the settings that the solver has of it.
   struct BodyBinding {
     BodyId id;
     toy::Body::Motion motion = toy::Body::Motion::free;
     double mass = 0;
     Vector3d inertia = Vector3d::Zero();
+    std::string fault;  ///< "body 3, whose …"; empty: it has a mass matrix or does not need one
   };
   struct JointBinding {
     int entry = -1;
     toy::Joint::Settings settings;  ///< as they were read
+    int missing = -1;               ///< a body that it named then and that the world did not have; −1: none
   };
   // toy::StepHook
   void begin_step(double dt) override;
@@ -89,6 +92,7 @@ class Solver final : private toy::StepHook, private host::World {
   void map_joints(bool is_anew) override;
   void map_joint(int entry) override;
   void read(BodyId id, BodyState& out) const override;
+  const char* why_unsupported(BodyId id) const override;
   void read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const override;
   int row_body(BodyId id) const override { return body_of(id); }
   void write(std::span<host::Motion> motions) override;
@@ -115,6 +119,7 @@ class Solver final : private toy::StepHook, private host::World {
   host::ConstraintSolver solver_;
   std::vector<BodyBinding> bodies_;   // by body of the world
   std::vector<int> body_of_;          // by index of id; −1: none
+  BodyId absent_;                     // stands for bodies that joints name and that are not in the world
   std::vector<JointBinding> joints_;  // by joint of the world
   std::vector<int> joint_of_;         // by entry; −1: a constraint of the program's own
   std::vector<int> left_to_host_;     // entries that the engine solves in this step
