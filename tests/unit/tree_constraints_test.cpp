@@ -3,6 +3,7 @@
 #include "articulated/tree_constraints.h"
 #include "articulated/tree_joints.h"
 #include "articulated/tree_projection.h"
+#include "bars.h"
 
 #include <linchpin/joints.h>
 
@@ -20,11 +21,6 @@ namespace {
 
 using namespace articulated;
 using FarJoints = TreeConstraints::FarJoints;
-
-Quaterniond exponential(const Vector3d& w, double dt) {
-  const double angle = w.norm() * dt;
-  return angle != 0 ? Quaterniond(Eigen::AngleAxisd(angle, w.normalized())) : Quaterniond(Quaterniond::Identity());
-}
 
 /// A square of side 1 m that swings as a parallelogram with 1 rad/s, under gravity.
 class FourBar : public PoseAccess {
@@ -89,22 +85,6 @@ class FourBar : public PoseAccess {
   TreeConstraints constraints;
   TreeProjection projection{constraints, exponential};
   int moves = 0;
-
- private:
-  static LinkModel bar(int i) {
-    LinkModel link;
-    link.parent = i - 1;
-    link.joint = JointKind::revolute;
-    link.first_position = link.first_rate = i;
-    link.positions = link.rates = 1;
-    link.p_PJ = i == 0 ? Vector3d(0, 0, 0) : Vector3d(0.5, 0, 0);
-    link.p_JL = Vector3d(0.5, 0, 0);
-    link.angular[0] = Vector3d::UnitZ();
-    link.linear[0] = Vector3d::UnitZ().cross(link.p_JL);
-    link.mass = 1;
-    link.inertia = Vector3d(0.01, 0.08, 0.08);
-    return link;
-  }
 };
 
 TEST(TreeConstraints, RowsAcrossAPlanarLoopAreNoRows) {

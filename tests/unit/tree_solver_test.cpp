@@ -1,6 +1,7 @@
 // The solver of articulated bodies without a physics engine: a host of one planar chain of three bars, whose last bar
 // is closed by a hinge to the ground. The host integrates semi-implicitly and has one motor row.
 #include "articulated/kinematic_tree.h"
+#include "bars.h"
 
 #include <linchpin/articulated.h>
 #include <linchpin/joints.h>
@@ -22,11 +23,6 @@ namespace {
 using namespace articulated;
 using Owner = host::ConstraintEntry::Owner;
 
-Quaterniond exponential(const Vector3d& w, double dt) {
-  const double angle = w.norm() * dt;
-  return angle != 0 ? Quaterniond(Eigen::AngleAxisd(angle, w.normalized())) : Quaterniond(Quaterniond::Identity());
-}
-
 /// A host without rigid bodies.
 class NoBodies final : public host::World {
  public:
@@ -37,21 +33,6 @@ class NoBodies final : public host::World {
   bool restore_finite(BodyId, const BodyState&) override { return false; }
   void solve_in_host(int) override {}
 };
-
-LinkModel bar(int i) {
-  LinkModel link;
-  link.parent = i - 1;
-  link.joint = JointKind::revolute;
-  link.first_position = link.first_rate = i;
-  link.positions = link.rates = 1;
-  link.p_PJ = i == 0 ? Vector3d(0, 0, 0) : Vector3d(0.5, 0, 0);
-  link.p_JL = Vector3d(0.5, 0, 0);
-  link.angular[0] = Vector3d::UnitZ();
-  link.linear[0] = Vector3d::UnitZ().cross(link.p_JL);
-  link.mass = 1;
-  link.inertia = Vector3d(0.01, 0.08, 0.08);
-  return link;
-}
 
 /// Bars of 1 m under gravity, which begin as three sides of a square.
 class Chain final : public TreeWorld {

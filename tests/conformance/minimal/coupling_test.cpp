@@ -1,5 +1,7 @@
 // Coupling with the rows of a host, substeps, and the acceptance of steps, on the toy engine: each mechanism alone,
 // with known answers.
+#include "toy_bodies.h"
+
 #include <linchpin/minimal.h>
 
 #include <gtest/gtest.h>
@@ -18,33 +20,6 @@ using Coupling = host::Capabilities::Coupling;
 
 constexpr double weight_of_one = 9.81, step_of_240_hz = 1.0 / 240;
 
-toy::Body box(double mass, const Vector3d& half, const Vector3d& at) {
-  toy::Body body;
-  body.mass = mass;
-  const Vector3d square = half.cwiseProduct(half);
-  body.inertia = mass / 3 * Vector3d(square.y() + square.z(), square.x() + square.z(), square.x() + square.y());
-  body.p = at;
-  return body;
-}
-toy::Body ball(double mass, double radius, const Vector3d& at) {
-  toy::Body body;
-  body.mass = mass;
-  body.inertia.setConstant(0.4 * mass * radius * radius);
-  body.p = at;
-  body.contact_points = {Vector3d::Zero()};
-  body.radius = radius;
-  return body;
-}
-toy::Joint joint(toy::Joint::Kind kind, int a, int b, const Vector3d& on_a, const Vector3d& on_b) {
-  toy::Joint made;
-  made.settings.kind = kind;
-  made.settings.a = a;
-  made.settings.b = b;
-  made.settings.on_a.origin = on_a;
-  made.settings.on_b.origin = on_b;
-  return made;
-}
-
 /// A light bar on a hinge at one end, and a heavy ball on a ball joint at the other one. The ball rests on the ground.
 struct Lever {
   static constexpr double length = 2, bar_mass = 0.1, ball_mass = 10, radius = 0.1;
@@ -52,10 +27,10 @@ struct Lever {
   int bar, load, hinge;
 
   Lever() {
-    bar = world.add(box(bar_mass, Vector3d(length / 2, 0.02, 0.02), Vector3d(length / 2, radius, 0)));
-    load = world.add(ball(ball_mass, radius, Vector3d(length, radius, 0)));
-    hinge = world.add(joint(toy::Joint::Kind::hinge, -1, bar, Vector3d(0, radius, 0), Vector3d(-length / 2, 0, 0)));
-    world.add(joint(toy::Joint::Kind::ball, bar, load, Vector3d(length / 2, 0, 0), Vector3d::Zero()));
+    bar = world.add(toy_box(bar_mass, Vector3d(length / 2, 0.02, 0.02), Vector3d(length / 2, radius, 0)));
+    load = world.add(toy_ball(ball_mass, radius, Vector3d(length, radius, 0)));
+    hinge = world.add(toy_joint(toy::Joint::Kind::hinge, -1, bar, Vector3d(0, radius, 0), Vector3d(-length / 2, 0, 0)));
+    world.add(toy_joint(toy::Joint::Kind::ball, bar, load, Vector3d(length / 2, 0, 0), Vector3d::Zero()));
     world.friction = 0;
   }
   /// What the ground carries: the ball, and half of the bar.
@@ -110,9 +85,9 @@ TEST(Coupling, BetweenIterationsConvergesWithTheirNumber) {
 // A contact of a body that its joints hold to the world can change nothing: it must not push without end.
 TEST(Coupling, RowsThatCannotMoveAnythingAreInactive) {
   toy::World world;
-  const int post = world.add(box(1, Vector3d(0.1, 0.1, 0.1), Vector3d(0, 0.05, 0)));  // it overlaps the ground
+  const int post = world.add(toy_box(1, Vector3d(0.1, 0.1, 0.1), Vector3d(0, 0.05, 0)));  // it overlaps the ground
   world.body(post)->contact_points = {Vector3d(0, -0.1, 0)};
-  const int weld = world.add(joint(toy::Joint::Kind::weld, -1, post, Vector3d(0, 0.05, 0), Vector3d::Zero()));
+  const int weld = world.add(toy_joint(toy::Joint::Kind::weld, -1, post, Vector3d(0, 0.05, 0), Vector3d::Zero()));
   for (const Coupling coupling : {Coupling::after_solve, Coupling::between_iterations, Coupling::rows}) {
     minimal::Solver exact(world, {}, coupling);
     for (int i = 0; i < 20; ++i) world.step(step_of_240_hz);
@@ -128,18 +103,18 @@ struct Whip {
   int tip = -1;
   explicit Whip(double speed) {
     world.has_ground = false;
-    const int first = world.add(ball(1, 0.02, Vector3d(0.1, 0, 0)));
-    tip = world.add(ball(0.01, 0.02, Vector3d(0.2, 0, 0)));
-    world.add(joint(toy::Joint::Kind::ball, -1, first, Vector3d::Zero(), Vector3d(-0.1, 0, 0)));
-    world.add(joint(toy::Joint::Kind::ball, first, tip, Vector3d::Zero(), Vector3d(-0.1, 0, 0)));
+    const int first = world.add(toy_ball(1, 0.02, Vector3d(0.1, 0, 0)));
+    tip = world.add(toy_ball(0.01, 0.02, Vector3d(0.2, 0, 0)));
+    world.add(toy_joint(toy::Joint::Kind::ball, -1, first, Vector3d::Zero(), Vector3d(-0.1, 0, 0)));
+    world.add(toy_joint(toy::Joint::Kind::ball, first, tip, Vector3d::Zero(), Vector3d(-0.1, 0, 0)));
     world.body(tip)->v = Vector3d(0, speed, 0);
   }
 };
 
 TEST(Acceptance, ASlowStepIsTakenAsOne) {
   toy::World world;
-  const int bob = world.add(ball(1, 0.02, Vector3d(1, 2, 0)));
-  world.add(joint(toy::Joint::Kind::ball, -1, bob, Vector3d(0, 2, 0), Vector3d(-1, 0, 0)));
+  const int bob = world.add(toy_ball(1, 0.02, Vector3d(1, 2, 0)));
+  world.add(toy_joint(toy::Joint::Kind::ball, -1, bob, Vector3d(0, 2, 0), Vector3d(-1, 0, 0)));
   minimal::Solver exact(world);
   for (int i = 0; i < 60; ++i) world.step(step_of_240_hz);
   EXPECT_EQ(exact.solver().counts().substepped, 0);

@@ -1,6 +1,8 @@
 // Faults of a program and gaps of the toy engine: the engine or its adapter names them, and a step goes on. Each line
 // of adapters/README.md that says "no" for the toy engine has a test here or in coupling_test.cpp. Articulated bodies,
 // soft bodies and threads of the engine have none, because a program cannot ask this engine for them.
+#include "toy_bodies.h"
+
 #include <linchpin/minimal.h>
 
 #include <gtest/gtest.h>
@@ -26,26 +28,10 @@ struct Pendulum {
     world.has_ground = false;
     first = add_ball(Vector3d(1, 2, 0));
     second = add_ball(Vector3d(2, 2, 0));
-    ball = world.add(joint(toy::Joint::Kind::ball, -1, first, Vector3d(0, 2, 0), Vector3d(-1, 0, 0)));
-    hinge = world.add(joint(toy::Joint::Kind::hinge, first, second, Vector3d(0.5, 0, 0), Vector3d(-0.5, 0, 0)));
+    ball = world.add(toy_joint(toy::Joint::Kind::ball, -1, first, Vector3d(0, 2, 0), Vector3d(-1, 0, 0)));
+    hinge = world.add(toy_joint(toy::Joint::Kind::hinge, first, second, Vector3d(0.5, 0, 0), Vector3d(-0.5, 0, 0)));
   }
-  int add_ball(const Vector3d& at) {
-    toy::Body body;
-    body.inertia.setConstant(0.004);
-    body.p = at;
-    body.contact_points = {Vector3d::Zero()};
-    body.radius = 0.1;
-    return world.add(std::move(body));
-  }
-  static toy::Joint joint(toy::Joint::Kind kind, int a, int b, const Vector3d& on_a, const Vector3d& on_b) {
-    toy::Joint made;
-    made.settings.kind = kind;
-    made.settings.a = a;
-    made.settings.b = b;
-    made.settings.on_a.origin = on_a;
-    made.settings.on_b.origin = on_b;
-    return made;
-  }
+  int add_ball(const Vector3d& at) { return world.add(toy_ball(1, 0.1, at)); }
   void step(int n = 1) {
     for (int i = 0; i < n; ++i) world.step(step_of_240_hz);
   }
@@ -170,7 +156,7 @@ TEST(Faults, TheEngineRefusesIndicesThatItHasNot) {
   Pendulum s;
   const auto add = [&](int a, int b) {
     return message_of<std::invalid_argument>(
-        [&] { s.world.add(Pendulum::joint(toy::Joint::Kind::ball, a, b, Vector3d::Zero(), Vector3d::Zero())); });
+        [&] { s.world.add(toy_joint(toy::Joint::Kind::ball, a, b, Vector3d::Zero(), Vector3d::Zero())); });
   };
   EXPECT_TRUE(has(add(s.first, 77), "body 77"));
   EXPECT_TRUE(has(add(-5, s.first), "body -5"));

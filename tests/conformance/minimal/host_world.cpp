@@ -1,5 +1,6 @@
 // The shared suite drives the toy engine.
 #include "../host_world.h"
+#include "toy_bodies.h"
 
 #include <linchpin/minimal.h>
 
@@ -19,11 +20,7 @@ class MinimalWorld final : public HostWorld {
   double rounding() const override { return std::numeric_limits<double>::epsilon(); }
 
   int add_box(double mass, const Vector3d& half, const Vector3d& at, const Quaterniond& q) override {
-    toy::Body body;
-    body.mass = mass;
-    const Vector3d square = half.cwiseProduct(half);
-    body.inertia = mass / 3 * Vector3d(square.y() + square.z(), square.x() + square.z(), square.x() + square.y());
-    body.p = at;
+    toy::Body body = toy_box(mass, half, at);
     body.q = q;
     for (const double x : {-1.0, 1.0})
       for (const double y : {-1.0, 1.0})
@@ -31,13 +28,7 @@ class MinimalWorld final : public HostWorld {
     return world_.add(std::move(body));
   }
   int add_ball(double mass, double radius, const Vector3d& at) override {
-    toy::Body body;
-    body.mass = mass;
-    body.inertia.setConstant(0.4 * mass * radius * radius);
-    body.p = at;
-    body.contact_points = {Vector3d::Zero()};
-    body.radius = radius;
-    return world_.add(std::move(body));
+    return world_.add(toy_ball(mass, radius, at));
   }
   int add_kinematic(const Vector3d& at) override {
     toy::Body body;
