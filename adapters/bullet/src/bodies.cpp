@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
@@ -98,4 +98,4 @@ Quaterniond host_rotation(const Vector3d& w, double dt) {
   return q.normalized();
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

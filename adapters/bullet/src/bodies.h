@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 // Many games are compiled with -fno-rtti. There, dynamic_cast and typeid of an object whose class the game defines
 // would read type information that does not exist.
@@ -47,4 +47,4 @@ void write_pose(btTransform& transform, const Vector3d& p, const Quaterniond& q)
 /// The rotation by which Bullet's own integrator turns a body over dt, its clamp at π/4 included.
 Quaterniond host_rotation(const Vector3d& w, double dt);
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

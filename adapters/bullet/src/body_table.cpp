@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 bool BodyTable::in_world(const btRigidBody& body) const {
   if (&body == &btTypedConstraint::getFixedBody()) return true;
@@ -106,4 +106,4 @@ BodyTable::Settings BodyTable::settings_of(const btRigidBody& body) {
           body.getInvInertiaDiagLocal(), body.getLinearFactor(), body.getAngularFactor()};
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class BodyTable {
  public:
@@ -74,4 +74,4 @@ class BodyTable {
   bool any_swept_ = false;  // some body is to be stopped in mid-step (CCD)
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

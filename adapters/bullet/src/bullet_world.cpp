@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 BulletWorld::BulletWorld(const host::Options& options)
     : solver(*this, options), bodies(solver), joints(solver, bodies), rows(solver, bodies, joints) {}
@@ -193,4 +193,4 @@ void BulletWorld::solve_in_host(int entry) {
   for (const auto& p : j.proxies) native_constraints.push_back(p.get());
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

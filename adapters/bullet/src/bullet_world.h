@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class Multibodies;  // multibody.h
 
@@ -87,4 +87,4 @@ class BulletWorld final : public host::World {
   bool ended_ = false;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -1,7 +1,7 @@
 // Draws reactions as arrows, open gaps as crosses, and the native solver's answer of shadow mode as ghosts.
 #include "world_binding.h"
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 void WorldBinding::debugDraw(btIDebugDraw* draw) {
   using Line = host::ConstraintSolver::Line;
@@ -33,4 +33,4 @@ void WorldBinding::draw_ghosts() {
   }
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

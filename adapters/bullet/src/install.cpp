@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
@@ -191,4 +191,4 @@ void WorldBinding::uninstall() {
   links_world_ = nullptr;
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
@@ -246,4 +246,4 @@ void JointTable::list_world() {
   is_edited_ = false;
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// The part of an entry that is Bullet's.
 struct JointBinding {
@@ -99,4 +99,4 @@ class JointTable {
   bool is_edited_ = false;  // a joint is not as it was mapped, as last scanned
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// Lists the rows of a joint in the order in which it emits them.
 struct RowList {
@@ -371,4 +371,4 @@ void NativePart::getInfo2(btConstraintInfo2* info) {
       std::copy_n(&own[z(rows_[i] * size + f.at)], f.size, info->*f.of + static_cast<int>(i) * info->rowskip);
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 struct RowList;
 /// How a class of joints is mapped; a new one is a line in the table of joints.cpp.
@@ -55,4 +55,4 @@ class NativePart final : public btTypedConstraint {
   std::vector<int> rows_;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

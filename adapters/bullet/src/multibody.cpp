@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 int Multibodies::tree_of(const btMultiBody* body) const {
   const auto at = std::find_if(trees_seen_.begin(), trees_seen_.end(), [&](const Tree& t) { return t.body == body; });
@@ -146,4 +146,4 @@ std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
   return named("joint_forces", tree < 0 ? not_there : trees_.joint_forces(tree, link.index, out));
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class Multibodies final : private articulated::TreeWorld {
  public:
@@ -120,4 +120,4 @@ class Multibodies final : private articulated::TreeWorld {
   std::vector<btScalar> change_;                  // scratch
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 using host::demand;
 
@@ -65,4 +65,4 @@ void Solver::forget(btMultiBody& body) {
   if (binding_->multibodies()) binding_->multibodies()->forget(body);
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include <BulletDynamics/Featherstone/btMultiBodyLinkCollider.h>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 using articulated::JointKind;
 
@@ -125,4 +125,4 @@ void write_configuration(const articulated::Configuration& at, btMultiBody& body
   body.forwardKinematics(rotations, places);
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -10,7 +10,7 @@
 
 #include <string>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// Why this multibody cannot take part in exact constraints; empty when it can.
 std::string why_unsupported(const btMultiBody& body);
@@ -22,4 +22,4 @@ void read_tree(const btMultiBody& body, articulated::TreeModel& model, articulat
 /// Writes a configuration back to Bullet, and its caches.
 void write_configuration(const articulated::Configuration& at, btMultiBody& body);
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

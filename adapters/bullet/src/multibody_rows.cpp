@@ -13,7 +13,7 @@
 #include <limits>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 // ---- a step ----
 
@@ -200,4 +200,4 @@ void Multibodies::take_back_rows(btMultiBodyJacobianData& data) {
       t.body->applyDeltaVeeMultiDof2(&data.m_deltaVelocities[at], -1);
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolver> {
   using Hooks = SolverHooks<btMultiBodyConstraintSolver>;
@@ -70,4 +70,4 @@ class MultiBodySolverHooks final : public SolverHooks<btMultiBodyConstraintSolve
   bool setup_was_repeated_ = false;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

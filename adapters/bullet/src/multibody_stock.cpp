@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
@@ -303,4 +303,4 @@ bool Multibodies::adopted(const btMultiBodyConstraint* constraint) const {
   return at != stock_of_.end() && at->second < stock_.size() && trees_.holds(stock_[at->second].entry);
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

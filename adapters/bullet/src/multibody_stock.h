@@ -8,7 +8,7 @@
 #include <array>
 #include <string>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// The rows of a stock multibody constraint that can be held exactly; `native` says why there are none.
 struct StockShape {
@@ -27,4 +27,4 @@ StockShape shape_of(btMultiBodyConstraint& constraint);
 using StockNumbers = std::array<double, 40>;
 StockNumbers numbers_of(btMultiBodyConstraint& constraint);
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -1,6 +1,6 @@
 #include "native_run.h"
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 template <class Visit>
@@ -60,4 +60,4 @@ void NativeRun::take(const Group& group) {
   for_points(group.manifolds, [&](btManifoldPoint& p) { p = *saved++; });
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

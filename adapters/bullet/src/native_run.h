@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class NativeRun {
  public:
@@ -48,4 +48,4 @@ class NativeRun {
   std::vector<SavedJoint> saved_joints_;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -1,6 +1,6 @@
 #include "proxy.h"
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 // Bullet has no constraint type for what it does not know; this one it never serialises into something else.
 Proxy::Proxy(const host::ConstraintSolver& solver, int entry, btRigidBody& a, btRigidBody& b, int first, int second)
@@ -34,4 +34,4 @@ void Proxy::getInfo2(btConstraintInfo2* info) {
   info->m_damping = 1;
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

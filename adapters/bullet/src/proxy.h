@@ -6,7 +6,7 @@
 #include <linchpin/bullet.h>
 #include <linchpin/host.h>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class Proxy final : public btTypedConstraint {
  public:
@@ -24,4 +24,4 @@ class Proxy final : public btTypedConstraint {
   int first_, second_;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
@@ -434,4 +434,4 @@ bool RowReader::finish(SolverArrays arrays) {
   return true;
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

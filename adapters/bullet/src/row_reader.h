@@ -10,7 +10,7 @@
 #include <array>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// Rows that act on a multibody, and perhaps a rigid body; none in a world without.
 using LinkRows = std::array<const btMultiBodyConstraintArray*, 5>;
@@ -96,4 +96,4 @@ class RowReader {
   btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

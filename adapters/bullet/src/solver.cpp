@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 using host::demand;
 using host::without_throwing;
@@ -119,4 +119,4 @@ std::string Solver::try_restore(const History& history) noexcept {
 }
 const Options& Solver::options() const { return binding_->options(); }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 template <class Base>
 class SolverHooks : public Base {
@@ -156,4 +156,4 @@ class SolverHooks : public Base {
   btSingleConstraintRowSolver native_generic_ = nullptr, native_lower_ = nullptr;  // while rows() has others
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 WorldBinding::WorldBinding(Solver& owner, const Options& options)
     : owner_(owner),
@@ -116,4 +116,4 @@ void WorldBinding::set_callback(std::function<void(const Step&)> callback) {
   callback_ = callback ? std::make_shared<const std::function<void(const Step&)>>(std::move(callback)) : nullptr;
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

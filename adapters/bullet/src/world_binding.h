@@ -17,7 +17,7 @@
 
 class btMultiBodyDynamicsWorld;
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class WorldBinding final : public btActionInterface {
  public:
@@ -106,4 +106,4 @@ class WorldBinding final : public btActionInterface {
   std::shared_ptr<const std::function<void(const Step&)>> callback_;  // shared: it may replace or destroy us
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

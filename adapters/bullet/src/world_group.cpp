@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 bool sleeps(const btCollisionObject& body) { return body.getActivationState() == ISLAND_SLEEPING; }
@@ -127,4 +127,4 @@ std::span<const char> GroupTaker::find_touched() {
   return touched_;
 }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

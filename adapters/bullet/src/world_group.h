@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// A group of Bullet's solver, chosen here.
 struct WorldGroup {
@@ -52,4 +52,4 @@ class GroupTaker {
   bool takes_ = false, were_split_ = true, timers_run_ = true;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// Replaces a world's island manager for as long as it lives, with the same settings.
 class WorldIslands {
@@ -97,4 +97,4 @@ class WorldIslands {
   bool ended_ = false, split_ = true;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

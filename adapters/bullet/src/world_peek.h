@@ -5,7 +5,7 @@
 #include <BulletDynamics/Dynamics/btDiscreteDynamicsWorldMt.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 struct WorldPeek : btDiscreteDynamicsWorld {
   static btAlignedObjectArray<btActionInterface*>& actions(btDiscreteDynamicsWorld& w) {
@@ -25,4 +25,4 @@ struct MlcpPeek : btMLCPSolver {
   static btMLCPSolverInterface* inner(btMLCPSolver& s) { return s.*(&MlcpPeek::m_solver); }
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -34,11 +34,13 @@
 #else
 #define LINCHPIN_BULLET_PRECISION f32
 #endif
+/// The namespace of the adapter. Its last part is the precision of Bullet, and is inline.
+#define LINCHPIN_BULLET_NAMESPACE linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
 
 class btMultiBody;
 class btMultiBodyConstraint;
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 class Solver;
 class WorldBinding;  // src/world_binding.h
@@ -410,4 +412,4 @@ ExactPart exact_part(btTypedConstraint& joint);
 inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScalar(u.y()), btScalar(u.z())}; }
 inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION {
+namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// A shape as a viewer has it; what it does not have is drawn as the box around it, a plane not at all.
 inline Look look_of(const btCollisionShape& shape) {
@@ -404,4 +404,4 @@ class Recorder final : private btActionInterface {
   bool late_joint_ = false;
 };
 
-}  // namespace linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+}  // namespace LINCHPIN_BULLET_NAMESPACE
