@@ -70,7 +70,7 @@ const char* const words[] = {
     "\xEF\xBB\xBF",
     "\xC3\xA9",
     "\xFF",
-    "schema = 1\n",
+    "schema = 2\n",
     "[[body]]\n",
     "[[constraint]]\n",
     "[[repeat]]\ncount = 3\n",

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   names.motion = motion;
   names.time = !(data[0] & 8);
   if (asking) {
-    names.inputs = {{"N", Type::scalar, {}}, {"slip", Type::vector, {}}};
+    names.inputs = {{"N", Type::scalar, {}}, {"slip_velocity", Type::vector, {}}};
     names.observables = {{"reaction", Type::vector, {}}, {"energy", Type::scalar, "-"}};
     names.constraints = {"rope"};
     names.constraint_bodies = {{1, 3}};

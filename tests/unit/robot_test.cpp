@@ -49,7 +49,7 @@ class Robot : public testing::Test {
 
 Model robot(const std::string& urdf, const std::string& scene) {
   (void)written("robot.urdf", urdf);
-  return load_text("schema = 1\n" + scene, folder() + "/scene.toml");
+  return load_text("schema = 2\n" + scene, folder() + "/scene.toml");
 }
 
 std::string numbers(std::initializer_list<double> list) {
@@ -134,7 +134,7 @@ TEST_F(Robot, DoublePendulumMovesAsTheSceneWrittenByHand) {
       <axis xyz="1 0 0"/><dynamics damping="0.02"/></joint></robot>)";
   const Model from_urdf = robot(urdf, "[model]\nurdf = 'robot.urdf'\njoints = { shoulder = 1.2, elbow = -0.5 }");
   const Model by_hand = load_text(R"scene(
-schema = 1
+schema = 2
 [params]
 a = 1.2
 b = 0.7
@@ -311,7 +311,7 @@ TEST_F(Robot, MasslessLinksLieInWhatTheyAreFixedTo) {
   ASSERT_EQ(model.constraints.size(), 1u);
   EXPECT_EQ(model.constraints[0].type, "weld");
   const Model merged =
-      load_text("schema = 1\n[model]\nurdf = 'robot.urdf'\nmerge_fixed = true\n", folder() + "/s.toml");
+      load_text("schema = 2\n[model]\nurdf = 'robot.urdf'\nmerge_fixed = true\n", folder() + "/s.toml");
   ASSERT_EQ(merged.bodies.size(), 1u);
   EXPECT_DOUBLE_EQ(merged.bodies[0].mass, 3);
   EXPECT_DOUBLE_EQ(merged.bodies[0].start.p.x(), 1.0 / 3);
@@ -524,14 +524,14 @@ TEST_F(Robot, MultibodiesAreTheTreesOfItsJoints) {
   std::string tree;
   for (const SceneConstraint& c : model.constraints) tree += c.name + (c.tree ? "+ " : "- ");
   EXPECT_EQ(tree, "up+ grip+ swing+ glide- ");
-  const Model bodies = load_text("schema = 1\n[model]\nurdf = 'robot.urdf'\n", folder() + "/scene.toml");
+  const Model bodies = load_text("schema = 2\n[model]\nurdf = 'robot.urdf'\n", folder() + "/scene.toml");
   EXPECT_EQ(bodies.multibodies, 0);
   EXPECT_EQ(bodies.host, Host::bare);
   Overrides overrides;
   overrides.robots = RobotsAs::multibody;
   EXPECT_EQ(load(folder() + "/robot.urdf", {}, overrides).multibodies, 2);
   EXPECT_THROW(
-      (void)load_text("schema = 1\n[[body]]\nname = 'a'\nkind = 'particle'\nmass = 1\n", "s.toml", {}, overrides),
+      (void)load_text("schema = 2\n[[body]]\nname = 'a'\nkind = 'particle'\nmass = 1\n", "s.toml", {}, overrides),
       std::invalid_argument);
 }
 
@@ -804,7 +804,7 @@ TEST_F(Robot, MimicJointsOfSdfFollow) {
       "<mimic joint='lead' axis='axis'><multiplier>2</multiplier><offset>0.1</offset>"
       "<reference>0.3</reference></mimic>");
   if (said_of(path).find("built without SDF") != std::string::npos) GTEST_SKIP() << "built without SDF";
-  const Model model = load_text("schema = 1\n[model]\nsdf = 'm.sdf'\njoints = { lead = 0.5 }\nrates = { lead = 3 }\n",
+  const Model model = load_text("schema = 2\n[model]\nsdf = 'm.sdf'\njoints = { lead = 0.5 }\nrates = { lead = 3 }\n",
                                 folder() + "/s.toml");
   ASSERT_EQ(model.constraints.size(), 3u);
   EXPECT_EQ(model.constraints[2].name, "follow.mimic");

@@ -20,7 +20,7 @@ namespace {
 
 // Two bodies in general motion, and whatever a test adds.
 std::string two_bodies(const std::string& more) {
-  return R"(schema = 1
+  return R"(schema = 2
 [params]
 L0 = 1.5
 w = 3.0
@@ -174,7 +174,7 @@ TEST(SceneEquation, ErrorsNameThePlaceAndTheNearestName) {
 }
 
 TEST(SceneFile, MakesBodiesOfTheirShapes) {
-  const Model model = load_text(R"(schema = 1
+  const Model model = load_text(R"(schema = 2
 [[body]]
 name = "box"
 density = 500
@@ -204,7 +204,7 @@ shape = { capsule = [0.1, 1e-9] }
 }
 
 TEST(SceneFile, GeneratorsRepeatWhatTheyHold) {
-  const Model model = load_text(R"(schema = 1
+  const Model model = load_text(R"(schema = 2
 [params]
 gap = 0.5
 [[chain]]
@@ -263,10 +263,10 @@ TEST(SceneFile, JointsCloseAtTheStartWhateverTheyAreGivenIn) {
 }
 
 TEST(SceneFile, DrivenBodiesKnowTheirAccelerations) {
-  const Model model = load_text(R"(schema = 1
+  const Model model = load_text(R"(schema = 2
 [[body]]
 name = "d"
-kind = "driven"
+kind = "kinematic"
 motion = { position = "[sin(2*t), t^2, 0]", axis = [0, 0, 2], angle = "3*t^2" }
 [[body]]
 name = "p"
@@ -351,10 +351,10 @@ TEST(SceneFile, NoiseIsRefusedAtOnce) {
     for (char& c : text) c = static_cast<char>(random());
     EXPECT_THROW((void)load_text(text, "noise.toml"), SceneError) << size;
   }
-  EXPECT_THROW((void)load_text("schema = 1\nx = " + std::string(100000, '['), "deep.toml"), SceneError);
+  EXPECT_THROW((void)load_text("schema = 2\nx = " + std::string(100000, '['), "deep.toml"), SceneError);
   std::string key = "a";
   for (int i = 0; i < 50000; ++i) key += ".a";
-  EXPECT_THROW((void)load_text("schema = 1\n[" + key + "]\n", "deep.toml"), SceneError);
+  EXPECT_THROW((void)load_text("schema = 2\n[" + key + "]\n", "deep.toml"), SceneError);
   std::string sum = "0";
   for (int i = 0; i < 3000; ++i) sum += " + a.x";
   EXPECT_NO_THROW(
@@ -363,7 +363,7 @@ TEST(SceneFile, NoiseIsRefusedAtOnce) {
 
 // ---- coordinates ----
 
-const std::string two_coordinates = R"(schema = 1
+const std::string two_coordinates = R"(schema = 2
 [params]
 m = 0.7
 [[coordinate]]
@@ -466,7 +466,7 @@ TEST(SceneFile, BulletFilesComeThroughTheSameDoor) {
   EXPECT_EQ(model.gravity.z(), -5);
   EXPECT_EQ(model.system().constraint_count(), 1);
   // Names of what came with it are taken.
-  EXPECT_THROW((void)load_text("schema = 1\ninclude = \"x.bullet\"\n[[joint]]\nname = \"pin\"\ntype = \"ball\"\n"
+  EXPECT_THROW((void)load_text("schema = 2\ninclude = \"x.bullet\"\n[[joint]]\nname = \"pin\"\ntype = \"ball\"\n"
                                "b = \"bar\"\nat = [0, 0, 0]\n",
                                "s.toml", import),
                SceneError);
@@ -475,7 +475,7 @@ TEST(SceneFile, BulletFilesComeThroughTheSameDoor) {
 // ---- what is asked of a run ----
 
 TEST(Judge, HasAStepEndAtEveryTimeThatIsWaitedFor) {
-  Model model = load_text(R"(schema = 1
+  Model model = load_text(R"(schema = 2
 [world]
 duration = 1
 dt = 0.25
@@ -526,7 +526,7 @@ is = 0
 
 TEST(Channel, HasTheUnitOfWhatItIs) {
   const auto unit = [](const std::string& channel) {
-    return load_text(R"(schema = 1
+    return load_text(R"(schema = 2
 [[body]]
 name = "p"
 kind = "particle"
@@ -552,7 +552,7 @@ unit = "m"
 [[constraint]]
 name = "mixes"
 equation = "q = phi"
-unit = "own"
+unit = "custom"
 [[log]]
 channel = ")" + channel + "\"\n",
                      "s.toml")
@@ -624,7 +624,7 @@ TEST(Classify, KnowsTheClassics) {
 TEST(Classify, SeesThroughADisguise) {
   const auto particle = [](const std::string& row) {
     return classified(
-        "schema = 1\n[[body]]\nname = \"p\"\nkind = \"particle\"\nmass = 1\nposition = [1, 0.5, 0.3]\n"
+        "schema = 2\n[[body]]\nname = \"p\"\nkind = \"particle\"\nmass = 1\nposition = [1, 0.5, 0.3]\n"
         "[[constraint]]\nname = \"c\"\nvelocity = \"" +
             row + "\"\n",
         "c");
@@ -699,7 +699,7 @@ std::vector<IntegrableCombination> combinations(const System& system) {
 // whatever the axes in which the three rows are written.
 TEST(IntegrableCombinations, OfARollingBallAreItsHeight) {
   const auto ball = [](const std::string& velocity) {
-    return load_text(R"(schema = 1
+    return load_text(R"(schema = 2
 [[body]]
 name = "ball"
 mass = 1
@@ -811,7 +811,7 @@ TEST(Equilibrium, RodsAt45Degrees) {  // T-1.11: tan = 1/3, F = sqrt(5/2) m g, w
 // A disk rolls on its rim, with a weight on it. Its rows are all on velocities, and hold its centre above the road by
 // r times the sine between its axis and the vertical: it does not sink in while a place of rest is looked for.
 TEST(Equilibrium, AWheelThatRollsStaysOnItsRoad) {
-  const System system = load_text(R"~(schema = 1
+  const System system = load_text(R"~(schema = 2
 [params]
 r = 0.35
 [world]
@@ -882,7 +882,7 @@ TEST(Scene, LawsOfACatalogueAreThoseOfTheCore) {
   const auto written = [](const std::string& law) {
     const System system =
         load_text(
-            "schema = 1\n[[body]]\nname = \"box\"\nmass = 1\ninertia = [1, 1, 1]\n[[joint]]\n"
+            "schema = 2\n[[body]]\nname = \"box\"\nmass = 1\ninertia = [1, 1, 1]\n[[joint]]\n"
             "name = \"floor\"\ntype = \"slider\"\nb = \"box\"\nat = [0, 0, 0]\naxis = [1, 0, 0]\nlaw = " +
                 law,
             "laws.toml")
@@ -915,7 +915,7 @@ TEST(Scene, LawsOfACatalogueAreThoseOfTheCore) {
 // A motor's w t is held, and named; a force or a row on velocities likewise, each by what it is.
 TEST(Equilibrium, WhatMovesWithTimeByItself) {
   const System system = load_text(R"~(
-schema = 1
+schema = 2
 [[body]]
 name = "hoop"
 mass = 1
@@ -982,7 +982,7 @@ TEST(Equilibrium, RotatingHoopAtTheBifurcation) {
 // M = 1, K = [[1, 5], [-5, 1]]: λ² = −1 ± 5i. No potential, and an oscillation that grows.
 TEST(Equilibrium, OfCirculatoryForcesFlutters) {
   const auto found_with = [](const std::string& c) {
-    const System system = load_text("schema = 1\n[world]\ngravity = [0, 0, 0]\n[params]\nc = " + c + R"(
+    const System system = load_text("schema = 2\n[world]\ngravity = [0, 0, 0]\n[params]\nc = " + c + R"(
 [[body]]
 name = "p"
 kind = "particle"
@@ -1017,7 +1017,7 @@ equation = "p.z = 0"
 // What turns is told from what matters and from how it goes on, and a place in it has to stay one.
 TEST(Equilibrium, InATurningFrame) {
   const auto hoop = [](const std::string& axis, const std::string& angle, const std::string& more) {
-    return load_text("schema = 1\n[[body]]\nname = \"h\"\nkind = \"driven\"\nmotion = { axis = " + axis +
+    return load_text("schema = 2\n[[body]]\nname = \"h\"\nkind = \"kinematic\"\nmotion = { axis = " + axis +
                          ", angle = \"" + angle + "\" }\n" + more + R"([[body]]
 name = "p"
 kind = "particle"
@@ -1030,7 +1030,7 @@ equation = ["norm2(p.position) = 0.25", "h.to_body(p.position).z = 0"]
                      "hoop.toml")
         .system();
   };
-  const std::string lift = "[[body]]\nname = \"lift\"\nkind = \"driven\"\nmotion = { position = \"[3, t, 0]\" }\n";
+  const std::string lift = "[[body]]\nname = \"lift\"\nkind = \"kinematic\"\nmotion = { position = \"[3, t, 0]\" }\n";
   ASSERT_TRUE(turning_of_driven(hoop("[0, 1, 0]", "5*t", "")));
   const System with_lift = hoop("[0, 1, 0]", "5*t", lift);  // which nothing is tied to
   ASSERT_TRUE(turning_of_driven(with_lift));
@@ -1072,7 +1072,7 @@ TEST(Equilibrium, RopeHangsStraight) {
 // cancel: what is left of them is rounding, and no stiffness.
 TEST(Equilibrium, ADoorOnAVerticalHingeIsOneContinuumOfPlaces) {
   const std::string door = R"(
-    schema = 1
+    schema = 2
     [[body]]
     name = "door"
     mass = 10
@@ -1137,7 +1137,7 @@ TEST(Equilibrium, OfCoordinatesAndOfFreeBodies) {
     EXPECT_NEAR(e.frequencies_squared[0], 49 * (1 - cosine * cosine), 1e-5);
   }
   EXPECT_GE(stable, 2);
-  const System hung = load_text(R"t(schema = 1
+  const System hung = load_text(R"t(schema = 2
 [[body]]
 name = "p"
 kind = "particle"

@@ -3,7 +3,7 @@
 #include <linchpin/scene/analysis.h>
 
 int main() {
-  const linchpin::Model model = linchpin::load_text(R"t(schema = 1
+  const linchpin::Model model = linchpin::load_text(R"t(schema = 2
 [[body]]
 name = "bob"
 kind = "particle"

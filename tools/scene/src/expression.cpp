@@ -1,6 +1,8 @@
 // The grammar and the compiler: one pass over the text, straight to the tape, so that nothing recurses but brackets.
 #include "expression.h"
 
+#include "renamed.h"
+
 #include <linchpin/detail/edits.h>
 
 #include <algorithm>
@@ -487,6 +489,8 @@ struct Compiler::Impl {
       if (const Function* f = find_function(name)) return parse_call(*f, place);
       for (const Input& o : names.observables)
         if (o.name == name) return parse_observable(o, place);
+      if (const std::string_view now = renamed_word(name); !now.empty())
+        throw Fault(place, "\"" + std::string(name) + "\"" + was_renamed(now));
       std::vector<std::string> known;
       for (const Function& f : functions) known.emplace_back(f.name);
       for (const Input& o : names.observables) known.push_back(o.name);
@@ -510,6 +514,8 @@ struct Compiler::Impl {
     if (name == "pi") return number(3.14159265358979323846, place);
     if (find_function(name))
       throw Fault(place, "\"" + std::string(name) + "\" is a function: " + std::string(name) + "(…)");
+    if (const std::string_view now = renamed_word(name); !now.empty())
+      throw Fault(place, "\"" + std::string(name) + "\"" + was_renamed(now));
     std::vector<std::string> known = names.bodies;
     for (const Constants::Map* map : {&constants.own(), constants.outer()})
       if (map)

@@ -2,6 +2,7 @@
 // what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
 #include "channel.h"
 #include "parts.h"
+#include "renamed.h"
 #include "robot.h"
 #include "source.h"
 
@@ -196,9 +197,15 @@ class SceneReader {
     }
     Table root(file.context, file.root, "scene");
     if (const toml::node& node = root.need("schema"); !node.is_integer())
-      root.refuse("schema", "schema is a whole number without quotes or a point: schema = 1");
+      root.refuse("schema",
+                  "schema is a whole number without quotes or a point: schema = " + std::to_string(scene::schema));
     const int schema = root.whole("schema", 0, 1000000);
-    if (schema != 1) root.refuse("schema", "schema " + std::to_string(schema) + " is unknown; this is schema 1");
+    const std::string present = "schema = " + std::to_string(scene::schema);
+    if (schema == 1)
+      root.refuse("schema", "this scene is of schema 1, whose keys were renamed: write " + present +
+                                ", and the messages that follow name each key that is to be renamed");
+    if (schema != scene::schema)
+      root.refuse("schema", "schema " + std::to_string(schema) + " is unknown: write " + present);
     read_params(root, file.context, outermost);
     if (root.has("include"))
       for (const Text& include : root.texts("include")) read_include(include, path);
@@ -375,12 +382,12 @@ class SceneReader {
     }
     o.baumgarte_rate = solver.positive("baumgarte_rate", o.baumgarte_rate);
     o.newton_tolerance = solver.positive("newton_tolerance", o.newton_tolerance);
-    o.swing_limit = solver.positive("swing_limit", o.swing_limit);
+    o.swing_limit = solver.positive("max_tension_frequency", o.swing_limit);
     o.max_substeps = solver.whole("max_substeps", 1, 65536, o.max_substeps);
     o.solve.rank_tolerance = solver.positive("rank_tolerance", o.solve.rank_tolerance);
     if (o.solve.rank_tolerance >= 1) solver.refuse("rank_tolerance", "rank_tolerance is below 1");
     o.solve.path =
-        static_cast<Path>(solver.word("path", {"auto", "dense", "sparse"}, static_cast<std::size_t>(o.solve.path)));
+        static_cast<Path>(solver.word("backend", {"auto", "dense", "sparse"}, static_cast<std::size_t>(o.solve.path)));
     solver.done();
   }
 
@@ -779,7 +786,8 @@ class SceneReader {
       for (const auto& [name, at] : typed_laws_)
         if (dynamics.reason().find("law on " + name + " returned") != std::string::npos)
           scene::fail(at, "constraint \"" + name +
-                              "\", law: the force is not finite at the start; at rest slip/norm(slip) is 0/0, and "
+                              "\", law: the force is not finite at the start; at rest "
+                              "slip_velocity/norm(slip_velocity) is 0/0, and "
                               "slip_direction is [0, 0, 0]");
     } catch (const SceneError&) {
       throw;
@@ -929,8 +937,9 @@ Model load(const std::string& path, const BulletImporter& import, const Override
     std::string quoted;
     for (const char c : fs::path(path).filename().string())
       quoted += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-    Model model =
-        load_text("schema = 1\n[model]\n" + std::string(key) + " = \"" + quoted + "\"\n", path, import, overrides);
+    Model model = load_text(
+        "schema = " + std::to_string(scene::schema) + "\n[model]\n" + std::string(key) + " = \"" + quoted + "\"\n",
+        path, import, overrides);
     model.files.erase(model.files.begin());
     return model;
   }

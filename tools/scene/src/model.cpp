@@ -109,8 +109,8 @@ Vector3d quantity(const scene::Input& input, const Observation& at) {
   if (input.name == "reaction") return r.on(k).force;
   if (input.name == "moment") return r.on(k).moment;
   if (input.name == "friction") return r.prescribed.on(k).force;
-  if (input.name == "thrust") return r.ideal.on(k).force + r.induced.on(k).force;
-  if (input.name == "ideal_thrust") return r.ideal.on(k).force;
+  if (input.name == "normal_force") return r.ideal.on(k).force + r.induced.on(k).force;
+  if (input.name == "frictionless_normal_force") return r.ideal.on(k).force;
   if (input.name == "power") return scalar(r.power);
   if (input.name == "work") return scalar(r.work);
   if (input.name == "lambda") return scalar(r.lambda.empty() ? 0 : r.lambda.front());
@@ -212,8 +212,8 @@ struct Observable {
 constexpr Observable observables[] = {
     {"reaction", "N", Type::vector, true},
     {"moment", "N m", Type::vector, true},
-    {"thrust", "N", Type::vector, true},
-    {"ideal_thrust", "N", Type::vector, true},
+    {"normal_force", "N", Type::vector, true},
+    {"frictionless_normal_force", "N", Type::vector, true},
     {"friction", "N", Type::vector, true},
     {"gap", "", Type::scalar, true},
     {"power", "W", Type::scalar, true},

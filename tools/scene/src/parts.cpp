@@ -143,7 +143,7 @@ Matrix3d read_inertia(Table& table, Context& context) {
 
 void read_motion(Table& table, Context& context, SceneBody& body) {
   const toml::table* node = table.table("motion");
-  if (!node) table.refuse("a driven body needs motion = { position = \"[…]\", axis = […], angle = \"…\" }");
+  if (!node) table.refuse("a kinematic body needs motion = { position = \"[…]\", axis = […], angle = \"…\" }");
   Table motion(context, *node, table.what() + ", motion");
   const Names names = of_time(context);
   std::optional<OfTime> position, angle;
@@ -215,7 +215,7 @@ std::string doubt_of(const Matrix3d& inertia) {
 
 SceneBody read_body(Table& table, Context& context, bool placed) {
   SceneBody body;
-  const std::vector<std::string> kinds = {"fixed", "driven", "particle", "rigid"};
+  const std::vector<std::string> kinds = {"fixed", "kinematic", "particle", "rigid"};
   body.kind = static_cast<BodyKind>(table.word("kind", kinds, static_cast<std::size_t>(BodyKind::rigid)));
   const bool moves = body.kind == BodyKind::rigid || body.kind == BodyKind::particle;
   if (const toml::table* shape = table.table("shape")) body.shape = read_shape(*shape, context, table.what());
@@ -515,7 +515,7 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
   if (tape->bodies.empty()) table.refuse(out.type, "no body occurs in it");
   if (velocity && !tape->uses_motion) table.refuse("velocity", "reads no velocity; write it as equation = \"…\"");
   out.rheonomic = tape->uses_time;
-  const RowUnit unit = static_cast<RowUnit>(table.word("unit", {"m", "rad", "own"}, 2));
+  const RowUnit unit = static_cast<RowUnit>(table.word("unit", {"m", "rad", "custom"}, 2));
   const Level level = position ? Level::position : Level::velocity;
   std::vector<BodyState> X;
   for (const int body : tape->bodies) {
@@ -547,8 +547,8 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
         table.what());
   std::optional<std::vector<Vector3d>> points;
   int sliding = -1;
-  if (const toml::table* at = table.table("acting_at")) {
-    Table acting(context, *at, table.what() + ", acting_at");
+  if (const toml::table* at = table.table("application_points")) {
+    Table acting(context, *at, table.what() + ", application_points");
     points.emplace(out.bodies.size(), Vector3d::Zero());
     for (std::size_t k = 0; k < out.bodies.size(); ++k) {
       const std::string& body = names.bodies[static_cast<std::size_t>(out.bodies[k].index)];
@@ -556,7 +556,7 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
     }
     acting.done();
   }
-  if (const auto slider = table.text_if("sliding_on")) {
+  if (const auto slider = table.text_if("sliding_body")) {
     for (std::size_t k = 0; k < out.bodies.size(); ++k)
       if (names.bodies[static_cast<std::size_t>(out.bodies[k].index)] == slider->value) sliding = static_cast<int>(k);
     if (sliding < 0) fail(slider->place, table.what() + ": \"" + slider->value + "\" is no body of this equation");
@@ -936,11 +936,12 @@ constexpr LawKind law_kinds[] = {
     {"cylinder_friction", [](Table& t) -> Law { return cylinder_friction(joint_friction(t)); }},
 };
 
-// A law of thrust and slip as typed.
+// A law of the normal force and the slip velocity, as typed.
 Law typed_law(const Text& text, const Context& context, const std::string& who) {
   Names names = of_time(context);
-  names.inputs = {{"N", Type::scalar, {}},    {"normal", Type::vector, {}}, {"moment", Type::vector, {}},
-                  {"slip", Type::vector, {}}, {"point", Type::vector, {}},  {"slip_direction", Type::vector, {}},
+  names.inputs = {{"N", Type::scalar, {}},      {"normal", Type::vector, {}},
+                  {"moment", Type::vector, {}}, {"slip_velocity", Type::vector, {}},
+                  {"point", Type::vector, {}},  {"slip_direction", Type::vector, {}},
                   {"speed", Type::scalar, {}}};
   const auto evaluate = std::make_shared<Evaluator>(compiled(text, names, Type::vector, who));
   return [evaluate](const Thrust& n) -> Vector3d {
@@ -948,13 +949,13 @@ Law typed_law(const Text& text, const Context& context, const std::string& who) 
     const auto& inputs = evaluate->tape().inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::string& name = inputs[i].name;
-      given[i] = name == "N"        ? Vector3d(n.magnitude(), 0, 0)
-                 : name == "normal" ? n.normal
-                 : name == "moment" ? n.moment
-                 : name == "slip"   ? n.slip
-                 : name == "point"  ? n.point
-                 : name == "speed"  ? Vector3d(n.slip.norm(), 0, 0)
-                                    : n.slip_direction();
+      given[i] = name == "N"               ? Vector3d(n.magnitude(), 0, 0)
+                 : name == "normal"        ? n.normal
+                 : name == "moment"        ? n.moment
+                 : name == "slip_velocity" ? n.slip
+                 : name == "point"         ? n.point
+                 : name == "speed"         ? Vector3d(n.slip.norm(), 0, 0)
+                                           : n.slip_direction();
     }
     const auto f = (*evaluate)({}, n.t, std::span(given).first(inputs.size()));
     return {f[0], f[1], f[2]};
@@ -973,7 +974,8 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
     std::vector<std::string> names;
     for (const LawKind& kind : law_kinds) names.emplace_back(kind.name);
     if (!table.has("type"))
-      table.refuse("needs a type (coulomb, viscous, hinge_friction, …), or force = \"[…]\" of N, slip, normal, …");
+      table.refuse(
+          "needs a type (coulomb, viscous, hinge_friction, …), or force = \"[…]\" of N, slip_velocity, normal, …");
     const auto& kind = law_kinds[table.word("type", names, 0)];
     try {
       law = kind.read(table);
@@ -992,7 +994,8 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
   } else if (table.has("belt_on")) {
     table.refuse("belt_on", "says whose surface runs, and belt how fast: belt = [1, 0, 0]");
   }
-  if (table.has("thrust") && table.word("thrust", {"actual", "ideal"}, 0) == 1) law.reading(Reads::ideal);
+  if (table.has("normal_force") && table.word("normal_force", {"coupled", "frictionless"}, 0) == 1)
+    law.reading(Reads::ideal);
   table.done();
   return law;
 }

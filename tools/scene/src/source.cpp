@@ -1,5 +1,7 @@
 #include "source.h"
 
+#include "renamed.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -222,7 +224,9 @@ const toml::node& Table::need(std::string_view key) {
   if (!node) {
     // Of what else nobody has asked for yet, only a slip of this very key is to blame.
     for (const auto& [other, unread] : table_)
-      if (!known_.contains(other.str()) && nearest(other.str(), {known_.begin(), known_.end()}) == key) unknown(other);
+      if (!known_.contains(other.str()) &&
+          (nearest(other.str(), {known_.begin(), known_.end()}) == key || renamed_key(what_, other.str()) == key))
+        unknown(other);
     scene::fail(place(), what_ + ": \"" + std::string(key) + "\" is missing");
   }
   return *node;
@@ -287,6 +291,8 @@ std::size_t Table::word(std::string_view key, const std::vector<std::string>& wo
   const Text given = text(key);
   const auto found = std::find(words.begin(), words.end(), given.value);
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+  if (const std::string_view now = renamed_value(key, given.value); !now.empty())
+    scene::fail(given.place, what_ + ": " + std::string(key) + " \"" + given.value + "\"" + was_renamed(now));
   std::string known;
   for (const std::string& each : words) known += (known.empty() ? "" : ", ") + each;
   const std::string hint = suggestion(given.value, words);
@@ -364,13 +370,18 @@ Place Table::place() const { return place_of(context_, table_); }
 void Table::refuse(const std::string& message) const {
   // A misspelt key is the likelier reason for whatever is missing.
   for (const auto& [key, node] : table_)
-    if (!known_.contains(key.str()) && !nearest(key.str(), {known_.begin(), known_.end()}).empty()) unknown(key);
+    if (!known_.contains(key.str()) &&
+        (!nearest(key.str(), {known_.begin(), known_.end()}).empty() || !renamed_key(what_, key.str()).empty()))
+      unknown(key);
   scene::fail(place(), what_ + ": " + message);
 }
 
 void Table::unknown(const toml::key& key) const {
   const std::string name(key.str());
-  scene::fail({context_.source, key.source().begin.line, key.source().begin.column},
+  const Place place{context_.source, key.source().begin.line, key.source().begin.column};
+  if (const std::string_view now = renamed_key(what_, name); !now.empty())
+    scene::fail(place, what_ + ": key \"" + name + "\"" + was_renamed(now));
+  scene::fail(place,
               what_ + ": unknown key \"" + name + "\"" + suggestion_or_all(name, {known_.begin(), known_.end()}));
 }
 
