@@ -82,7 +82,7 @@ int main() {
   Plot plot("A block on a wedge that gives way: by what it is pushed", "coefficient of friction",
             "acceleration of the wedge [m/s²]");
   for (const Reads reads : {Reads::actual, Reads::ideal}) {
-    const std::string law = reads == Reads::actual ? "actual thrust, " : "ideal thrust, ";
+    const std::string law = reads == Reads::actual ? "coupled normal force, " : "ideal thrust, ";
     Curve closed, free, hosted;
     for (int i = 0; i <= 70; ++i) {  // up to tan 35°, beyond which the block sticks
       const double mu = 0.01 * i;

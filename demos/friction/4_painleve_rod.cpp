@@ -71,8 +71,8 @@ int main() {
     const Answer found = answer(r.theta, r.rate, r.sigma, law);
     expect("ideal thrust [N]", ideal.ideal,
            (g - std::sin(r.theta) * r.rate * r.rate) / (1 + 3 * std::cos(r.theta) * std::cos(r.theta)));
-    expect("answers to the actual thrust", found.solutions, static_cast<double>(known.size()));
-    if (known.size() == 1) expect("actual thrust [N]", found.actual, known[0]);
+    expect("answers to the coupled normal force", found.solutions, static_cast<double>(known.size()));
+    if (known.size() == 1) expect("coupled normal force [N]", found.actual, known[0]);
     if (known.size() == 2) {
       expect("the smaller [N]", answer(r.theta, r.rate, r.sigma, Law(law).choosing(linchpin::Branch::smallest)).actual,
              known[1]);

@@ -87,7 +87,7 @@ int main() {
   for (const int n : {6, 12, 24}) {
     char label[64];
     const double found = holding_ratio(n, theta, Reads::actual);
-    std::snprintf(label, sizeof label, "%d beads, actual thrust", n);
+    std::snprintf(label, sizeof label, "%d beads, coupled normal force", n);
     expect(label, found, exact_ratio(n, theta), 1e-8);
     std::snprintf(label, sizeof label, "%d beads, ideal thrust", n);
     expect(label, holding_ratio(n, theta, Reads::ideal), exact_ideal(n, theta), 1e-8);
@@ -125,7 +125,7 @@ int main() {
   Plot("A rope on a drum, μ = 0.3", "angle of wrap [rad]", "T1/T0 at which it slips")
       .line("exp(μθ)", exponential)
       .same()
-      .dots("32 beads, actual thrust", actual)
+      .dots("32 beads, coupled normal force", actual)
       .dashed("(1 + μθ/2)/(1 − μθ/2)", pade)
       .same()
       .dots("32 beads, ideal thrust", ideal)

@@ -238,7 +238,8 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
     EXPECT_NEAR(t.report.gain, gain, scaled(1e-6));
     if (row.actual.empty()) {
       EXPECT_TRUE(t.report.fell_back);
-      EXPECT_NE(t.report.trouble.find("law 'coulomb' on floor: no actual thrust satisfies it"), std::string::npos)
+      EXPECT_NE(t.report.trouble.find("law 'coulomb' on floor: no coupled normal force satisfies it"),
+                std::string::npos)
           << t.report.trouble;
       EXPECT_NEAR(t.actual, row.after_explicit, scaled(1e-9)) << "what was done instead";
       continue;
@@ -249,7 +250,7 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
       continue;
     }
     // The branch next to the ideal thrust, either by name, and the one that a one-sided floor leaves.
-    EXPECT_NE(t.report.trouble.find("several actual thrusts"), std::string::npos);
+    EXPECT_NE(t.report.trouble.find("several coupled normal forces"), std::string::npos);
     EXPECT_NEAR(t.actual, row.actual[1], scaled(1e-9));
     const auto of = [&](Branch branch, bool one_sided) {
       Law chosen = law;
@@ -372,7 +373,9 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
   const auto said = thrust_differences(stepper.law_works());
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(
-      said[0].find("law 'coulomb' on floor read the actual normal force; it differed from the ideal one by up to "), 0u)
+      said[0].find(
+          "law 'coulomb' on floor read the coupled normal force; it differed from the frictionless one by up to "),
+      0u)
       << said[0];
   Rod smooth(rod_rows[1].theta, 0, viscous(0.5), -1);
   Stepper without(smooth.system, smooth.state);
@@ -403,9 +406,9 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
     ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
     EXPECT_EQ(dynamics.law_report().solutions, 1);
     // Named where no thrust lets it slide: beyond 4/3.
-    EXPECT_EQ(
-        dynamics.law_report().trouble.find("law 'coulomb' on floor: no actual thrust lets it slide (coupling gain "),
-        mu > 4.0 / 3 ? 0 : std::string::npos)
+    EXPECT_EQ(dynamics.law_report().trouble.find(
+                  "law 'coulomb' on floor: no coupled normal force lets it slide (coupling gain "),
+              mu > 4.0 / 3 ? 0 : std::string::npos)
         << dynamics.law_report().trouble;
     EXPECT_EQ(dynamics.law_report().trouble.empty(), mu < 4.0 / 3);
     const Contact& contact = dynamics.contacts()[0];

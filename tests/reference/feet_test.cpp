@@ -51,13 +51,13 @@ TEST(Feet, HoldABlockOnASlopeUpToTheTangentHoweverMany) {
       for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive})
         for (const double mu : {0.4, 0.365, 0.36397024}) {  // the last by a part in 10⁸
           SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) + ", " + std::to_string(mu) +
-                       (reads == Reads::actual ? ", actual" : ", ideal"));
+                       (reads == Reads::actual ? ", coupled" : ", frictionless"));
           Slope s(feet, mu, reads);
           Stepper stepper(s.system, s.system.initial_state(), with(method));
           for (int k = 0; k < 24; ++k) {
             const StepReport& report = stepper.step(1.0 / 240);
             ASSERT_FALSE(report.rejected) << report.reason;
-            ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+            ASSERT_EQ(report.warning.find("coupled normal force"), std::string::npos) << report.warning;
             ASSERT_EQ(report.mode_switches, 0);
             ASSERT_EQ(report.sticking, feet);
           }
@@ -100,7 +100,7 @@ TEST(Feet, LetABlockGoBelowTheTangentAndSlideAsOneBlockWould) {
         for (int k = 0; k < 2; ++k) {
           const StepReport& report = stepper.step(0.001);
           ASSERT_FALSE(report.rejected) << report.reason;
-          ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+          ASSERT_EQ(report.warning.find("coupled normal force"), std::string::npos) << report.warning;
         }
         const BodyState& end = stepper.state()[s.block];
         const double a = g * (std::sin(Slope::angle) - 0.363 * std::cos(Slope::angle));
@@ -121,7 +121,7 @@ TEST(Feet, OfAReleasedBlockStopTogetherAndStay) {
       for (int k = 0; k < 84; ++k) {
         const StepReport& report = stepper.step(1.0 / 240);
         ASSERT_FALSE(report.rejected) << report.reason;
-        ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+        ASSERT_EQ(report.warning.find("coupled normal force"), std::string::npos) << report.warning;
         switches += report.mode_switches;
         for (const ModeSwitch& m : stepper.switches())
           EXPECT_NEAR(m.t, stops, method == Method::semi_implicit ? 1.0 / 240 : 1e-10) << s.system.name(m.on);
@@ -141,7 +141,7 @@ TEST(Feet, LetABlockGoWhereverItIsOnTheEdge) {
       for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive})
         for (const double beyond : {1e-7, 1e-5, 1e-3}) {
           SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) + ", " + std::to_string(beyond) +
-                       (reads == Reads::actual ? ", actual" : ", ideal"));
+                       (reads == Reads::actual ? ", coupled" : ", frictionless"));
           const double angle = (1 + beyond) * std::atan(0.36);
           Slope s(feet, 0.36, reads, 0, angle);
           Stepper stepper(s.system, s.system.initial_state(), with(method));
@@ -201,7 +201,7 @@ TEST(Feet, LetGoTogetherInTheMomentInWhichAGrowingPushIsAllTheyHold) {
     for (const Reads reads : {Reads::actual, Reads::ideal})
       for (const Method method : {Method::rk4, Method::adaptive}) {
         SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) +
-                     (reads == Reads::actual ? ", actual" : ", ideal"));
+                     (reads == Reads::actual ? ", coupled" : ", frictionless"));
         GrowingPush s(feet, reads, 5.9);
         Stepper stepper(s.system, s.system.initial_state(), with(method));
         int switches = 0;
@@ -290,7 +290,7 @@ TEST(Feet, OfABlockThatSpinsComeToRestWhereTheDiscDoes) {
         while (stepper.state().t < stops + 0.01) {
           const StepReport& report = stepper.step(0.001);
           ASSERT_FALSE(report.rejected) << report.reason;
-          ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+          ASSERT_EQ(report.warning.find("coupled normal force"), std::string::npos) << report.warning;
           switches += report.mode_switches;
           for (const ModeSwitch& m : stepper.switches()) {
             EXPECT_EQ(m.what, ModeSwitch::What::sticks);
@@ -405,7 +405,7 @@ TEST(Feet, OfATableSlipWhereThePushIsBeyondAllOfThem) {
           for (int k = 0; k < 2; ++k) {
             const StepReport& report = stepper.step(0.002);
             ASSERT_FALSE(report.rejected) << report.reason;
-            ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+            ASSERT_EQ(report.warning.find("coupled normal force"), std::string::npos) << report.warning;
             switches += report.mode_switches;
             sticking = report.sticking;
           }
@@ -444,7 +444,7 @@ TEST(SlowUnlikeMasses, HaveOneActualThrustAndItIsFound) {
     for (int k = 0; k < 60; ++k) {
       const StepReport& report = stepper.step(1.0 / 240);
       ASSERT_FALSE(report.rejected) << report.reason;
-      ASSERT_EQ(report.warning.find("actual thrust"), std::string::npos) << report.warning;
+      ASSERT_EQ(report.warning.find("coupled normal force"), std::string::npos) << report.warning;
     }
   }
 }

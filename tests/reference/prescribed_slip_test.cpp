@@ -46,7 +46,7 @@ struct DrawnBlock {
 TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
   for (const Method method : methods)
     for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", actual" : ", ideal"));
+      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
       std::vector<double> errors;
       for (const int steps : {1000, 2000}) {
         DrawnBlock b(reads, 1, DrawnBlock::F, [](auto t) { return 1.0 * t; });
@@ -70,7 +70,7 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
 TEST(PrescribedSlip, ABlockDrawnFromRestSlidesFromTheBeginning) {
   for (const Method method : methods)
     for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", actual" : ", ideal"));
+      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
       DrawnBlock b(reads, 0, 0, [](auto t) { return 0.05 * t * t; });
       Stepper stepper(b.system, b.system.initial_state(), {.method = method});
       for (int i = 0; i < 100; ++i) {
@@ -101,7 +101,7 @@ TEST(PrescribedSlip, ADriveThatTurnsBackTakesFrictionWithIt) {
 TEST(PrescribedSlip, AGuideThatOnlyHoldsLeavesABlockAtRest) {
   for (const Method method : methods)
     for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", actual" : ", ideal"));
+      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
       DrawnBlock b(reads, 0, 5.9, [](auto t) { return 0.0 * t; });
       Stepper stepper(b.system, b.system.initial_state(), {.method = method});
       take(stepper, 0.1, 100);
@@ -116,7 +116,7 @@ TEST(PrescribedSlip, AGuideThatOnlyHoldsLeavesABlockAtRest) {
 TEST(PrescribedSlip, AMotorBearsTheFrictionOfItsPin) {
   for (const Method method : methods)
     for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", actual" : ", ideal"));
+      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
       System system;
       system.set_gravity({0, -10, 0});
       const BodyId wheel =

@@ -139,7 +139,7 @@ TEST(StraightWire, MotionAndForce) {
   const StraightWire wire;
   EXPECT_NEAR(wire.r(1.2), 2.414247396251949, scaled(1e-12));
   for (const bool driven : {false, true}) {
-    SCOPED_TRACE(driven ? "driven body" : "time in the residual");
+    SCOPED_TRACE(driven ? "kinematic body" : "time in the residual");
     System system = driven ? wire.on_a_driven_body() : wire.turning_in_the_residual();
     const BodyId bead = system.find_body("bead");
     Stepper stepper(system, system.initial_state(), rk4());

@@ -272,7 +272,7 @@ TEST(Root, AtZeroSlipIsNamedByAdaptive) {
     ASSERT_FALSE(report.rejected) << report.reason;
     said = report.warning;
   }
-  EXPECT_NE(said.find("law 'root' on rail holds the step to parts of"), std::string::npos) << said;
+  EXPECT_NE(said.find("law 'root' on rail holds the step to substeps of"), std::string::npos) << said;
 }
 
 // A charge in a magnetic field goes round with qB/m and keeps its speed: to round-off, for the law neither gives nor
@@ -384,7 +384,7 @@ TEST(Adaptive, AForceThatNeverEndsItsJumpsEndsTheStepWithAMessage) {
   const StepReport& report = stepper.step(1);
   EXPECT_TRUE(report.rejected);
   EXPECT_LE(report.substeps, 100000);
-  EXPECT_NE(report.reason.find("the step needs more than 100000 parts, the last of"), std::string::npos)
+  EXPECT_NE(report.reason.find("the step needs more than 100000 substeps, the last of"), std::string::npos)
       << report.reason;
   EXPECT_NE(report.reason.find("Take a shorter step, or Method::semi_implicit"), std::string::npos) << report.reason;
   EXPECT_EQ(stepper.t(), 0);
@@ -550,8 +550,8 @@ TEST(BadLaws, AThrustThatRedundancyLeavesOpenIsSaidInEveryStep) {
       Stepper stepper(system, system.initial_state(), options);
       for (int k = 0; k < 2; ++k) {
         const std::string said = stepper.step(1.0 / 240).warning;
-        const bool open =
-            said.find("on foot0, foot1, foot2 and foot3: redundant constraints leave the thrust") != std::string::npos;
+        const bool open = said.find("on foot0, foot1, foot2 and foot3: redundant constraints leave the normal force") !=
+                          std::string::npos;
         EXPECT_EQ(open, feet == 4) << said;
         if (feet == 3) {
           EXPECT_EQ(said, "");
@@ -658,9 +658,10 @@ TEST(BadLaws, OneThatJumpsElsewhereIsNamedWithThePlace) {
     std::string says;
     double at;
   };
-  for (const Case& c : {Case{step.named("step"), 1.3, "law 'step' on rail: jumps where its slip is ", 1},
-                        Case{stepped, 1.3, "law 'stepped' on rail: jumps where its slip is ", 1},
-                        Case{loaded.named("loaded"), 1.3, "law 'loaded' on rail: jumps where its thrust is ", 20.5}})
+  for (const Case& c :
+       {Case{step.named("step"), 1.3, "law 'step' on rail: jumps where its slip is ", 1},
+        Case{stepped, 1.3, "law 'stepped' on rail: jumps where its slip is ", 1},
+        Case{loaded.named("loaded"), 1.3, "law 'loaded' on rail: jumps where its normal force is ", 20.5}})
     for (const StepOptions& options : {semi_implicit(), rk4()}) {
       SCOPED_TRACE(c.says);
       Sledge s(c.law, c.speed);

@@ -260,7 +260,7 @@ TEST(Constraint, ActsWhereItIsDeclared) {
   Constraint c = holonomic("x", two, [](const auto& s) { return s[0].position(); });
   EXPECT_FALSE(c.has_points());
   EXPECT_EQ(c.point(1), Vector3d(0, 0, 0));
-  EXPECT_TRUE(contains(thrown([&] { c.sliding_on(1); }), "after acting_at"));
+  EXPECT_TRUE(contains(thrown([&] { c.sliding_on(1); }), "after set_application_points"));
   EXPECT_TRUE(contains(thrown([&] { c.acting_at({Vector3d::Zero()}); }), "each of the 2 bodies, got 1"));
   EXPECT_TRUE(contains(thrown([&] { c.acting_at({Vector3d::Zero(), Vector3d(0, NAN, 0)}); }), "finite"));
   c.acting_at({{1, 0, 0}, {0, 2, 0}});

@@ -572,8 +572,9 @@ TEST(BadLaws, ADiscontinuousOneOnTheActualThrustIsGivenTheIdealOne) {
   Dynamics dynamics(system);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
   EXPECT_TRUE(dynamics.law_report().fell_back);
-  EXPECT_NE(dynamics.law_report().trouble.find("law 'jumps' on tip: no actual thrust was found that satisfies it"),
-            std::string::npos)
+  EXPECT_NE(
+      dynamics.law_report().trouble.find("law 'jumps' on tip: no coupled normal force was found that satisfies it"),
+      std::string::npos)
       << dynamics.law_report().trouble;
   EXPECT_EQ(dynamics.warnings().size(), 1u);
 }

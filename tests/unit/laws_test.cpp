@@ -209,7 +209,7 @@ TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
   const auto phi = [](const auto& s) { return s[0].position() - s[1].position(); };
   const ConstraintId vague = system.add(holonomic("vague", {block, bead}, phi));
   expect_refused([&] { add_law(system, vague, coulomb(0.1)); },
-                 "constraint 'vague': a law needs to know where it acts; declare it with acting_at");
+                 "constraint 'vague': a law needs to know where it acts; declare it with set_application_points");
   system.constraint(vague).acting_at({zero, zero});
   EXPECT_NO_THROW(add_law(system, vague, coulomb(0.1)));
   const ConstraintId particles = system.add(holonomic("particles", {bead, pearl}, phi)),
@@ -222,7 +222,7 @@ TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
   EXPECT_EQ(try_add_law(system, wire, viscous(1)), "");
   EXPECT_EQ(laws(system, wire).size(), 2u);
   expect_refused([&] { set_one_sided(system, wire); },
-                 "constraint 'wire': only a constraint of one position row can be one-sided");
+                 "constraint 'wire': only a constraint of one position row can be unilateral");
 }
 
 }  // namespace

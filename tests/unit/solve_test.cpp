@@ -595,7 +595,7 @@ TEST(Solver, WarmTallWorkStaysOffTheHeap) {
 TEST(Solve, WordsForStatusAndPath) {
   EXPECT_STREQ(to_string(Status::ok), "ok");
   EXPECT_STREQ(to_string(Status::redundant), "redundant");
-  EXPECT_STREQ(to_string(Status::inconsistent), "inconsistent");
+  EXPECT_STREQ(to_string(Status::inconsistent), "contradictory");
   EXPECT_STREQ(to_string(Status::invalid), "invalid");
   EXPECT_STREQ(to_string(Path::automatic), "auto");
   EXPECT_STREQ(to_string(Path::dense), "dense");

@@ -17,7 +17,7 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 namespace {
 
 const char* const known_solvers =
-    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::observe also btMLCPSolver), in a "
+    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::passive also btMLCPSolver), in a "
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
 
@@ -29,7 +29,7 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (std::string why = find_kind(world); !why.empty()) return why;
   if (threads_ && options_.mode == Mode::observe)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
-           "Mode::observe is not supported there";
+           "Mode::passive is not supported there";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
     return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
   if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
@@ -37,7 +37,7 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   btConstraintSolver* const found = world.getConstraintSolver();
   if (!found) return "linchpin: the world has no constraint solver";
   if (links_world_ && (options_.shadow || options_.mode == Mode::observe))
-    return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::observe and Options::shadow are not "
+    return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::passive and Options::compare_native are not "
            "supported yet";
   if (std::string why = choose_hooks(*found); !why.empty()) return why;
   enter(&world);

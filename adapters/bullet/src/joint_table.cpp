@@ -111,10 +111,11 @@ void JointTable::leave_world() {
 // ---- the world's joints ----
 
 std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& entry) {
-  if (name.empty()) return "linchpin: adopt: a joint needs a name";
+  if (name.empty()) return "linchpin: name_joint: a joint needs a name";
   scan();
   entry = find(&joint);
-  if (entry < 0 || !solver_.entry(entry).alive) return "linchpin: adopt '" + name + "': the joint is not in the world";
+  if (entry < 0 || !solver_.entry(entry).alive)
+    return "linchpin: name_joint '" + name + "': the joint is not in the world";
   return solver_.adopt(entry, std::move(name));
 }
 

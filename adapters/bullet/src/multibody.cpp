@@ -82,7 +82,7 @@ std::string Multibodies::name_joint(const Link& link, std::string name, int& ent
   scan();
   std::unique_ptr<Constraint> joint;
   if (const std::string why = trees_.make_joint(tree_of(link.body), link.index, name, joint); !why.empty())
-    return "linchpin: adopt '" + name + "': " + why;
+    return "linchpin: name_joint '" + name + "': " + why;
   if (host_.solver.find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
   entry = host_.solver.add_entry(Owner::multibody_joint, std::move(name));
   trees_.set_constraint(entry, std::move(joint));

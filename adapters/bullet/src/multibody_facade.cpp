@@ -37,14 +37,14 @@ BodyId Solver::id(Link link) { return id_of(*binding_, link, "id"); }
 
 Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
   int entry = -1;
-  Multibodies& multibodies = multibodies_of(*binding_, "adopt '" + name + "'");
+  Multibodies& multibodies = multibodies_of(*binding_, "name_joint '" + name + "'");
   demand(multibodies.name(constraint, std::move(name), entry));
   return {*binding_, entry};
 }
 
 Handle Solver::adopt(Link link, std::string name) {
   int entry = -1;
-  Multibodies& multibodies = multibodies_of(*binding_, link, "adopt '" + name + "'");
+  Multibodies& multibodies = multibodies_of(*binding_, link, "name_joint '" + name + "'");
   demand(multibodies.name_joint(link, std::move(name), entry));
   return {*binding_, entry};
 }

@@ -181,7 +181,7 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
   scan();
   const auto at =
       std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == &constraint; });
-  if (at == stock_.end()) return "linchpin: adopt '" + name + "': the constraint is not in the world";
+  if (at == stock_.end()) return "linchpin: name_joint '" + name + "': the constraint is not in the world";
   entry = at->entry;
   return host_.solver.adopt(entry, std::move(name));
 }

@@ -380,10 +380,11 @@ std::vector<std::string> Dynamics::warnings() const {
     for (std::size_t k = 0; k < std::min(on.size(), most); ++k)
       where += (k == 0 ? "" : k + 1 == on.size() ? " and " : ", ") + on[k];
     if (on.size() > most) where += " and " + std::to_string(on.size() - most) + " more";
-    out.push_back("law '" + law + "' on " + where +
-                  ": redundant constraints leave the thrust it may read undetermined (they are taken to share it by "
-                  "least norm); remove what is redundant, put the law on a determined constraint, or take a law that "
-                  "does not read the thrust");
+    out.push_back(
+        "law '" + law + "' on " + where +
+        ": redundant constraints leave the normal force it may read undetermined (they are taken to share it by "
+        "least norm); remove what is redundant, put the law on a determined constraint, or take a law that "
+        "does not read the normal force");
   }
   return out;
 }

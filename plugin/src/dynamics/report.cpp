@@ -89,8 +89,8 @@ std::string difference_text(const LawWork& law) {
   std::ostringstream out;
   out.precision(4);
   out << (law.name == "law" ? "the law" : "law '" + law.name + "'") << " on " << law.constraint << " read the "
-      << (actual ? "actual" : "ideal") << (force ? " normal force" : " moment") << "; it differed from the "
-      << (actual ? "ideal" : "actual") << " one by up to "
+      << (actual ? "coupled" : "frictionless") << (force ? " normal force" : " moment") << "; it differed from the "
+      << (actual ? "frictionless" : "coupled") << " one by up to "
       << (force ? law.largest_difference : law.largest_moment_difference) << unit << ", where it was "
       << law.thrust_there << unit;
   return out.str();
@@ -109,8 +109,8 @@ std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::
   std::vector<std::string> out;
   for (std::size_t i = 0; i < different.size() && i < most; ++i) out.push_back(difference_text(*different[i]));
   if (different.size() > most)
-    out.push_back("the actual and the ideal normal force differed for " + std::to_string(different.size() - most) +
-                  " more laws");
+    out.push_back("the coupled and the frictionless normal force differed for " +
+                  std::to_string(different.size() - most) + " more laws");
   return out;
 }
 

@@ -284,13 +284,13 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
       reader = p.what, where = &sites_[z(p.site)];
   report.trouble = name_of(scene, *where, *reader) +
-                   (gain < 0.9 ? ": no actual thrust was found that satisfies it (coupling gain "
-                               : ": no actual thrust satisfies it (coupling gain ") +
+                   (gain < 0.9 ? ": no coupled normal force was found that satisfies it (coupling gain "
+                               : ": no coupled normal force satisfies it (coupling gain ") +
                    text(gain) +
                    (gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
                                  "are)"
                                : "; the Painlevé case)") +
-                   "; the ideal thrust was used";
+                   "; the frictionless normal force was used";
   for (auto& block : coupling_.problem.blocks) {
     block.reaction_implicit = false;
     std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
@@ -300,7 +300,7 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
 }
 
 void LawSolver::warn_of_several_solutions(double gain) {
-  report.trouble = "several actual thrusts satisfy the laws (coupling gain " + std::to_string(gain) +
+  report.trouble = "several coupled normal forces satisfy the laws (coupling gain " + std::to_string(gain) +
                    "); taken is the one " +
                    (report.branch == Branch::smallest  ? "of least magnitude"
                     : report.branch == Branch::largest ? "of greatest magnitude"
@@ -323,7 +323,7 @@ void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProbl
     report.trouble += jump;
   else
     report.trouble += ": met at the end of the step to " + text(result.residual) +
-                      " of the largest effort only, beside the other laws on these bodies. A shorter step helps";
+                      " of the largest force only, beside the other laws on these bodies. A shorter step helps";
 }
 
 /// Describes a jump of the law near the slip at the end of the step. Empty if there is none.
@@ -371,7 +371,7 @@ void LawSolver::check_jamming(const Scene& scene, LawCallbacks& callbacks) {
   }
   if (!coupling_.problem.solve(callbacks, slides, false, detail::FrictionProblem::Choice::continuous).found)
     report.trouble = name_of(scene, sites_[z(unknown_terms_[z(*one)].site)], *unknown_terms_[z(*one)].what) +
-                     ": no actual thrust lets it slide (coupling gain " + text(report.gain) +
+                     ": no coupled normal force lets it slide (coupling gain " + text(report.gain) +
                      "; the Painlevé case); it stops within the step, as by an impact";
   coupling_.problem.blocks = blocks;
 }

@@ -58,8 +58,8 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
     return (evaluate_term(scene, site, term, other) - at_a).norm() > 0.5 * jump;
   };
   if (causes({a.relative, a.spin, b.thrust}))
-    return ": jumps where its thrust is " + text(a.thrust.head<3>().norm()) +
-           " N, and steps about there take the one value or the other. Make it smooth in its thrust";
+    return ": jumps where its normal force is " + text(a.thrust.head<3>().norm()) +
+           " N, and steps about there take the one value or the other. Make it smooth in its normal force";
   const Thrust n = thrust_of(scene, site, term, a.thrust, a.relative, a.spin);
   const bool by_slip = causes({b.relative, a.spin, a.thrust});
   const Vector3d& where = by_slip ? n.slip : n.spin;

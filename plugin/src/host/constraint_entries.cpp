@@ -303,10 +303,10 @@ std::string ConstraintSolver::set_unilateral(int entry, OneSided how) {
   ConstraintEntry& r = c.constraints[entry];
   if (r.is_joint())
     return "linchpin: '" + r.name +
-           "' is a joint of the world, which holds both ways: only constraints of your own can be one-sided";
+           "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral";
   const ConstraintFunction& function = c.constraints.of(r).function();
   if (function.level() != Level::position || function.rows() != 1)
-    return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be one-sided";
+    return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral";
   r.unilateral = how;
   for (const ConstraintId id : {r.id, r.link_id})
     if (id.index >= 0) linchpin::set_one_sided(c.system, id, how);

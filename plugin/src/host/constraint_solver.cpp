@@ -80,7 +80,7 @@ const Options& checked(const Options& o) {
                                                                 {"newton_tolerance", o.newton_tolerance},
                                                                 {"gap_tolerance", o.gap_tolerance},
                                                                 {"tolerance", o.tolerance},
-                                                                {"swing_limit", o.swing_limit}}};
+                                                                {"max_tension_frequency", o.swing_limit}}};
   struct Count {
     const char* name;
     int value, least;

@@ -257,7 +257,7 @@ void write_counts(const Context& c, std::ostream& s) {
   if (n.stepped_down)
     s << "\n  steps of islands taken semi-implicitly, not by stages: " << n.stepped_down
       << " (the last: " << c.notes.stepped_down << ")";
-  if (n.released) s << "\n  one-sided constraints released " << n.released << " times, engaged again " << n.engaged;
+  if (n.released) s << "\n  unilateral constraints released " << n.released << " times, engaged again " << n.engaged;
   if (n.mode_switches) s << "\n  friction elements of laws that began to stick or to slide: " << n.mode_switches;
 }
 

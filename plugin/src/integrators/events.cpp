@@ -387,8 +387,8 @@ void Stepper::Impl::march(double dt) {
 bool Stepper::Impl::refuse_too_many(double part) {
   const long most = by_tolerance(options.method) ? max_substeps_by_tolerance : max_explicit_substeps;
   if (report.substeps < most && switching.try_count < max_tries * most) return false;
-  const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " tries for its parts"
-                                                      : std::to_string(most) + " parts";
+  const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " tries for its substeps"
+                                                      : std::to_string(most) + " substeps";
   std::string why = "the step needs more than " + too_many + ", the last of " + text(part) +
                     " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
   if (!report.warning.empty()) why += "; " + report.warning;
@@ -419,7 +419,7 @@ std::string Stepper::Impl::most_switched() const {
 bool Stepper::Impl::refuse_endless(double left, int cut_substeps) {
   constexpr int max_cut_substeps = 50;
   const auto jumps = [&] {
-    refuse(report.status, dynamics.law_report().trouble + "; parts of the step become ever shorter about it");
+    refuse(report.status, dynamics.law_report().trouble + "; substeps become ever shorter about it");
     return true;
   };
   if (cut_substeps >= max_cut_substeps) return jumps();
@@ -446,8 +446,8 @@ void Stepper::Impl::warn_of_slow_law(double part) {
   const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
   if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
-  report.warning = name_of(dynamics.law_efforts()[z(r.stiffest)]) + " holds the step to parts of some " + text(part) +
-                   " s at t = " + text(state.t) +
+  report.warning = name_of(dynamics.law_efforts()[z(r.stiffest)]) + " holds the step to substeps of some " +
+                   text(part) + " s at t = " + text(state.t) +
                    " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
                    "Method::semi_implicit damps with it at any step";
 }

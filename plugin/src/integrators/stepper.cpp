@@ -44,7 +44,7 @@ std::string wrong_with(const StepOptions& o) {
     return std::string(to_string(o.method)) +
            " is what it is by keeping the constraints: StepOptions::drift is exact with it";
   for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
-                                    {"swing_limit", o.swing_limit},
+                                    {"max_tension_frequency", o.swing_limit},
                                     {"event_tolerance", o.event_tolerance},
                                     {"baumgarte_rate", o.baumgarte_rate}})
     if (!(value > 0)) return "StepOptions::" + std::string(name) + " is positive, not " + text(value);

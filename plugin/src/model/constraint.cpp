@@ -31,7 +31,7 @@ Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::shared
 }
 
 Constraint& Constraint::acting_at(std::vector<Vector3d> p_BQ) {
-  const std::string thing = "constraint '" + name_ + "': acting_at ";
+  const std::string thing = "constraint '" + name_ + "': set_application_points ";
   if (p_BQ.size() != bodies_.size())
     throw std::invalid_argument(thing + "needs a point on each of the " + std::to_string(bodies_.size()) +
                                 " bodies, got " + std::to_string(p_BQ.size()));
@@ -42,16 +42,16 @@ Constraint& Constraint::acting_at(std::vector<Vector3d> p_BQ) {
 }
 
 Constraint& Constraint::acting_where(std::function<Vector3d(const State&)> p_WQ) {
-  if (!p_WQ) throw std::invalid_argument("constraint '" + name_ + "': acting_where needs a function");
+  if (!p_WQ) throw std::invalid_argument("constraint '" + name_ + "': set_application_point needs a function");
   where_ = std::move(p_WQ);
   return *this;
 }
 
 Constraint& Constraint::sliding_on(int k) {
-  const std::string thing = "constraint '" + name_ + "': sliding_on ";
+  const std::string thing = "constraint '" + name_ + "': set_sliding_body ";
   if (k < 0 || static_cast<std::size_t>(k) >= bodies_.size())
     throw std::invalid_argument(thing + std::to_string(k) + ": it has " + std::to_string(bodies_.size()) + " bodies");
-  if (points_.empty()) throw std::invalid_argument(thing + "comes after acting_at, which gives the point");
+  if (points_.empty()) throw std::invalid_argument(thing + "comes after set_application_points, which gives the point");
   slider_ = k;
   return *this;
 }

@@ -347,7 +347,7 @@ void add_law(System& system, ConstraintId on, Law law) {
   const bool particles =
       std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
   if (!entry.constraint.has_points() && !particles)
-    throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with acting_at");
+    throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with set_application_points");
   entry.with_laws().laws.push_back(std::move(law));
   ++SystemParts::of(system).law_changes;
 }
@@ -380,7 +380,7 @@ void set_one_sided(System& system, ConstraintId on, OneSided how) {
   const ConstraintFunction& function = entry.constraint.function();
   if (how.on && (function.level() != Level::position || function.rows() != 1))
     throw std::invalid_argument("constraint '" + entry.constraint.name() +
-                                "': only a constraint of one position row can be one-sided");
+                                "': only a constraint of one position row can be unilateral");
   entry.one_sided = how;
 }
 

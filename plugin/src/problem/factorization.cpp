@@ -105,7 +105,7 @@ const char* to_string(Status status) {
     case Status::redundant:
       return "redundant";
     case Status::inconsistent:
-      return "inconsistent";
+      return "contradictory";
     case Status::invalid:
       break;
   }

@@ -280,13 +280,14 @@ TEST(NormalForce, LawsReadTheActualOneByDefaultAndTheSummarySaysByHowMuchTheyDif
   EXPECT_EQ(explicit_law.reads, Reads::ideal);
   EXPECT_NEAR(explicit_law.thrust.force.norm(), 5.605714285714285, precision(1e-9, 1e-5));
   EXPECT_NEAR(explicit_law.difference.force.norm(), 7.686296133336816 - 5.605714285714285, 0.1);
-  EXPECT_NE(
-      physical.exact.summary().find("law 'coulomb' on tip read the actual normal force; it differed from the ideal "
-                                    "one by up to 3.3"),
-      std::string::npos)
+  EXPECT_NE(physical.exact.summary().find(
+                "law 'coulomb' on tip read the coupled normal force; it differed from the frictionless "
+                "one by up to 3.3"),
+            std::string::npos)
       << physical.exact.summary();
-  EXPECT_NE(papers.exact.summary().find("law 'coulomb' on tip read the ideal normal force; it differed from the actual "
-                                        "one by up to 2.0"),
+  EXPECT_NE(papers.exact.summary().find(
+                "law 'coulomb' on tip read the frictionless normal force; it differed from the coupled "
+                "one by up to 2.0"),
             std::string::npos)
       << papers.exact.summary();
 }
@@ -304,7 +305,7 @@ TEST(Painleve, SeveralThrustsOfAStepAreCountedNamedAndChosen) {
     EXPECT_EQ(law.solutions, 3);
     EXPECT_FALSE(law.fell_back);
     EXPECT_EQ(law.branch, branch);
-    EXPECT_NE(rod.exact.summary().find("several actual thrusts satisfy the laws (coupling gain 1.18"),
+    EXPECT_NE(rod.exact.summary().find("several coupled normal forces satisfy the laws (coupling gain 1.18"),
               std::string::npos)
         << rod.exact.summary();
     EXPECT_NE(rod.exact.summary().find(branch == Branch::smallest  ? "of least magnitude"
@@ -333,7 +334,7 @@ TEST(Painleve, WhereNoThrustLetsItSlideAStepStopsItAndSaysSo) {
     rod.w.step();
     const LawWork law = rod.tip.laws()[0];
     const bool named =
-        rod.exact.summary().find("law 'coulomb' on tip: no actual thrust lets it slide (coupling gain 1.05") !=
+        rod.exact.summary().find("law 'coulomb' on tip: no coupled normal force lets it slide (coupling gain 1.05") !=
         std::string::npos;
     EXPECT_EQ(named, mu > 4.0 / 3) << rod.exact.summary();
     EXPECT_EQ(law.solutions, 1);
@@ -356,7 +357,7 @@ TEST(Painleve, WhatAStepHadToWarnOfIsToldToTheEndOfTheRun) {
   ASSERT_EQ(rod.exact.law_warnings().size(), 1u);
   EXPECT_EQ(rod.exact.law_warnings()[0].t, 0);
   EXPECT_EQ(rod.exact.law_warnings()[0].steps, 1);
-  const char* told = "warning: law 'coulomb' on tip: no actual thrust lets it slide (coupling gain 1.05";
+  const char* told = "warning: law 'coulomb' on tip: no coupled normal force lets it slide (coupling gain 1.05";
   const auto tells = [&] { return rod.exact.summary().find(told) != std::string::npos; };
   EXPECT_TRUE(tells()) << rod.exact.summary();
   EXPECT_NE(rod.exact.summary().find("(in the step that begins at t = 0 s)"), std::string::npos);
@@ -406,7 +407,7 @@ TEST(Laws, AThrustLeftUndeterminedIsToldAfterItsJointIsSwitchedOff) {
   w.step(5);
   ASSERT_EQ(exact.law_warnings().size(), 1u) << exact.summary();
   EXPECT_EQ(exact.law_warnings()[0].steps, 0);
-  EXPECT_NE(exact.law_warnings()[0].text.find("on one and two: redundant constraints leave the thrust"),
+  EXPECT_NE(exact.law_warnings()[0].text.find("on one and two: redundant constraints leave the normal force"),
             std::string::npos)
       << exact.law_warnings()[0].text;
 }
@@ -559,7 +560,7 @@ TEST(OneSided, IsRefusedWhereItMeansNothing) {
   EXPECT_THROW(joint.one_sided(), std::invalid_argument);
   bullet::Handle line =
       exact.add(point_on_line("line", world, Vector3d::Zero(), Vector3d::UnitX(), exact.id(body), Vector3d::Zero()));
-  EXPECT_NE(line.try_one_sided().find("only a constraint of one position row can be one-sided"), std::string::npos);
+  EXPECT_NE(line.try_one_sided().find("only a constraint of one position row can be unilateral"), std::string::npos);
   EXPECT_FALSE(joint.released());
 }
 

@@ -66,7 +66,7 @@ std::vector<NamedLaw> pin_laws() {
   Law on_actual = hinge_friction(worn);
   on_actual.reading(Reads::actual);
   return {{"hinge_friction", hinge_friction(worn)},
-          {"hinge_friction on the actual thrust", on_actual},
+          {"hinge_friction on the coupled normal force", on_actual},
           {"viscous_torque", viscous_torque(0.2)},
           {"a law of the user's", Law([](const Thrust& n) {
              return Effort{Vector3d::Zero(), -0.02 * n.magnitude() * n.spin / std::sqrt(0.01 + n.spin.squaredNorm())};
