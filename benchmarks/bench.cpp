@@ -337,22 +337,22 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["energy_change_J"] = number(r.finite ? programs::energy(r.scene->world) - r.start_energy : NAN);
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak;
-  out["factors_per_step"] = r.exact && r.exact->counts().steps > 0
-                                ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
-                                : Json(nullptr);
+  out["factorizations_per_step"] = r.exact && r.exact->counts().steps > 0
+                                       ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
+                                       : Json(nullptr);
   if (switching) {
     const double usual = median(r.solve);
     const auto [off, on] = r.switched();
     out["ratio_of_step_switched_off"] = number(off / usual);
     out["ratio_of_step_switched_on"] = number(on / usual);
   }
-  out["newton_per_step"] = r.exact && r.exact->counts().steps > 0
-                               ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
-                               : Json(nullptr);
+  out["newton_solves_per_step"] = r.exact && r.exact->counts().steps > 0
+                                      ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
+                                      : Json(nullptr);
   out["law_solves_per_step"] = r.exact && r.exact->counts().steps > 0
                                    ? number(double(r.exact->counts().law_solves) / double(r.exact->counts().steps))
                                    : Json(nullptr);
-  out["path"] = path_of(r);
+  out["backend"] = path_of(r);
   out["fallbacks"] = r.exact ? r.exact->counts().fallbacks : 0;
   out["status"] = r.finite ? "ok" : "diverged";
   return out;

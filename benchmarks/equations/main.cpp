@@ -38,7 +38,7 @@ struct Timed {
 
 void compare(const char* what, const std::string& text, const Constraint& lambda) {
   const std::string level = lambda.function().level() == Level::position ? "equation" : "velocity";
-  const Model model = load_text(R"(schema = 1
+  const Model model = load_text(R"(schema = 2
 [[body]]
 name = "a"
 mass = 1.3

@@ -109,7 +109,7 @@ async function check(browser, name, size, webgl) {
   holds(`${name}: says what the errors are`, /Force error: .*Impulse error: /.test(await words(page, 'meaning')), await words(page, 'meaning'));
   // The stabilising part of one constraint has an axis of its own, with words to it.
   await page.value(choose('link', 2));
-  holds(`${name}: stabilisation beside the reaction`, /^Stabilisation \[N\], .*: beyond the reaction/.test(await words(page, 'push-title')) && (await page.value(`document.getElementById('push').offsetParent !== null`)), await words(page, 'push-title'));
+  holds(`${name}: stabilisation beside the reaction`, /^Stabilisation \[N\], .*: beyond the reaction/.test(await words(page, 'stabilisation-title')) && (await page.value(`document.getElementById('push').offsetParent !== null`)), await words(page, 'stabilisation-title'));
   await page.value(choose('link', -1));
   if (size.width > 980) {
     const ends = await page.value(`[...document.querySelectorAll('#phase-card, #plots')].map((e) => e.getBoundingClientRect().bottom)`);
@@ -149,7 +149,7 @@ async function check(browser, name, size, webgl) {
 }
 
 // A sweep: a throw that the scene knows the answer of, over one parameter and over two, and one case that is no scene.
-writeFileSync(join(pictures, 'throw.toml'), `schema = 1
+writeFileSync(join(pictures, 'throw.toml'), `schema = 2
 [params]
 v = 3.0
 g = 9.81
@@ -228,7 +228,7 @@ async function damaged(browser) {
 async function looks(browser) {
   const run = (name, scene, ...more) => { const out = join(pictures, `${name}.html`); linchpin('run', scene, '--report', out, ...more); return out; };
   const long = 'a body with a name that goes on and on and on, much further than any telephone is wide, to see what becomes of the boxes';
-  writeFileSync(join(pictures, 'pendulum.toml'), `schema = 1\n[world]\nduration = 1\n[[body]]\nname = "${long}"\nkind = "particle"\nmass = 1000\nposition = [0.0001, -1, 0]\n[[joint]]\nname = "rod of ${long}"\ntype = "rod"\nb = "${long}"\nat_a = [0, 0, 0]\n`);
+  writeFileSync(join(pictures, 'pendulum.toml'), `schema = 2\n[world]\nduration = 1\n[[body]]\nname = "${long}"\nkind = "particle"\nmass = 1000\nposition = [0.0001, -1, 0]\n[[joint]]\nname = "rod of ${long}"\ntype = "rod"\nb = "${long}"\nat_a = [0, 0, 0]\n`);
   const still = run('pendulum', join(pictures, 'pendulum.toml')), ring = run('ring', join(scenes, 'bead-on-ring.toml')), tumbling = run('tumbling', join(scenes, 'tumbling-body.toml')), sleigh = run('sleigh', join(scenes, 'chaplygin-sleigh.toml'));
   for (const [file, width] of [[still, 320], [still, 390], [still, 1360], [ring, 320], [ring, 390]]) {
     const page = await opened(browser, { width, height: 800, mobile: width < 500 }, file);

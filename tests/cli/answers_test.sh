@@ -4,10 +4,10 @@ source "$(dirname "$0")/common.bash" "$@"
 scenes=$source/demos/scenes
 cd "$scratch" || exit 1
 
-# A rod that slides on its tip: at tan th = 2 no thrust lets it slide beyond mu = 4/3; at 60 degrees and 4 rad/s three
-# thrusts satisfy mu = 1.6.
+# A rod that slides on its tip: at tan th = 2 no normal force lets it slide beyond mu = 4/3; at 60 degrees and 4 rad/s three
+# normal forces satisfy mu = 1.6.
 cat >rod.toml <<'TOML'
-schema = 1
+schema = 2
 [params]
 th = "atan(2)"
 w = 0.0
@@ -28,38 +28,38 @@ type = "point_on_plane"
 b = "rod"
 at_b = [-1, 0, 0]
 axis = [0, 1, 0]
-law = { type = "coulomb", mu = "mu", thrust = "actual" }
+law = { type = "coulomb", mu = "mu", normal_force = "coupled" }
 TOML
 expect 0 run rod.toml
-prints "warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+prints "warning: law 'coulomb' on tip: no coupled normal force lets it slide .*Painlev"
 expect 0 sweep rod.toml --set mu=0.5,1.4 --column rod.x --out rod.csv
 grep -Eq '^0,0.5,ok,' rod.csv || fail "below 4/3: $(cat rod.csv)"
-grep -Eq "^1,1.3999.*,\"ok, but law 'coulomb' on tip: no actual thrust lets it slide .*Painlev" rod.csv || fail "beyond 4/3: $(cat rod.csv)"
+grep -Eq "^1,1.3999.*,\"ok, but law 'coulomb' on tip: no coupled normal force lets it slide .*Painlev" rod.csv || fail "beyond 4/3: $(cat rod.csv)"
 expect 0 explain rod.toml tip
-prints "warning: law 'coulomb' on tip: no actual thrust satisfies it .*the Painlevé case"
+prints "warning: law 'coulomb' on tip: no coupled normal force satisfies it .*the Painlevé case"
 sed -e 's|^th = .*|th = "pi/3"|' -e 's|^w = .*|w = 4|' -e 's|^mu = .*|mu = 1.6|' rod.toml >three.toml
 expect 0 sweep three.toml --set mu=1.6 --column rod.x --out three.csv
-grep -q '"ok, but several actual thrusts satisfy the laws' three.csv || fail "three thrusts: $(cat three.csv)"
+grep -q '"ok, but several coupled normal forces satisfy the laws' three.csv || fail "three thrusts: $(cat three.csv)"
 expect 0 explain three.toml --json
-holds '.warnings | length == 1 and (.[0] | test("several actual thrusts"))'
+holds '.warnings | length == 1 and (.[0] | test("several coupled normal forces"))'
 
 # A step without an answer is told to the end of the run, on every host and in a comparison.
 for host in bare bullet bullet-float64; do
   expect 0 run rod.toml --host $host --duration 0.1
-  prints "warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+  prints "warning: law 'coulomb' on tip: no coupled normal force lets it slide .*Painlev"
 done
 expect 0 run rod.toml --host bullet-float64 --duration 0.1 --json
 holds '.solver.warnings | length == 1 and (.[0] | test("Painlevé case.*in the step that begins at t = 0 s"))'
 expect 0 compare rod.toml --duration 0.1
-prints "exact, double: warning: law 'coulomb' on tip: no actual thrust lets it slide .*Painlev"
+prints "exact, double: warning: law 'coulomb' on tip: no coupled normal force lets it slide .*Painlev"
 # Two tips whose names differ by a digit are two.
 {
   sed -e 's|"rod"|"rod1"|' -e 's|"tip"|"tip1"|' rod.toml
   sed -e '/^\[\[body/,$!d' -e 's|"rod"|"rod2"|' -e 's|"tip"|"tip2"|' rod.toml
 } >rods.toml
 expect 0 run rods.toml --host bullet-float64 --duration 0.1
-prints "warning: law 'coulomb' on tip1: no actual thrust"
-prints "warning: law 'coulomb' on tip2: no actual thrust"
+prints "warning: law 'coulomb' on tip1: no coupled normal force"
+prints "warning: law 'coulomb' on tip2: no coupled normal force"
 
 # A law with a memory is explained as the motion has it: the bristles of LuGre, bent by what went before.
 sed -e '/^\[\[expect/,$d' -e 's|^law = .*|law = { type = "lugre", mu = 0.3, mu_kinetic = 0.2, speed = 0.01, stiffness = 1e4, damping = 100, viscous = 0.1 }|' \
@@ -68,7 +68,7 @@ printf '[[log]]\nchannel = "friction(rail, block).x"\n' >>lugre.toml
 expect 0 run lugre.toml --duration 0.1 --csv lugre.csv
 friction=$(tail -n 1 lugre.csv | sed 's/.*,//')
 expect 0 explain lugre.toml rail --at 0.1 --json
-holds "(.constraints[0].on[] | select(.body == \"block\") | .of_laws[0] - $friction | fabs) < 1e-9 and ($friction | fabs) > 1"
+holds "(.constraints[0].on[] | select(.body == \"block\") | .law_force[0] - $friction | fabs) < 1e-9 and ($friction | fabs) > 1"
 
 # Redundancy: in the words of `run`, and whose forces it leaves open.
 expect 0 run "$scenes/table-on-four-legs.toml"
@@ -85,7 +85,7 @@ holds '.rank.rows == 4 and .rank.rank == 3 and (.rank.undetermined | length) == 
 
 # A search for rest says what has no part in it, and so does a sweep of it.
 cat >rest.toml <<'TOML'
-schema = 1
+schema = 2
 [params]
 L = 1.0
 [[body]]
@@ -150,7 +150,7 @@ if ! "$linchpin" check arm.urdf 2>&1 | grep -q "built without URDF"; then
 </robot>
 URDF
   cat >bars.toml <<'TOML'
-schema = 1
+schema = 2
 [world]
 gravity = [0, -10, 0]
 dt = 0.001
@@ -161,16 +161,16 @@ as = "multibody"
 [[constraint]]
 name = "floor"
 equation = "fore.point(0.5, 0, 0).y = 0"
-acting_at = { fore = [0.5, 0, 0] }
+application_points = { fore = [0.5, 0, 0] }
 law = { force = "-N*slip_direction*1e3" }
 TOML
   expect 0 run bars.toml --host bullet-float64
-  prints 'warning: law on floor: no actual thrust satisfies it .*the Painlevé case.*\(first in the step that begins at t = 0 s; in 20 steps\)$'
+  prints 'warning: law on floor: no coupled normal force satisfies it .*the Painlevé case.*\(first in the step that begins at t = 0 s; in 20 steps\)$'
 fi
 
 # A door on a vertical hinge rests wherever it stands: one place for all, and no rates of rounding.
 cat >door.toml <<'TOML'
-schema = 1
+schema = 2
 [[body]]
 name = "door"
 mass = 10
@@ -192,7 +192,7 @@ holds '.equilibria | length == 1 and .[0].continuum'
 
 # A bicycle: the rows of its wheels along the normal of the road hold positions. No place of rest is in the road.
 cat >bicycle.toml <<'TOML'
-schema = 1
+schema = 2
 [params]
 r = 0.3
 [world]
@@ -273,7 +273,7 @@ head -n 1 arm.csv | grep -qF "r [m],r' [m/s],phi [rad],phi' [rad/s],motor.gap [r
 jq -e '[.motions[0].bodies[] | .force_unit] == ["N", "N m"]' arm.rec >/dev/null || fail "recording: $(jq -c '.motions[0].bodies' arm.rec)"
 grep -aq '/wrench/motor' arm.mcap && grep -aq 'N m' arm.mcap || fail "MCAP"
 expect 0 explain "$scenes/bead-on-turning-arm.toml" motor --at 0.5
-prints 'pushes phi with the generalized force [-0-9.e]+ N m$'
+prints 'acts on phi with the generalized force [-0-9.e]+ N m$'
 sed 's|^unit = "N m"$||' "$scenes/bead-on-turning-arm.toml" >arm.toml
 for channel in "reaction(motor, phi):N m" "phi:rad" "phi':rad/s" "abs(r'):m/s" "lambda(motor):N m" "gap(motor):rad" "r^2:" "energy():J" "energy()^2:"; do
   printf '[[log]]\nchannel = "%s"\n' "${channel%:*}" >>arm.toml
@@ -281,11 +281,11 @@ done
 expect 0 run arm.toml --csv arm.csv
 head -n 1 arm.csv | grep -qF "\"reaction(motor, phi) [N m]\",phi [rad],phi' [rad/s],abs(r') [m/s],lambda(motor) [N m],gap(motor) [rad],r^2,energy() [J],energy()^2" ||
   fail "logs: $(head -n 1 arm.csv)"
-printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n[[log]]\nchannel = "norm2(p.position)"\n[[log]]\nchannel = "norm(p.velocity)"\n' >norms.toml
+printf 'schema = 2\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n[[log]]\nchannel = "norm2(p.position)"\n[[log]]\nchannel = "norm(p.velocity)"\n' >norms.toml
 expect 0 run norms.toml --csv norms.csv
 head -n 1 norms.csv | grep -qF 'norm2(p.position),norm(p.velocity) [m/s]' || fail "norms: $(head -n 1 norms.csv)"
 cat >swing.toml <<'TOML'
-schema = 1
+schema = 2
 [[coordinate]]
 name = "theta"
 start = 0.3
@@ -300,5 +300,5 @@ unit = "rad"
 TOML
 expect 0 equilibrium swing.toml
 prints '^   theta = 0.3 rad$'
-prints 'held pushes theta with the generalized force 2.899.* N m$'
+prints 'held acts on theta with the generalized force 2.899.* N m$'
 done_testing

@@ -14,7 +14,7 @@ holds '.rows[] | select(.scene == "W1s" and .solver == "si:10") | .force_error_r
 
 # Laws: one more back-solve for smooth ones, no other factorisation; more for dry friction only until it slides.
 expect 0 bench W1:10 --with exact,law,dry --duration 0.5 --json
-holds '[.rows[] | .factors_per_step] | . == [1, 1, 1]'
+holds '[.rows[] | .factorizations_per_step] | . == [1, 1, 1]'
 holds '.rows[] | select(.solver == "exact") | .law_solves_per_step == 0'
 holds '.rows[] | select(.solver == "law") | .law_solves_per_step > 0.9 and .law_solves_per_step <= 1'
 holds '.rows[] | select(.solver == "dry") | .law_solves_per_step > 1 and .law_solves_per_step < 16'

@@ -17,14 +17,14 @@ done
 # A table is taken apart by recursion: keys of many parts, in every place a key may stand.
 key=$(printf 'a.%.0s' $(seq 50000))a
 for text in "[$key]" "[[$key]]" "$key = 1" "x = { $key = 1 }" "x = [{ $key = 1 }]"; do
-  printf 'schema = 1\n%s\n' "$text" >"$scratch/deep.toml"
+  printf 'schema = 2\n%s\n' "$text" >"$scratch/deep.toml"
   expect 3 check "$scratch/deep.toml"
   says 'deep.toml:2:[0-9]+: error: a key of more than 16 parts'
 done
 # Parameters, each of the one before, and constraints among them: the time is in proportion (a minute and more, when each
 # had a copy of all).
 {
-  printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\nposition = [0, 3000, 0]\n'
+  printf 'schema = 2\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\nposition = [0, 3000, 0]\n'
   printf '[[repeat]]\ncount = 2000\n[[repeat.constraint]]\nname = "c{i}"\nequation = "p.y = k30000*3000/30001"\n'
   printf '[params]\nk0 = "1"\n'
   for ((i = 1; i <= 30000; ++i)); do echo "k$i = \"k$((i - 1)) + 1\""; done

@@ -13,7 +13,7 @@ again='
     }
     next
   }
-  { n = NR - 2; E = $(at["energy [J]"]); put_in = at["work of what moves with time [J]"]; if (put_in) E -= $put_in }
+  { n = NR - 2; E = $(at["energy [J]"]); put_in = at["work of prescribed motions [J]"]; if (put_in) E -= $put_in }
   n == settle { E0 = E }
   n > settle {
     for (i in metres) if ($i != "") { g2 += $i * $i; ++count; if ($i > max) max = $i }
@@ -21,11 +21,11 @@ again='
     if ($(at["largest gap [rad]"]) > rad) rad = $(at["largest gap [rad]"])
     dE = E - E0; if (dE < 0) dE = -dE; if (dE > worst) worst = dE
   }
-  n >= settle && $(at["force that should be [N]"]) != "" {
+  n >= settle && $(at["reference force [N]"]) != "" {
     ++samples
-    fe += $(at["force error [N]"]) ^ 2; f += $(at["force that should be [N]"]) ^ 2
-    me += $(at["moment error [N m]"]) ^ 2; m += $(at["moment that should be [N m]"]) ^ 2
-    ie += $(at["impulse error / dt [N]"]) ^ 2; s += $(at["impulse that should be / dt [N]"]) ^ 2
+    fe += $(at["force error [N]"]) ^ 2; f += $(at["reference force [N]"]) ^ 2
+    me += $(at["moment error [N m]"]) ^ 2; m += $(at["reference moment [N m]"]) ^ 2
+    ie += $(at["impulse error / dt [N]"]) ^ 2; s += $(at["reference impulse / dt [N]"]) ^ 2
   }
   function ratio(e, x) { return e == 0 || x == 0 ? 0 : sqrt(e / x) }
   END {
@@ -40,7 +40,7 @@ again='
 recomputed() {  # SCENE SETTLE OPTIONS…
   local scene=$1 settle=$2 solver name
   shift 2
-  expect 0 compare "$scene" --settle "$settle" --json --csv "$scratch/out" "$@"
+  expect 0 compare "$scene" --warmup-steps "$settle" --json --csv "$scratch/out" "$@"
   while read -r name precision; do
     LC_ALL=C awk -F, -v settle="$settle" "$again" "$scratch/out-${name//:/-}-$precision.csv" >"$scratch/again.json"
     solver=$(jq --slurpfile again "$scratch/again.json" --arg name "$name" --arg precision "$precision" '
@@ -63,7 +63,7 @@ recomputed "$scenes/robot-arm.toml" 0 --duration 0.2
 
 # Three bodies in one row are more than a native solver can hold.
 cat >"$scratch/three.toml" <<'EOF'
-schema = 1
+schema = 2
 [[repeat]]
 count = 3
 [[repeat.body]]

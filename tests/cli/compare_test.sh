@@ -5,7 +5,7 @@ scenes=$source/demos/scenes
 # A pendulum under both precisions: exact holds, its forces are right, energy is looked at.
 expect 0 compare "$scenes/pendulum.bullet" --with exact,bullet:si --precision both --json
 [ -s "$scratch/err" ] && fail "progress or noise where stderr is no terminal: $(cat "$scratch/err")"
-holds '.schema == 1 and (.solvers | length) == 4 and .dt == 1/240 and .gravity_from == "file" and .gravity[1] == -9.81'
+holds '.schema == 2 and (.solvers | length) == 4 and .dt == 1/240 and .gravity_from == "file" and .gravity[1] == -9.81'
 holds '[.solvers[] | .name + " " + .precision] == ["exact double", "exact single", "bullet:si double", "bullet:si single"]'
 holds '[.solvers[] | .status == "ok" and .steps == 480 and .ns_per_step > 0] | all'
 holds '[.solvers[] | has("user_gaps") and has("rms_gap_m") and has("max_gap_rad") and has("native") and has("fallbacks")] | all'
@@ -23,8 +23,8 @@ expect 0 compare "$scenes/pendulum.bullet" --with exact --gravity 0,0,0 --dt 1/1
 holds '.gravity == [0,0,0] and .gravity_from == "option" and .dt == 1/120 and .solvers[0].steps == 60 and .solvers[0].max_energy_error_J == 0'
 
 # The bridge: redundant by name, forces by body, and worse for Bullet than for us at twenty times its iterations.
-expect 0 compare "$scenes/bridge.bullet" --with exact,bullet:si,bullet:si:200 --duration 0.25 --settle 5 --json
-holds '.settle == 5 and .solvers[0].rank.rows == 120 and .solvers[0].rank.rank == 117'
+expect 0 compare "$scenes/bridge.bullet" --with exact,bullet:si,bullet:si:200 --duration 0.25 --warmup-steps 5 --json
+holds '.warmup_steps == 5 and .solvers[0].rank.rows == 120 and .solvers[0].rank.rank == 117'
 holds '.solvers[0].rank | (.redundant | index("hinge 7")) != null and (.undetermined | index("hinge 7")) != null and (.undetermined | index("hook")) == null'
 holds '[.solvers[] | .force_basis == "bodies" and .max_energy_error_J != null and .rank.rank == 117] | all'
 holds '.solvers[0] | .max_gap_m <= 1e-9 and .force_rms_error_rel <= 1e-9'
@@ -58,7 +58,7 @@ prints '^bullet:si +double .* ok$'
 prints '120 equations of which 117 are independent; redundant: .* more'
 
 if [ -f "$shared/bullet/spider.bullet" ]; then
-  expect 0 compare "$shared/bullet/spider.bullet" --with exact,bullet:si --precision both --duration 0.5 --settle 10 --json
+  expect 0 compare "$shared/bullet/spider.bullet" --with exact,bullet:si --precision both --duration 0.5 --warmup-steps 10 --json
   holds '.solvers[0].max_gap_m <= 1e-9 and .solvers[1].max_gap_m <= 2e-5'
   holds '[.solvers[0:2][] | (.native | length) == 24 and .fallbacks == 0 and .max_energy_error_J == null] | all'
   holds '.solvers[2].max_gap_m > 1e-5'

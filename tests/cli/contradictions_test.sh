@@ -3,7 +3,7 @@ source "$(dirname "$0")/common.bash" "$@"
 cd "$scratch" || exit 1
 
 particles() {  # NAME X …: particles on the x axis
-  printf 'schema = 1\n[world]\nduration = 0.2\n'
+  printf 'schema = 2\n[world]\nduration = 0.2\n'
   while [ $# -gt 1 ]; do
     printf '[[body]]\nname = "%s"\nkind = "particle"\nmass = 1\nposition = [%s, 0, 0]\n' "$1" "$2"
     shift 2
@@ -69,15 +69,15 @@ prints 'exact .*refused: .*wrong derivative'
 grep -q json out err && fail "an exception of the parser: $(cat out err)"
 expect 4 check steep.toml
 prints 'of rank 1'
-grep -q 'holds nothing' out && fail "of rank 1, and holds nothing"
+grep -q 'zero Jacobian' out && fail "of rank 1, and holds nothing"
 
-# What moves with time by itself is held as driven bodies are, and that is said: motors, equations and forces of t.
+# What moves with time by itself is frozen as kinematic bodies are, and that is said: motors, equations and forces of t.
 {
   particles bead 0.3
   constraint hoop 'equation = ["norm2(bead.position) = 0.09", "bead.x*sin(5*t) + bead.z*cos(5*t) = 0"]'
 } >turning.toml
 cat >motor.toml <<'TOML'
-schema = 1
+schema = 2
 [params]
 g = 9.81
 [[coordinate]]
@@ -94,7 +94,7 @@ name = "hoop"
 equation = "phi = 5*t"
 TOML
 cat >pulled.toml <<'TOML'
-schema = 1
+schema = 2
 [[body]]
 name = "p"
 kind = "particle"
@@ -112,16 +112,16 @@ force = "[sin(t), 0, 0]"
 TOML
 for scene in turning motor pulled; do
   expect 0 equilibrium $scene.toml --json
-  holds '.held_at_start == ["hoop"] and ([.equilibria[].stability | endswith(" while held")] | all)'
+  holds '.frozen_at_start == ["hoop"] and ([.equilibria[].stability | endswith(" while frozen")] | all)'
   expect 0 equilibrium $scene.toml
-  prints '^hoop changes with time: held as it is at the start$'
-  prints '^1\. (stable|marginal) while held'
+  prints '^hoop changes with time: frozen as it is at the start$'
+  prints '^1\. (stable|marginal) while frozen'
 done
 sed 's/"phi = 5\*t"/"phi = 0"/' motor.toml >locked.toml
 expect 0 equilibrium locked.toml --json
-holds '.held_at_start == [] and .equilibria[0].stability == "stable"'
+holds '.frozen_at_start == [] and .equilibria[0].stability == "stable"'
 expect 0 sweep motor.toml --equilibrium --set g=9:10:2 --out rest.csv
-[ "$(grep -c ',stable while held' rest.csv)" -eq 2 ] || fail "sweep: $(cat rest.csv)"
+[ "$(grep -c ',stable while frozen' rest.csv)" -eq 2 ] || fail "sweep: $(cat rest.csv)"
 
 # Where a constraint asks for motion nothing rests, whatever the forces do.
 {
@@ -132,7 +132,7 @@ expect 0 sweep motor.toml --equilibrium --set g=9:10:2 --out rest.csv
 expect 4 equilibrium conveyor.toml
 says 'nothing can rest where forces balance: belt asks for motion there$'
 expect 4 equilibrium conveyor.toml --json
-holds '.equilibria == [] and .asking_for_motion == ["belt"]'
+holds '.equilibria == [] and .requires_motion == ["belt"]'
 expect 4 equilibrium speeds.toml
 says 'slow, fast ask for motion'
 expect 4 equilibrium triangle.toml
@@ -140,7 +140,7 @@ says 'no place of rest: constraints contradict each other: pq, p0, q0$'
 
 # What a law complains of reaches the reader, once.
 cat >rub.toml <<'TOML'
-schema = 1
+schema = 2
 [world]
 duration = 0.5
 dt = 0.001
@@ -163,7 +163,7 @@ axis = [0, 1, 0]
 [[constraint]]
 name = "on top"
 equation = "brick.y - sled.y = 0.1"
-law = { force = "-0.2*N*slip/(norm(slip) + 1e-9)" }
+law = { force = "-0.2*N*slip_velocity/(norm(slip_velocity) + 1e-9)" }
 TOML
 expect 0 run rub.toml --json
 holds '(.solver.warnings | length) == 1 and (.solver.warnings[0] | test("on on top"))'
@@ -173,5 +173,5 @@ expect 0 run "$source/demos/scenes/pendulum.toml" --json
 holds '.solver.warnings == []'
 # What a motion that is driven does to energy has a word of its own.
 expect 0 run "$source/demos/scenes/winch.toml"
-prints 'largest energy error .* J, of energy less the work of what moves with time$'
+prints 'largest energy error .* J, of energy less the work of prescribed motions$'
 done_testing

@@ -27,9 +27,11 @@ says '--duration.*at least one step'
 expect 2 compare "$scene" --duration 86400 --dt 1e-6
 says '--duration.*at most 1e8 steps'
 for n in -1 480 x 1.5; do
-  expect 2 compare "$scene" --settle="$n"
-  says '--settle.*from 0 to 479'
+  expect 2 compare "$scene" --warmup-steps="$n"
+  says '--warmup-steps.*from 0 to 479'
 done
+expect 2 compare "$scene" --settle 5
+says 'option "--settle" was renamed to "--warmup-steps"'
 for g in 1,2 1,2,3,4 a,b,c ,, 1,2,nan; do
   expect 2 compare "$scene" --gravity="$g"
   says '--gravity.*three numbers'
@@ -61,8 +63,8 @@ cmp -s "$scene" "$scratch/copy.bullet" || fail "the scene was overwritten"
 # Nor what the scene reads: an included file, with a model of our own and with one that a host makes.
 for included in toml bullet; do
   cp "$scene" "$scratch/part.bullet"
-  printf 'schema = 1\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n' >"$scratch/part.toml"
-  printf 'schema = 1\ninclude = "part.%s"\n' "$included" >"$scratch/whole.toml"
+  printf 'schema = 2\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n' >"$scratch/part.toml"
+  printf 'schema = 2\ninclude = "part.%s"\n' "$included" >"$scratch/whole.toml"
   cp "$scratch/part.$included" "$scratch/kept"
   for option in --csv --report --record --gltf --mcap; do
     expect 2 run "$scratch/whole.toml" --duration 0.01 "$option" "$scratch/part.$included"
@@ -123,7 +125,7 @@ mkdir "$scratch/folder.toml"
 expect 3 explain "$scratch/folder.toml"
 says 'is a directory'
 mkfifo "$scratch/pipe.toml"
-printf 'schema = 1\ninclude = "pipe.toml"\n' >"$scratch/waits.toml"
+printf 'schema = 2\ninclude = "pipe.toml"\n' >"$scratch/waits.toml"
 expect 3 check "$scratch/waits.toml"
 says 'is no regular file'
 # The main door waits for nobody either; standard input and a pipe that a shell has opened are no such thing.

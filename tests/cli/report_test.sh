@@ -15,7 +15,7 @@ cmp <(jq -cS . page.json) <(jq -cS . run.rec) || fail "page and recording differ
 ! grep -qE '(src|href)="https?:' page.html || fail "the page asks for something"
 grep -q "default-src 'none'" page.html || fail "the page has no policy"
 has() { jq -e "$1" run.rec >/dev/null || fail "run.rec: $1"; }
-has '.schema == 1 and .kind == "linchpin recording" and .verb == "run" and (.commands | length == 1)'
+has '.schema == 2 and .kind == "linchpin recording" and .verb == "run" and (.commands | length == 1)'
 has '(.scene.text | contains("[[body]]")) and .scene.file == "pendulum.toml"'
 has '.comparison.solvers[0] | .name == "exact" and .precision == "double" and .status == "ok" and (.method.integrator | length > 0)'
 has '(.motions | length == 1) and (.motions[0] | .frames > 60 and .every >= 1 and (.bodies | length > 0) and (.columns | has("position")))'
@@ -124,7 +124,7 @@ says 'none of --out, --gltf and --mcap'
 jq '.motions[0].frames = 7' run.rec >short.rec
 expect 3 report short.rec --gltf no.glb
 says 'short.rec: error: is a recording that is damaged: motions\[0\].columns.t has [0-9]+ letters of base64, expected 40 for 28 bytes'
-jq '.motions[0].columns.turn = "!!!!"' run.rec >odd.rec
+jq '.motions[0].columns.rotation = "!!!!"' run.rec >odd.rec
 expect 3 report odd.rec --gltf no.glb
 [[ ! -e no.glb ]] || fail "wrote an animation of a damaged recording"
 
@@ -172,7 +172,7 @@ last short.rec 0.3
 
 # One energy: the largest change that is recorded is what the table calls the error; where something works, a note says so.
 cat >links.toml <<'END'
-schema = 1
+schema = 2
 title = "five links"
 [world]
 duration = 3
@@ -192,11 +192,11 @@ for host in bare bullet-float64; do
 done
 [[ $(jq -r .title links.rec) == "five links" ]] || fail "the title is not in the recording"
 expect 0 run "$scenes/rotating-wire.toml" --record wire.rec
-jq -e '.notes | any(test("energy error is of energy less the work of what moves with time"))' wire.rec >/dev/null || fail "wire: $(jq -c .notes wire.rec)"
+jq -e '.notes | any(test("energy error is of energy less the work of prescribed motions"))' wire.rec >/dev/null || fail "wire: $(jq -c .notes wire.rec)"
 
 # No force where the equation has no answer: nothing, not nought.
 cat >overflow.toml <<'END'
-schema = 1
+schema = 2
 [world]
 duration = 2
 dt = 0.05
@@ -234,8 +234,11 @@ recording long.html | jq -e '.motions[0] | .every > 1 and .frames > 100' >/dev/n
 echo '{"schema": 1}' >not.rec
 expect 3 report not.rec --out no.html
 says 'not.rec'
-jq '.schema = 2' run.rec >later.rec
+jq '.schema = 3' run.rec >later.rec
 expect 3 report later.rec --out no.html
+jq '.schema = 1' run.rec >earlier.rec
+expect 3 report earlier.rec --out no.html
+says 'schema 1, expected 2: record it again'
 jq 'del(.motions)' run.rec >torn.rec
 expect 3 report torn.rec --out no.html
 jq '.comparison.solvers = [3]' run.rec >odd.rec

@@ -29,7 +29,7 @@ cat >"$scratch/arm.urdf" <<'URDF'
 </robot>
 URDF
 cat >"$scratch/arm.toml" <<'TOML'
-schema = 1
+schema = 2
 [model]
 urdf = "arm.urdf"
 as = "multibody"
@@ -48,7 +48,7 @@ at = [0.1, 0, 0]
 TOML
 # Closed by a point on a plane, with friction that goes by the load of the joint.
 cat >"$scratch/loop.toml" <<'TOML'
-schema = 1
+schema = 2
 [model]
 urdf = "arm.urdf"
 merge_fixed = true
@@ -120,7 +120,7 @@ cmp -s "$scratch/bodies.columns" "$scratch/multibody.columns" || fail "columns d
 {
   sed 's|<link name="base"/>|<link name="base"><inertial><origin xyz="0.1 0 0"/><mass value="4"/><inertia ixx="0.3" iyy="0.2" izz="0.25"/></inertial></link>|' \
     "$scratch/arm.urdf" >"$scratch/flying-arm.urdf"
-  printf 'schema = 1\n[model]\nurdf = "flying-arm.urdf"\nfixed_base = false\nposition = [0.1, 0.2, 0.3]\nrotation = { axis = [1, 2, 3], angle = 0.4 }\n'
+  printf 'schema = 2\n[model]\nurdf = "flying-arm.urdf"\nfixed_base = false\nposition = [0.1, 0.2, 0.3]\nrotation = { axis = [1, 2, 3], angle = 0.4 }\n'
   printf 'velocity = [0.4, -0.5, 0.6]\nangular_velocity = [0.7, 1.1, -0.9]\njoints = { shoulder = 0.4, elbow = -0.7, slide = 0.05 }\n'
   printf 'rates = { shoulder = 1.5, elbow = -2, slide = 0.3 }\n[[log]]\nchannel = "energy()"\n'
 } >"$scratch/flying.toml"
@@ -167,7 +167,7 @@ sed -e 's|<dynamics damping="[0-9.]*"/>||' -e 's|</robot>|<link name="rotor"><in
     <inertia ixx="0.001" iyy="0.002" izz="0.001"/></inertial></link><joint name="turn" type="continuous">\
     <parent link="upper"/><child link="rotor"/><axis xyz="0 1 0"/></joint></robot>|' "$scratch/arm.urdf" >"$scratch/free-arm.urdf"
 cat >"$scratch/held.toml" <<'TOML'
-schema = 1
+schema = 2
 [world]
 dt = "1/1000"
 duration = 0.2
@@ -247,7 +247,7 @@ holds '.solvers[0].max_gap_m < 1e-13 and (.solvers[0].user_gaps | map(. < 1e-13)
 holds '.solvers[1].max_gap_m | . > 1e-6 and . < 2e-4'
 holds '.solvers[1].max_gap_rad < 1e-5 and .solvers[1].user_gaps["spin.mimic"] < 1e-6 and .solvers[1].user_gaps.teeth < 1e-6 and .solvers[1].user_gaps.drive < 1e-6'
 holds '.solvers[2].max_gap_m > .solvers[1].max_gap_m'
-holds '[.solvers[1].held_by_bullet[] | .name + ": " + .why] | length == 7 and index("rail: a slider") != null and index("teeth: a gear") != null'
+holds '[.solvers[1].enforced_by_bullet[] | .name + ": " + .why] | length == 7 and index("rail: a slider") != null and index("teeth: a gear") != null'
 alike "$scratch/held-exact-double.csv" "$scratch/held-bullet-si-1000-double.csv" 201 '[.][xyz] .m.$' 1e-3
 alike "$scratch/held-exact-double.csv" "$scratch/held-bullet-si-1000-double.csv" 201 '[.]w[xyz] .rad/s.$' 2e-2
 # What closes a loop acts at one point on every host.
@@ -264,7 +264,7 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i ~ /^shoulder[.]Fx/) f = i; n
   "$scratch/held-bullet-si-1000-double.csv" || fail "a force of Bullet's on a joint of a multibody"
 expect 0 run "$scratch/held.toml" --solver bullet:si --host bullet --duration 0.01
 prints '^Bullet alone \(single precision, bullet:si\)'
-prints "held by Bullet's own: .*string: a point"
+prints "enforced by Bullet's own: .*string: a point"
 # What it has no constraint for is named.
 expect 4 run "$scratch/arm.toml" --solver bullet:si
 says "no force laws on joints, and 'shoulder' has one"
@@ -291,7 +291,7 @@ turn() { printf '<joint name="%s" type="continuous"><parent link="%s"/><child li
   printf '</robot>'
 } >"$scratch/short.urdf"
 cat >"$scratch/torn.toml" <<'TOML'
-schema = 1
+schema = 2
 [world]
 duration = 2
 [model]
@@ -328,7 +328,7 @@ says 'not exact: in [0-9]+ of 480 steps .*pin \([0-9.]+ m\)'
   printf '</robot>'
 } >"$scratch/par.urdf"
 cat >"$scratch/par.toml" <<'TOML'
-schema = 1
+schema = 2
 [world]
 duration = 10
 [model]
@@ -362,7 +362,7 @@ if [ -f "$shared/robots/minitaur.urdf" ]; then
     holds ".solver.max_gap_m <= ${host#*:} and .solver.max_gap_m > 0 and .solver.fallbacks == 0 and .solver.steps == 240"
   done
   expect 0 compare "$scratch/minitaur.toml" --as multibody --duration 1 --json
-  holds '.solvers[1] | .status == "ok" and .max_gap_m > 1e-6 and .max_gap_m < 1e-2 and (.held_by_bullet | length) == 12'
+  holds '.solvers[1] | .status == "ok" and .max_gap_m > 1e-6 and .max_gap_m < 1e-2 and (.enforced_by_bullet | length) == 12'
   # As bodies Bullet's own solver is given rows for what it has no constraint for: that takes time, too.
   expect 0 compare "$scratch/minitaur.toml" --as bodies --duration 0.1 --json
   holds '[.solvers[].ns_per_step > 0] | all'

@@ -35,7 +35,7 @@ LC_ALL=C awk -F, -v limit=0.3 "$theory" "$csv" >"$scratch/awk" || fail "bullet:s
 
 # Seventeen digits: the gaps in the file are the gaps in the report.
 expect 0 run "$scene" --csv "$csv" --duration 1 --json
-holds '.schema == 1 and .csv != null and .solver.name == "exact" and .solver.steps == 240 and (.solver.summary | length) > 50'
+holds '.schema == 2 and .csv != null and .solver.name == "exact" and .solver.steps == 240 and (.solver.summary | length) > 50'
 largest=$(LC_ALL=C awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == "hinge.gap [m]") at = i; next } $at > m { m = $at } END { printf "%.17g", m }' "$csv")
 holds "(.solver.max_gap_m - $largest | fabs) <= 1e-18"
 
@@ -70,13 +70,13 @@ else
   expect 0 run "$scratch/odd.urdf"
   says 'odd.urdf:[0-9]+:[0-9]+: warning: .*no mass has this inertia'
   says 'note: .*collides with nothing by its mesh'
-  printf 'schema = 1\n[model]\nurdf = "arm.urdf"\n[[sensor]]\nname = "my sensor"\njoint = "pin"\n' >"$scratch/sensor.toml"
+  printf 'schema = 2\n[model]\nurdf = "arm.urdf"\n[[sensor]]\nname = "my sensor"\njoint = "pin"\n' >"$scratch/sensor.toml"
   expect 3 run "$scratch/sensor.toml"
   says 'sensor.toml:5:8: error: .*letters, digits and _ only, got "my sensor"'
 fi
 for host in $hosts; do
   for gravity in -9.81 9.81; do
-    printf 'schema = 1\n[world]\nhost = "%s"\ngravity = [0, 0, %s]\nduration = 3\n[model]\nurdf = "arm.urdf"\nfixed_base = true\n' \
+    printf 'schema = 2\n[world]\nhost = "%s"\ngravity = [0, 0, %s]\nduration = 3\n[model]\nurdf = "arm.urdf"\nfixed_base = true\n' \
       "$host" "$gravity" >"$scratch/arm.toml"
     for as in bodies multibody; do
       expect 0 run "$scratch/arm.toml" --csv "$scratch/arm.csv" --as $as

@@ -35,20 +35,20 @@ echo "$good" >good.json
 expect 0 solve good.json --json
 err_is_empty
 [[ $(head -c1 out) == "{" && $(tail -n1 out) == "}" ]] || fail "stdout is one JSON object"
-for key in status vdot ideal nonideal lambda rank residual path redundant contradictory undetermined; do
+for key in status vdot ideal nonideal lambda rank residual backend redundant contradictory undetermined; do
   out_has "\"$key\":"
 done
 out_has '"status": "ok"'
-out_has '"path": "sparse"'
+out_has '"backend": "sparse"'
 out_has '"rank": 1'
 
 expect 0 solve good.json
 err_is_empty
 out_has "rod"
-expect 0 solve good.json --json --path sparse
-out_has '"path": "sparse"'
-expect 0 solve good.json --json --path dense --rank-tolerance 1e-8
-out_has '"path": "dense"'
+expect 0 solve good.json --json --backend sparse
+out_has '"backend": "sparse"'
+expect 0 solve good.json --json --backend dense --rank-tolerance 1e-8
+out_has '"backend": "dense"'
 "$linchpin" solve - --json <good.json >out 2>err || fail "reads standard input"
 out_has '"status": "ok"'
 
@@ -59,7 +59,7 @@ cat >torn.json <<'END'
   {"constraint": "three", "entries": [[0, 2]], "b": 6}]}
 END
 expect 0 solve torn.json --json
-out_has '"status": "inconsistent"'
+out_has '"status": "contradictory"'
 grep -Eq '2\.(6|59999)' out || fail "v̇ is 2.6"
 out_has '"three"'
 
@@ -104,11 +104,15 @@ expect 2
 expect 2 slove good.json
 err_has 'did you mean "solve"?'
 expect 2 solve
-err_has 'INSTANT'
+err_has 'PROBLEM'
 expect 2 solve good.json --jsn
 err_has 'did you mean "--json"?'
 expect 2 solve good.json other.json
-expect 2 solve good.json --path sideways
+expect 2 solve good.json --path dense
+err_has 'option "--path" was renamed to "--backend"'
+expect 2 solve good.json --path=dense
+err_has 'option "--path" was renamed to "--backend"'
+expect 2 solve good.json --backend sideways
 expect 2 solve good.json --rank-tolerance 2
 expect 2 solve good.json --rank-tolerance none
 expect 2 --vrsion

@@ -8,7 +8,7 @@ cd "$scratch" || exit 1
 
 # A small scene with two parameters, one of which the other numbers follow from.
 cat >throw.toml <<'END'
-schema = 1
+schema = 2
 [params]
 v = 3.0
 g = 9.81

@@ -420,7 +420,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   if (energy_means && (any_work || integral_alone))
     row["energy_error_of"] = std::string(integral_alone ? "Jacobi's integral" : "energy") + (any_work ? less_work : "");
   row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
-  row["substepped"] = substepped;
+  row["substepped_steps"] = substepped;
   row["start"] = {{"gap", begun.gap},
                   {"moved_m", begun.moved},
                   {"turned_rad", begun.turned},

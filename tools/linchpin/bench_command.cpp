@@ -120,7 +120,7 @@ int bench(const BenchOptions& o) {
     }
     if (WEXITSTATUS(status) != 0) return WEXITSTATUS(status) == 2 ? exit_usage : exit_physics;  // it has said why
   }
-  if (o.json) std::cout << Json{{"schema", 1}, {"rows", rows}}.dump(2) << "\n";
+  if (o.json) std::cout << Json{{"schema", 2}, {"rows", rows}}.dump(2) << "\n";
   return exit_ok;
 }
 

@@ -102,7 +102,7 @@ int bench_mechanisms(bool json) {
   Json rows = Json::array();
   int failed = 0;
   if (!json)
-    std::printf("%-22s %-9s %9s %9s %11s %11s %11s %11s  %s\n", "scene", "method", "simul. s", "parts", "CPU s",
+    std::printf("%-22s %-9s %9s %9s %11s %11s %11s %11s  %s\n", "scene", "method", "simul. s", "substeps", "CPU s",
                 "largest gap", "energy err.", "error", "of");
   for (const Template& scene : mechanisms()) {
     Model model = load_text(scene.text, std::string(scene.name) + ".toml");
@@ -128,7 +128,7 @@ int bench_mechanisms(bool json) {
                       {"method", to_string(model.options.method)},
                       {"duration", model.duration},
                       {"steps", judged.steps},
-                      {"parts", judged.parts},
+                      {"substeps", judged.parts},
                       {"cpu_s", seconds},
                       {"max_gap", judged.gap},
                       {"max_energy_error_J", judged.energy ? Json(*judged.energy) : Json(nullptr)},
@@ -144,7 +144,7 @@ int bench_mechanisms(bool json) {
                 judged.energy ? brief(*judged.energy).c_str() : "-", error, of.c_str(), good ? "" : "  NOT MET");
     std::fflush(stdout);
   }
-  if (json) std::printf("%s\n", Json{{"schema", 1}, {"rows", rows}}.dump(2).c_str());
+  if (json) std::printf("%s\n", Json{{"schema", 2}, {"rows", rows}}.dump(2).c_str());
   return failed == 0 ? exit_ok : exit_physics;
 }
 

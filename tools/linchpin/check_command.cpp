@@ -118,13 +118,13 @@ int run_check(const CheckArguments& arguments) {
   const Assembly& assembly = dynamics.assembly();
 
   Json result;
-  result["schema"] = 1;
+  result["schema"] = 2;
   result["scene"] = arguments.scene;
   result["bodies"] = model->bodies.size();
   result["columns"] = assembly.block.n();
   result["rows"] = assembly.block.m();
   result["rank"] = rank.rank;
-  result["freedoms"] = assembly.block.n() - rank.rank;
+  result["degrees_of_freedom"] = assembly.block.n() - rank.rank;
   result["constraints"] = Json::array();
   std::vector<std::string> wrong;
   // What cannot be closed contradicts something, however well its accelerations agree.
@@ -174,9 +174,9 @@ int run_check(const CheckArguments& arguments) {
          {"linear", kind.linear},
          {"rheonomic", kind.rheonomic},
          {"catastatic", kind.catastatic},
-         {"holds_nothing", kind.holds_nothing},
+         {"zero_jacobian", kind.holds_nothing},
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
-         {"says", words(kind)}});
+         {"description", words(kind)}});
   }
   result["integrable"] = Json::array();
   for (const IntegrableCombination& each : integrable_combinations(system, kinds, closed))
@@ -199,9 +199,9 @@ int run_check(const CheckArguments& arguments) {
       const std::string name = c["name"];
       std::cout << name << std::string(widest - name.size() + 2, ' ') << c["rows"].get<int>()
                 << (c["rows"] == 1 ? " row   " : " rows  ") << "residual " << residuals(c) << "  dA check "
-                << brief(c["derivative_error"]) << "  " << c["says"].get<std::string>()
+                << brief(c["derivative_error"]) << "  " << c["description"].get<std::string>()
                 << (c["contradictory"].get<bool>()   ? "  CONTRADICTORY"
-                    : c["holds_nothing"].get<bool>() ? "  holds nothing at the start"
+                    : c["zero_jacobian"].get<bool>() ? "  zero Jacobian at the start"
                     : !c["determined"].get<bool>()   ? "  redundant, force not determined"
                     : c["redundant"].get<bool>()     ? "  redundant, force determined"
                                                      : "")
@@ -233,7 +233,7 @@ void add_check(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "check", "Read a scene and say what it is: rank, start, derivatives, kind of every constraint; no step is taken");
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
-  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
       "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"
       "disguise, told from the derivatives of its coefficients to 1e-7 of their size and 1e-10 of the row's.\n"

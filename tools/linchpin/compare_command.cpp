@@ -72,7 +72,7 @@ int verdict(const Json& rows) {
 // Runs that were recorded: nothing is run, so what is of a run is refused.
 int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) try {
   for (const char* option :
-       {"--dt", "--duration", "--settle", "--gravity", "--with", "--precision", "--csv", "--frames"})
+       {"--dt", "--duration", "--warmup-steps", "--gravity", "--with", "--precision", "--csv", "--frames"})
     if (verb.count(option) > 0)
       throw std::invalid_argument(std::string(option) + " is of a run, and recordings have theirs behind them");
   demand_other_places(arguments.report.outputs());
@@ -108,11 +108,11 @@ int run_compare(const CompareArguments& arguments) try {
   if (!opened) return exit_bad_input;
   simulation = arguments.simulation.check(*opened);
   Json result;
-  result["schema"] = 1;
+  result["schema"] = 2;
   result["scene"] = simulation.scene;
   result["dt"] = simulation.dt;
   result["duration"] = simulation.dt * static_cast<double>(simulation.steps);
-  result["settle"] = simulation.settle;
+  result["warmup_steps"] = simulation.warmup_steps;
   for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) result[key] = nullptr;
   result["solvers"] = Json::array();
   std::vector<std::string> failures;
@@ -195,7 +195,7 @@ void add_compare(CLI::App& app, int& exit_code) {
       "Write a table per solver, <this>-exact-double.csv and so on: states, gaps and forces as of run, and "
       "the energy and force errors from which all numbers but the time can be found again");
   arguments->report.add_to(*verb);
-  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
       "Force error: at samples over the run, the forces of all joints (or their sums on bodies) as reported, against "
       "a\n"

@@ -135,7 +135,7 @@ void print(const Json& e, std::size_t number) {
   for (const auto& [name, on] : e["forces"].items()) {
     if (++count > 12) break;
     for (const auto& [body, force] : on.items())
-      std::cout << "   " << name << " pushes " << body << " with "
+      std::cout << "   " << name << " acts on " << body << " with "
                 << (force.is_array() ? shown(force) + " N"
                                      : "the generalized force " + shown(force.get<double>()) +
                                            behind(force_unit(e["units"][body].get<std::string>())))
@@ -182,12 +182,12 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   progress.reset();
   const std::vector<std::string> moving = drop_moving(system, search, found);
   Json result;
-  result["schema"] = 1;
+  result["schema"] = 2;
   result["scene"] = arguments.scene;
-  result["frame_turns_with"] = turning ? three(turning->first) : Json();
-  result["held_at_start"] = held.bodies;
-  for (const std::string& name : held.others) result["held_at_start"].push_back(name);
-  result["asking_for_motion"] = moving;
+  result["frame_angular_velocity"] = turning ? three(turning->first) : Json();
+  result["frozen_at_start"] = held.bodies;
+  for (const std::string& name : held.others) result["frozen_at_start"].push_back(name);
+  result["requires_motion"] = moving;
   const std::vector<std::string> without = left_out(*model);
   result["left_out"] = without;
   result["starts_tried"] = tried;
@@ -199,12 +199,13 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     std::cout << result.dump(2) << "\n";
   } else {
     if (turning)
-      std::cout << "in the frame of the driven bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
+      std::cout << "in the frame of the kinematic bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
     for (const std::string& name : held.bodies)
-      std::cout << name << " moves, and not as part of one steady turning: held where it is at the start\n";
-    for (const std::string& name : held.others) std::cout << name << " changes with time: held as it is at the start\n";
+      std::cout << name << " moves, and not as part of one steady turning: frozen where it is at the start\n";
+    for (const std::string& name : held.others)
+      std::cout << name << " changes with time: frozen as it is at the start\n";
     if (held.any() && !found.empty())
-      std::cout << "what follows, stability too, is of a system so held, not of one that moves as told\n";
+      std::cout << "what follows, stability too, is of a system so frozen, not of one that moves as told\n";
     for (const std::string& each : without) std::cout << "left out: " << each << "\n";
     if (!without.empty() && !found.empty())
       std::cout << "the places that follow are found without " << (without.size() == 1 ? "it" : "them") << "; with "
@@ -240,12 +241,14 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--seconds", arguments->seconds, "When to stop, with what was found by then [s]")
       ->capture_default_str();
-  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "Time is held at 0. Where all driven bodies that move and matter turn about one axis at a constant rate, rest\n"
-      "means rest in their frame, and centrifugal forces count; else they are held where they are, and that is said.\n"
-      "So are constraints and forces in which time occurs: places and stability are then those of a system so held,\n"
-      "and the stability has \"while held\" behind it. A constraint that asks for velocities leaves no rest.\n"
+      "Time is frozen at 0. Where all kinematic bodies that move and matter turn about one axis at a constant rate, "
+      "rest\n"
+      "means rest in their frame, and centrifugal forces count; else they are frozen where they are, and that is "
+      "said.\n"
+      "So are constraints and forces in which time occurs: places and stability are then those of a system so frozen,\n"
+      "and the stability has \"while frozen\" behind it. A constraint that asks for velocities leaves no rest.\n"
       "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
       "damping and Coriolis forces are left out. Force laws, and limits and motors, which the host has, have no part "
       "in\n"

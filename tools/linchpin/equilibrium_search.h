@@ -15,7 +15,7 @@ namespace linchpin::cli {
 /// The search is dense: O(n³) for each of many steps.
 inline constexpr int most_velocities = 600;
 
-/// As far around the start as its bodies are apart, in the frame of the driven bodies where they have one.
+/// As far around the start as its bodies are apart, in the frame of the kinematic bodies where they have one.
 inline EquilibriumSearch search_around(const State& start, const std::optional<std::pair<Vector3d, Vector3d>>& turning,
                                        int starts) {
   EquilibriumSearch search;
@@ -30,7 +30,7 @@ inline EquilibriumSearch search_around(const State& start, const std::optional<s
 /// What moves or changes with time by itself and is held as at the start, by name; empty where all of it turns at one
 /// rate, which the search itself sees to.
 struct Held {
-  std::vector<std::string> bodies, others;  ///< driven; constraints, forces, the kinetic energy
+  std::vector<std::string> bodies, others;  ///< kinematic; constraints, forces, the kinetic energy
   bool any() const { return !bodies.empty() || !others.empty(); }
 };
 inline Held held_at_start(const Model& model, const System& system, bool turning) {
@@ -80,7 +80,7 @@ inline std::string to_string(Equilibrium::Stability s, bool held) {
   const char* word = s == Equilibrium::Stability::stable     ? "stable"
                      : s == Equilibrium::Stability::unstable ? "unstable"
                                                              : "marginal";
-  return held ? std::string(word) + " while held" : word;
+  return held ? std::string(word) + " while frozen" : word;
 }
 
 }  // namespace linchpin::cli

@@ -1,4 +1,4 @@
-// `linchpin explain`: the equation at one time, row by row, and who pushes whom.
+// `linchpin explain`: the equation at one time, row by row, and what acts on what.
 #include "commands.h"
 #include "contradiction.h"
 #include "messages.h"
@@ -98,7 +98,7 @@ Json explained(const Model& model, const System& system, const Dynamics& dynamic
       continue;
     }
     Json on = wrench_json(system.name(c.bodies()[k]), r.on(body));
-    on["of_laws"] = vector_json(r.prescribed.on(body).force);
+    on["law_force"] = vector_json(r.prescribed.on(body).force);
     out["on"].push_back(on);
   }
   return out;
@@ -130,15 +130,15 @@ void print(const Json& c) {
   }
   for (const Json& on : c["on"]) {
     if (on.contains("coordinate")) {
-      std::cout << "  pushes " << on["coordinate"].get<std::string>() << " with the generalized force "
+      std::cout << "  acts on " << on["coordinate"].get<std::string>() << " with the generalized force "
                 << on["generalized_force"].get<double>()
                 << (on["unit"].is_string() ? " " + on["unit"].get<std::string>() : "") << "\n";
       continue;
     }
-    std::cout << "  pushes " << on["body"].get<std::string>() << " with F = " << vector_text(on["force"])
+    std::cout << "  acts on " << on["body"].get<std::string>() << " with F = " << vector_text(on["force"])
               << " N, M = " << vector_text(on["moment"]) << " N m about " << vector_text(on["point"]) << " m";
-    if (on["of_laws"] != Json({0.0, 0.0, 0.0}))
-      std::cout << ", of which " << vector_text(on["of_laws"]) << " N by its laws";
+    if (on["law_force"] != Json({0.0, 0.0, 0.0}))
+      std::cout << ", of which " << vector_text(on["law_force"]) << " N by its laws";
     std::cout << "\n";
   }
   std::cout << "  "
@@ -198,7 +198,7 @@ int run_explain(const ExplainArguments& arguments) {
   const Json contradictory = contradiction(system, *model, stepper.state());
   const Json torn = contradictory.is_null() ? Json::array() : contradictory["contradictory"];
   Json result;
-  result["schema"] = 1;
+  result["schema"] = 2;
   result["scene"] = arguments.scene;
   result["t"] = stepper.t();
   result["native"] = model->native;
@@ -228,11 +228,11 @@ int run_explain(const ExplainArguments& arguments) {
 void add_explain(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* verb =
-      app.add_subcommand("explain", "The equation at one time: rows of A and b, multipliers, who pushes whom");
+      app.add_subcommand("explain", "The equation at one time: rows of A and b, multipliers, what acts on what");
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb->add_option("CONSTRAINT", arguments->constraint, "One of its joints or constraints; all without it");
   verb->add_option("--at", arguments->at, "Time [s]; the scene runs there on the bare host")->capture_default_str();
-  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the scene cannot get there.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");

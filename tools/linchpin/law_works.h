@@ -16,7 +16,7 @@ inline nlohmann::ordered_json laws_json(std::span<const LawWork> laws) {
   for (const LawWork& w : laws)
     out.push_back({{"constraint", w.constraint},
                    {"law", w.name},
-                   {"reads", w.reads == Reads::actual ? "actual" : "ideal"},
+                   {"normal_force", w.reads == Reads::actual ? "coupled" : "frictionless"},
                    {"normal_force_N", w.thrust.force.norm()},
                    {"largest_difference_N", w.largest_difference},
                    {"largest_difference_Nm", w.largest_moment_difference},

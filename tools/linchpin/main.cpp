@@ -2,6 +2,7 @@
 // word.
 #include "commands.h"
 #include "messages.h"
+#include "renamed_options.h"
 #include "report_file.h"
 
 #include <CLI/CLI.hpp>
@@ -101,6 +102,10 @@ int main(int argc, char** argv) {
     if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
       const std::string stray = first_stray(app, verb);
       const bool option = stray.starts_with("-");
+      if (const auto now = linchpin::cli::renamed_option(verb.get_name(), stray); !now.empty())
+        return misused(
+            "option \"" + stray.substr(0, stray.find('=')) + "\" was renamed to \"" + std::string(now) + "\"", "",
+            help);
       return misused((option ? "there is no option \"" : "one argument too many: \"") + stray + "\"",
                      option ? nearest(stray, options(verb)) : "", help);
     }

@@ -23,8 +23,8 @@ bool read_recording(const std::string& path, Json& recording) {
   const auto fault = [&]() -> std::string {
     if (!recording.is_object() || recording.value("kind", Json()) != "linchpin recording")
       return "is no recording of linchpin's (run or compare --record)";
-    if (recording.value("schema", Json()) != 1)
-      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 1";
+    if (recording.value("schema", Json()) != 2)
+      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 2: record it again";
     try {
       linchpin::recording::demand_sound(recording);
     } catch (const std::runtime_error& e) {

@@ -38,7 +38,7 @@ constexpr const char* moved_out[] = {"gravity", "gravity_from", "bodies", "joint
 // What is said of the run, whatever the solver did.
 Json frame_of(const Simulation& simulation, Host host, const Json& row) {
   Json result;
-  result["schema"] = 1;
+  result["schema"] = 2;
   result["scene"] = simulation.scene;
   result["dt"] = simulation.dt;
   result["duration"] = simulation.dt * static_cast<double>(simulation.steps);
@@ -209,7 +209,7 @@ void add_run(CLI::App& app, int& exit_code) {
       "--csv", arguments->csv,
       "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
   arguments->report.add_to(*verb);
-  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
       "Constraints that no motion meets do not end a run: it goes on, and its status names them.\n"
       "An exact run that did not hold constraints exactly in most of its steps has failed.\n"

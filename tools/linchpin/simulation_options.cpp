@@ -57,12 +57,13 @@ std::array<double, 3> vector(const std::string& option, const std::string& text)
 
 }  // namespace
 
-void SimulationOptions::add_to(CLI::App& verb, bool with_settle) {
+void SimulationOptions::add_to(CLI::App& verb, bool with_warmup) {
   verb.add_option("SCENE", scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb.add_option("--dt", dt, "Step [s]; also as a fraction. Default: the scene's, 1/240 for a .bullet file");
   verb.add_option("--duration", duration, "Time to simulate [s]. Default: the scene's, 2 for a .bullet file");
-  if (with_settle)
-    verb.add_option("--settle", settle, "First steps to leave out of the statistics")->capture_default_str();
+  if (with_warmup)
+    verb.add_option("--warmup-steps", warmup_steps, "First steps to leave out of the statistics")
+        ->capture_default_str();
   verb.add_option("--gravity", gravity, "x,y,z [m/s^2]; default: the file's, or 0,-9.81,0 if it has none");
   verb.add_option("--as", as,
                   "What a robot is in Bullet: rigid bodies and joints, or one btMultiBody. Default: the scene's")
@@ -89,9 +90,11 @@ Simulation SimulationOptions::check(const Opened& opened) const {
   if (steps > 1e8)
     refuse("--duration", duration.empty() ? shown(time) : duration, "at most 1e8 steps of " + shown(out.dt) + " s");
   out.steps = static_cast<long>(steps);
-  const auto [end, error] = std::from_chars(settle.data(), settle.data() + settle.size(), out.settle);
-  if (error != std::errc() || end != settle.data() + settle.size() || out.settle < 0 || out.settle >= out.steps)
-    refuse("--settle", settle, "a whole number of steps from 0 to " + std::to_string(out.steps - 1));
+  const auto [end, error] =
+      std::from_chars(warmup_steps.data(), warmup_steps.data() + warmup_steps.size(), out.warmup_steps);
+  if (error != std::errc() || end != warmup_steps.data() + warmup_steps.size() || out.warmup_steps < 0 ||
+      out.warmup_steps >= out.steps)
+    refuse("--warmup-steps", warmup_steps, "a whole number of steps from 0 to " + std::to_string(out.steps - 1));
   out.robots = robots();
   if (!gravity.empty()) out.gravity = vector("--gravity", gravity);
   return out;

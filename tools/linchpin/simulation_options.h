@@ -18,15 +18,15 @@ struct Simulation {
   std::string scene;
   double dt = 0;  ///< [s]
   long steps = 0;
-  long settle = 0;                               ///< first steps left out of the statistics
+  long warmup_steps = 0;                         ///< first steps left out of the statistics
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]
   std::optional<RobotsAs> robots;                ///< else as the scene says
 };
 
 /// The words of the command line; numbers are read by check(), which can say what was expected.
 struct SimulationOptions {
-  std::string scene, dt, duration, settle = "0", gravity, as;
-  void add_to(CLI::App& verb, bool with_settle);
+  std::string scene, dt, duration, warmup_steps = "0", gravity, as;
+  void add_to(CLI::App& verb, bool with_warmup);
   /// The scene, read; nothing after saying on stderr what is wrong with it. @throws std::invalid_argument as check().
   std::optional<Opened> open() const;
   /// @throws std::invalid_argument naming the option, the value and the allowed range.

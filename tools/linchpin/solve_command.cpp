@@ -40,7 +40,7 @@ void print_json(const Acceleration& x) {
   } else {
     out["residual"] = x.residual;
   }
-  out["path"] = to_string(x.path);
+  out["backend"] = to_string(x.path);
   out["redundant"] = x.redundant;
   out["contradictory"] = x.contradictory;
   out["undetermined"] = x.undetermined;
@@ -59,7 +59,7 @@ void print_text(const Instant& instant, const Acceleration& x) {
   if (x.status == Status::invalid) return;
   std::printf("%-14s%d of %d rows, %d columns\n", "rank", x.rank, instant.m(), instant.n());
   std::printf("%-14s%.3g\n", "residual", x.residual);
-  std::printf("%-14s%s\n", "path", to_string(x.path));
+  std::printf("%-14s%s\n", "backend", to_string(x.path));
   print_names("redundant", x.redundant);
   print_names("undetermined", x.undetermined);
   print_names("contradictory", x.contradictory);
@@ -102,9 +102,9 @@ int run_solve(const SolveArguments& arguments) {
 void add_solve(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<SolveArguments>();
   CLI::App* verb = app.add_subcommand("solve", "Accelerations and constraint forces of one saved problem");
-  verb->add_option("INSTANT", arguments->file, "The problem as JSON, schema 1; - reads standard input")->required();
+  verb->add_option("PROBLEM", arguments->file, "The problem as JSON, schema 1; - reads standard input")->required();
   verb->add_flag("--json", arguments->json, "One JSON object on standard output, and nothing else there");
-  verb->add_option("--path", arguments->path, "Which solver: auto, dense, sparse")
+  verb->add_option("--backend", arguments->path, "How the equations are solved: auto, dense, sparse")
       ->check(CLI::IsMember({"auto", "dense", "sparse"}));
   verb->add_option("--rank-tolerance", arguments->rank_tolerance,
                    "Singular values of the scaled constraint matrix below this fraction of the largest count as zero")
@@ -121,7 +121,7 @@ void add_solve(CLI::App& app, int& exit_code) {
       "\"constraint\":\n"
       "\"rod\", \"entries\": [[column, value], …], \"b\": 0.25 }, …] }: blocks on the diagonal of M, applied forces, "
       "and\n"
-      "A vdot = b row by row. docs/architecture.md, \"The Instant as a file\", has every key.\n"
+      "A vdot = b row by row. docs/architecture.md, \"A problem as a file\", has every key.\n"
       "Exit codes: 0 ok (also redundant or contradictory: the status says so), 2 usage, 3 bad file, 4 no solution.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_solve(*arguments); });

@@ -120,7 +120,7 @@ Json job_for(const Simulation& simulation, const SolverSpec& solver) {
   job["iterations"] = solver.iterations;
   job["dt"] = simulation.dt;
   job["steps"] = simulation.steps;
-  job["settle"] = simulation.settle;
+  job["warmup_steps"] = simulation.warmup_steps;
   if (simulation.robots) job["multibody"] = *simulation.robots == RobotsAs::multibody;
   job["gravity"] = simulation.gravity ? Json(*simulation.gravity) : Json();
   return job;

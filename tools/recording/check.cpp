@@ -100,7 +100,7 @@ void demand_motion(const Field& motion) {
   for (std::size_t i = 0; i < bodies.items(); ++i) {
     const Field body = bodies.item(i);
     body.at("name").text();
-    body.at("kind").one_of({"rigid", "particle", "fixed", "driven", "coordinate"});
+    body.at("kind").one_of({"rigid", "particle", "fixed", "kinematic", "coordinate"});
     if (body.at("kind").value == "coordinate") {
       body.at("unit").text();
       if (body.has("force_unit")) body.at("force_unit").text();
@@ -141,7 +141,7 @@ void demand_motion(const Field& motion) {
   }
   const auto wide = [&](const char* name, std::size_t bytes) { (void)column(columns, name, bytes * frames); };
   wide("position", 12 * placed);
-  wide("turn", 8 * placed);
+  wide("rotation", 8 * placed);
   wide("coordinate", 8 * (bodies.items() - placed));
   wide("gap", 4 * links.items());
   wide("force", 12 * links.items());
@@ -158,9 +158,9 @@ void demand_row(const Field& row) {
   for (const char* key : {"name", "precision", "status"}) row.at(key).text();
   for (const char* key : {"steps", "ns_per_step", "max_gap_m", "rms_gap_m", "max_gap_rad", "max_energy_error_J",
                           "broken", "force_rms_error_rel", "moment_rms_error_rel", "impulse_rms_error_rel",
-                          "force_samples", "fallbacks", "substepped", "gap_corrected_m"})
+                          "force_samples", "fallbacks", "substepped_steps", "gap_corrected_m"})
     if (row.has(key)) row.at(key).number_or_null();
-  for (const char* key : {"steps", "broken", "force_samples", "fallbacks", "substepped"})
+  for (const char* key : {"steps", "broken", "force_samples", "fallbacks", "substepped_steps"})
     if (row.has(key)) (void)row.at(key).whole(0, most_frames);
   for (const char* key : {"max_gap_joint", "energy_note", "force_basis", "force_note", "energy_error_of"})
     if (row.has(key) && !row.at(key).value.is_null()) row.at(key).text();
@@ -209,7 +209,7 @@ void demand_sound(const Json& recording) {
   comparison.at("duration").demand(comparison.at("duration").number() >= 0, "a time of at least 0");
   for (const char* key : {"bodies", "joints"})
     if (!comparison.at(key).value.is_null()) (void)comparison.at(key).whole(0, most_frames);
-  if (comparison.has("settle")) (void)comparison.at("settle").whole(0, most_frames);
+  if (comparison.has("warmup_steps")) (void)comparison.at("warmup_steps").whole(0, most_frames);
   for (const char* key : {"scene", "gravity_from", "host"})
     if (comparison.has(key) && !comparison.at(key).value.is_null()) comparison.at(key).text();
   if (!comparison.at("gravity").value.is_null()) comparison.at("gravity").numbers(3);

@@ -199,8 +199,8 @@ std::string count(const Json& n, const char* one, const char* many) {
 
 void add_notes(const Json& row, Footnotes& notes) {
   if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
-  if (row.contains("held_by_bullet") && !row["held_by_bullet"].empty())
-    notes.add(row, "held by Bullet's own constraints: " + grouped_natives(row["held_by_bullet"]));
+  if (row.contains("enforced_by_bullet") && !row["enforced_by_bullet"].empty())
+    notes.add(row, "enforced by Bullet's own constraints: " + grouped_natives(row["enforced_by_bullet"]));
   if (row.contains("rank")) {
     const Json& rank = row["rank"];
     const bool same = rank["redundant"] == rank["undetermined"];
@@ -241,10 +241,10 @@ void add_notes(const Json& row, Footnotes& notes) {
     for (const Json& each : row["warnings"]) notes.add(row, "warning: " + each.get<std::string>());
   if (row.value("fallbacks", 0L) > 0)
     notes.add(row, row["name"] == "exact"
-                       ? count(row["fallbacks"], "block step was", "block steps were") + " not held exactly"
+                       ? count(row["fallbacks"], "island step was", "island steps were") + " not held exactly"
                        : count(row["fallbacks"], "time", "times") + " it gave up and fell back to sequential impulses");
-  if (row.value("substepped", 0L) > 0)
-    notes.add(row, count(row["substepped"], "block step was", "block steps were") + " redone in smaller ones");
+  if (row.value("substepped_steps", 0L) > 0)
+    notes.add(row, count(row["substepped_steps"], "island step was", "island steps were") + " redone in smaller ones");
   if (row["gap_corrected_m"].is_number() && row["gap_corrected_m"].get<double>() > 0)
     notes.add(row, "gaps found at the start of a step were closed by moving bodies, by " +
                        number(row["gap_corrected_m"]) + " m at most");
@@ -308,7 +308,7 @@ Json empty_row(const std::string& solver, const std::string& precision, const st
   row["force_samples"] = 0;
   for (const char* key : {"force_basis", "force_note"}) row[key] = nullptr;
   row["fallbacks"] = 0;
-  row["substepped"] = 0;
+  row["substepped_steps"] = 0;
   row["gap_corrected_m"] = nullptr;
   row["native"] = Json::array();
   row["status"] = status;
@@ -330,8 +330,8 @@ std::string comparison_text(const Json& comparison) {
   if (comparison["bodies"].is_number())  // unknown where no solver ran
     out += count(comparison["bodies"], "body", "bodies") + ", " + count(comparison["joints"], "joint", "joints") + "; ";
   out += brief(comparison["duration"]) + " s in steps of " + brief(comparison["dt"]) + " s";
-  if (comparison.value("settle", 0L) > 0)
-    out += ", the first " + std::to_string(comparison.value("settle", 0L)) + " left out";
+  if (comparison.value("warmup_steps", 0L) > 0)
+    out += ", the first " + std::to_string(comparison.value("warmup_steps", 0L)) + " left out";
   if (comparison["gravity"].is_array())
     out += "; gravity (" + brief(comparison["gravity"][0]) + ", " + brief(comparison["gravity"][1]) + ", " +
            brief(comparison["gravity"][2]) + ") m/s², " + comparison.value("gravity_from", std::string());

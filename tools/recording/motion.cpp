@@ -70,7 +70,7 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
   if (!full) {
     t = column<float>(columns, "t", frames);
     position = column<float>(columns, "position", 3 * frames * bodies.size());
-    turn = column<std::int16_t>(columns, "turn", 4 * frames * bodies.size(), 1 / 32767.0);
+    turn = column<std::int16_t>(columns, "rotation", 4 * frames * bodies.size(), 1 / 32767.0);
     coordinate = column<float>(columns, "coordinate", 2 * frames * coordinates.size());
     gap = column<float>(columns, "gap", frames * links.size());
     if (columns.contains("energy")) energy = column<float>(columns, "energy", frames);
@@ -89,7 +89,7 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
     };
     t = doubles("t", 1);
     position = doubles("position", 3 * bodies.size());
-    turn = doubles("turn", 4 * bodies.size());
+    turn = doubles("rotation", 4 * bodies.size());
     coordinate = doubles("coordinate", 2 * coordinates.size());
     gap = doubles("gap", links.size());
     if (columns.contains("energy")) energy = doubles("energy", 1);

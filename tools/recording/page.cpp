@@ -50,7 +50,7 @@ void add_words(Json& recording) {
 }
 
 Json provenance(const std::string& command, Json scene) {
-  return {{"schema", 1},           {"kind", nullptr}, {"linchpin", LINCHPIN_VERSION}, {"compiler", "g++ " __VERSION__},
+  return {{"schema", 2},           {"kind", nullptr}, {"linchpin", LINCHPIN_VERSION}, {"compiler", "g++ " __VERSION__},
           {"commands", {command}}, {"verb", nullptr}, {"scene", std::move(scene)}};
 }
 
@@ -87,8 +87,8 @@ void demand_one_scene(const Json& a, const Json& b) {
   };
   if (a["scene"].value("file", Json()) != b["scene"].value("file", Json())) refuse("");
   if (a["scene"] != b["scene"]) refuse(", which was edited in between");
-  for (const char* key : {"gravity", "settle"}) {
-    const Json usual = std::string_view(key) == "settle" ? Json(0) : Json();
+  for (const char* key : {"gravity", "warmup_steps"}) {
+    const Json usual = std::string_view(key) == "warmup_steps" ? Json(0) : Json();
     const Json one = a["comparison"].value(key, usual), other = b["comparison"].value(key, usual);
     if (one != other) refuse(std::string(" with ") + key + " " + one.dump() + " and " + other.dump());
   }

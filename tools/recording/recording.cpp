@@ -56,7 +56,7 @@ const char* kind_name(BodyKind kind) {
     case BodyKind::fixed:
       return "fixed";
     case BodyKind::driven:
-      return "driven";
+      return "kinematic";
     case BodyKind::coordinate:
       return "coordinate";
     default:
@@ -262,7 +262,7 @@ Json recording::Columns::json(Recording r) {
   Json columns;
   columns["t"] = in_single(r.t_);
   columns["position"] = in_single(r.position_);
-  columns["turn"] = in_16_bits(r.turn_);
+  columns["rotation"] = in_16_bits(r.turn_);
   columns["coordinate"] = in_single(r.coordinates_);
   columns["gap"] = in_single(r.gap_);
   if (r.any_energy_) columns["energy"] = in_single(r.energy_);
@@ -282,7 +282,7 @@ Json recording::Columns::json(Recording r) {
     Json& full = out["full"];
     full["t"] = in_double(r.t_);
     full["position"] = in_double(r.position_);
-    full["turn"] = in_double(r.turn_);
+    full["rotation"] = in_double(r.turn_);
     full["coordinate"] = in_double(r.coordinates_);
     full["gap"] = in_double(r.gap_);
     if (r.any_energy_) full["energy"] = in_double(r.energy_);

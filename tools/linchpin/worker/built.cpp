@@ -354,7 +354,7 @@ void Built::residuals(double t, double dt, std::vector<double>& out) {
 const char* Built::why_not_conserved() const {
   const auto driven = [&](BodyId id) { return mirror_.kind(id) == BodyKind::driven; };
   for (const Force& force : mirror_.forces())
-    if (std::any_of(force.bodies().begin(), force.bodies().end(), driven)) return "a force on a driven body";
+    if (std::any_of(force.bodies().begin(), force.bodies().end(), driven)) return "a force on a kinematic body";
   return conservative(mirror_) ? nullptr : "force laws, or forces without a potential";
 }
 

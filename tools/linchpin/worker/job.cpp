@@ -16,7 +16,7 @@ Job read_job(const Json& j) {
   job.iterations = j.at("iterations").get<int>();
   job.dt = j.at("dt").get<double>();
   job.steps = j.at("steps").get<long>();
-  job.settle = j.at("settle").get<long>();
+  job.warmup_steps = j.at("warmup_steps").get<long>();
   if (j.contains("gravity") && !j["gravity"].is_null()) job.gravity = j["gravity"].get<std::array<double, 3>>();
   if (j.contains("multibody")) job.robots = j["multibody"].get<bool>() ? RobotsAs::multibody : RobotsAs::bodies;
   job.time_apart = j.value("time_apart", true);

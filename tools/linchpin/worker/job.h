@@ -25,7 +25,7 @@ struct Job {
   int iterations = 10;    ///< of the native solver
   double dt = 1.0 / 240;  ///< [s]
   long steps = 480;
-  long settle = 0;                               ///< first steps left out of the statistics
+  long warmup_steps = 0;                         ///< first steps left out of the statistics
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]; else the file's, else 9.81 down y
   std::optional<RobotsAs> robots;                ///< else as the scene says
   bool time_apart = true;                  ///< for a comparison: the time in a run of its own, and errors in the file

@@ -116,7 +116,7 @@ Timing time_steps(const Job& job, Progress& progress) {
   for (long step = 0; step < job.steps; ++step) {
     const long long ns = timed_step(scene, double(step) * job.dt, job.dt);
     if (scene.ruin()) break;
-    if (step >= job.settle) timing.ns.push_back(ns);
+    if (step >= job.warmup_steps) timing.ns.push_back(ns);
     progress.step(step, job.steps);
   }
   timing.mlcp_fallbacks = scene.mlcp_fallbacks();
@@ -218,8 +218,8 @@ std::string summary_of(const Job& job, const Json& row, double end, double energ
   }
   std::snprintf(line, sizeof line, "  energy %.6g J\n", energy);
   out += line;
-  if (!row["held_by_bullet"].empty())
-    out += "  held by Bullet's own: " + recording::grouped_natives(row["held_by_bullet"]) + "\n";
+  if (!row["enforced_by_bullet"].empty())
+    out += "  enforced by Bullet's own: " + recording::grouped_natives(row["enforced_by_bullet"]) + "\n";
   return out;
 }
 
@@ -275,7 +275,7 @@ Json measure(const Job& job, Progress& progress) {
   progress.phase("run");
   for (long step = 0; step < job.steps; ++step) {
     const double t = double(step) * job.dt;
-    if (step == job.settle) watch.begin(t);
+    if (step == job.warmup_steps) watch.begin(t);
     if (reference) reference->before();
     if (table) table->state(t, job.dt, watch);
     if (recorder) recorder->state(t, watch);
@@ -296,7 +296,7 @@ Json measure(const Job& job, Progress& progress) {
       }
       if (judge) judge->see({scene.built()->mirror(), start.state(), start.reactions()});
       watch.events(step);
-      if (part + 1 == parts.size() && step >= job.settle) {
+      if (part + 1 == parts.size() && step >= job.warmup_steps) {
         watch.look(double(step + 1) * job.dt, h);
         if (!job.time_apart) timing.ns.push_back(ns);
         if (reference && parts.size() == 1) reference->after(step);
@@ -334,7 +334,7 @@ Json measure(const Job& job, Progress& progress) {
   const bullet::Counts counts = solver ? solver->counts() : bullet::Counts();
   const bool exact = job.kind == "exact";
   row["fallbacks"] = exact ? counts.fallbacks : timing.mlcp_fallbacks;
-  row["substepped"] = exact ? counts.substepped : 0;
+  row["substepped_steps"] = exact ? counts.substepped : 0;
   row["gap_corrected_m"] = exact ? counts.corrected : 0.0;
   row["native"] = Json::array();
   if (exact)
@@ -348,9 +348,9 @@ Json measure(const Job& job, Progress& progress) {
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
   row["status"] = status;
   if (alone(scene)) {
-    row["held_by_bullet"] = Json::array();
+    row["enforced_by_bullet"] = Json::array();
     for (const NativeLoops::Held& each : scene.built()->native_loops()->held())
-      row["held_by_bullet"].push_back({{"name", each.name}, {"why", each.by}});
+      row["enforced_by_bullet"].push_back({{"name", each.name}, {"why", each.by}});
     row["summary"] = summary_of(job, row, end, watch.energy(end));
   }
   if (exact) {

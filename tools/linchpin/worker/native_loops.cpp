@@ -176,7 +176,7 @@ class NativeLoops::Maker {
     const Pose pose{s.p, s.q};
     if (id != world && !out.link.body) {
       out.rigid = bodies_[static_cast<std::size_t>(id.index) - 1];
-      if (out.rigid->isKinematicObject()) refuse(c, ", as one of its bodies is driven");
+      if (out.rigid->isKinematicObject()) refuse(c, ", as one of its bodies is kinematic");
     }
     if (out.link.body || (out.rigid && !out.rigid->isStaticObject())) {
       out.pose = pose;

@@ -38,13 +38,12 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
   }
   if (compared)
     for (const char* name : {"largest gap [rad]", "energy [J]"}) out_->column(name);
-  if (compared && watch.counts_work()) out_->column("work of what moves with time [J]");
+  if (compared && watch.counts_work()) out_->column("work of prescribed motions [J]");
   for (const std::string& name : joint_names) out_->columns(name, cli::force_columns);
   // Of all joints or bodies together, as the root of the sum of squares; empty in steps that were no sample.
   if (compared)
-    for (const char* name :
-         {"force error [N]", "force that should be [N]", "moment error [N m]", "moment that should be [N m]",
-          "impulse error / dt [N]", "impulse that should be / dt [N]"})
+    for (const char* name : {"force error [N]", "reference force [N]", "moment error [N m]", "reference moment [N m]",
+                             "impulse error / dt [N]", "reference impulse / dt [N]"})
       out_->column(name);
   if (scene.built())
     for (const Channel& log : scene.built()->model().logs) {

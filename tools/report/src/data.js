@@ -32,7 +32,7 @@ export class Motion {
     const links = this.links.length, widths = { t: 1, position: 3 * this.bodies.length, coordinate: 2 * this.coordinates.length, gap: links, energy: 1, force: 3 * links,
       point: 3 * this.moving.length, moment: links, ideal: links, nonideal: links, stabilisation: links, signal: this.signals.length };
     for (const [name, width] of Object.entries(widths)) this[name] = floats(name, width);
-    this.turn = numbers(Int16Array, 'turn', 4 * this.bodies.length);
+    this.rotation = numbers(Int16Array, 'rotation', 4 * this.bodies.length);
     for (const name of ['t', 'position', 'gap', 'force', 'signal', ...(this.coordinates.length ? ['coordinate'] : [])]) if (!this[name]) throw new Error(`it has no column "${name}"`);
     // Bodies by their number in the file, which counts coordinates too.
     this.bodyOf = new Map();
@@ -59,7 +59,7 @@ export class Motion {
     const n = this.bodies.length, out = new Array(this.frames);
     for (let f = 0; f < this.frames; ++f) {
       let dot = 0, a = 0, b = 0;
-      for (let k = 0; k < 4; ++k) { const x = this.turn[4 * body + k], y = this.turn[4 * (f * n + body) + k]; dot += x * y; a += x * x; b += y * y; }
+      for (let k = 0; k < 4; ++k) { const x = this.rotation[4 * body + k], y = this.rotation[4 * (f * n + body) + k]; dot += x * y; a += x * x; b += y * y; }
       out[f] = a * b > 0 ? (360 / Math.PI) * Math.acos(Math.min(1, Math.abs(dot) / Math.sqrt(a * b))) : null;
     }
     return out;
@@ -101,9 +101,9 @@ export class Motion {
     for (let k = 0; k < 3; ++k) p[k] = this.position[a + k] * (1 - s) + this.position[b + k] * s;
     const c = 4 * (f * n + body), d = this.frames > 1 ? c + 4 * n : c;
     let dot = 0, norm = 0;
-    for (let k = 0; k < 4; ++k) dot += this.turn[c + k] * this.turn[d + k];
+    for (let k = 0; k < 4; ++k) dot += this.rotation[c + k] * this.rotation[d + k];
     for (let k = 0; k < 4; ++k) {
-      q[k] = this.turn[c + k] * (1 - s) + (dot < 0 ? -1 : 1) * this.turn[d + k] * s;
+      q[k] = this.rotation[c + k] * (1 - s) + (dot < 0 ? -1 : 1) * this.rotation[d + k] * s;
       norm += q[k] * q[k];
     }
     norm = Math.sqrt(norm) || 1;

@@ -54,7 +54,7 @@ $('title').textContent = title;
 const c = recording.comparison;
 const bits = [...(title === recording.scene.file ? [] : [recording.scene.file]), `${c.bodies} ${c.bodies === 1 ? 'body' : 'bodies'}`, `${c.joints} ${c.joints === 1 ? 'constraint' : 'constraints'}`,
   paces ? 'runs of different steps' : `${plain(c.duration)} s in steps of ${plain(c.dt)} s`];
-if (c.settle) bits.push(`first ${c.settle} steps not counted`);
+if (c.warmup_steps) bits.push(`first ${c.warmup_steps} steps not counted`);
 if (Array.isArray(c.gravity)) bits.push(`gravity (${c.gravity.map((x) => plain(x)).join(', ')}) m/s²`);
 $('setting').textContent = bits.join(' · ');
 for (const line of recording.verdict || []) $('verdict').append(make('p', line));
@@ -113,8 +113,8 @@ const used = columns.filter(([, , get]) => rows.some((r) => value(get(r)) !== nu
 
 const meaning = [];
 if (used.some(([name]) => name === 'force error')) meaning.push(['Force error', 'the forces that a solver says its joints carry, against an independent dense solution at the same state and with the same contacts; rms over all samples.']);
-if (used.some(([name]) => name === 'impulse error')) meaning.push(['Impulse error', 'the same of all that the solver did to the bodies in a step. Beyond the forces, exact adds the push that ends the step on the constraints, called stabilisation in the plots: its impulse error is the size of that push, and the forces it reports are not off by it. A native solver has one impulse for both.']);
-if (rows.some((r) => r.substepped > 0)) meaning.push(['Block step', 'one step of a group of bodies that exact constraints join. Where the forces of its joints make a group swing too fast for the step, that group alone takes it in halves, or smaller parts.']);
+if (used.some(([name]) => name === 'impulse error')) meaning.push(['Impulse error', 'the same of all that the solver did to the bodies in a step. Beyond the forces, exact adds the impulse that ends the step on the constraints, called stabilisation in the plots: its impulse error is the size of that impulse, and the forces it reports are not off by it. A native solver has one impulse for both.']);
+if (rows.some((r) => r.substepped_steps > 0)) meaning.push(['Island step', 'one step of a group of bodies that exact constraints join. Where the forces of its joints change the direction of its tension too fast for the step, that group alone takes it in substeps.']);
 for (const [word, text] of meaning) { const p = make('p', null, { className: 'hint' }); p.append(make('b', `${word}: `), text); $('meaning').append(p); }
 
 // ---- provenance
@@ -159,7 +159,7 @@ const end = moving.length ? Math.max(...moving.map((r) => r.motion.end)) : 0;
 const begin = moving.length ? Math.min(...moving.map((r) => r.motion.begin)) : 0;
 let time = begin, playing = false, last = 0, view = null, plots = [], phase = null;
 let solid = moving.find((r) => r.ours) || moving[0] || null;
-let ghost = moving.find((r) => r !== solid && !r.ours && (!solid || r.row.precision === solid.row.precision)) || moving.find((r) => r !== solid) || null;
+let overlay = moving.find((r) => r !== solid && !r.ours && (!solid || r.row.precision === solid.row.precision)) || moving.find((r) => r !== solid) || null;
 
 function show() {
   $('scrub').value = String(end > begin ? (time - begin) / (end - begin) : 0);
@@ -211,7 +211,7 @@ function no3d(why) {
   $('nogl').textContent = why;
   $('canvas').hidden = true;
   $('view').classList.add('flat');
-  for (const id of ['solid', 'ghost', 'arrows', 'paths']) $(id).parentElement.hidden = true;
+  for (const id of ['solid', 'overlay', 'arrows', 'paths']) $(id).parentElement.hidden = true;
   $('home').hidden = true;
   $('hint3d').hidden = true;
   document.body.dataset.webgl = 'no';
@@ -233,23 +233,23 @@ if (!moving.length) {
 const metres = (x) => (x >= 0.01 && x < 1000 ? `${plain(x, 2)} m` : prefixed(x, 'm'));
 function stageRuns() {
   if (!view) return;
-  view.set(solid, ghost, stage());
+  view.set(solid, overlay, stage());
   view.options($('arrows').checked, $('paths').checked);
   $('scale').textContent = (view.newtons > 0 && $('arrows').checked ? `an arrow of ${metres(view.arrow)} is ${prefixed(view.newtons, 'N')} · ` : '') + `grid ${metres(view.cell)}${view.origin ? ' · grey: the world’s origin' : ''}`;
   view.show(time);
 }
-for (const [id, none] of [['solid', false], ['ghost', true]]) {
+for (const [id, none] of [['solid', false], ['overlay', true]]) {
   if (none) $(id).append(make('option', 'none', { value: '' }));
   for (const run of spatial) $(id).append(make('option', run.label, { value: String(run.index) }));
-  const chosen = id === 'solid' ? solid : ghost;
+  const chosen = id === 'solid' ? solid : overlay;
   $(id).value = chosen ? String(chosen.index) : '';
   $(id).onchange = () => {
     const run = runs[Number($(id).value)] || null;
-    if (id === 'solid') solid = run; else ghost = $(id).value === '' ? null : run;
+    if (id === 'solid') solid = run; else overlay = $(id).value === '' ? null : run;
     stageRuns();
   };
 }
-if (spatial.length < 2) for (const id of ['solid', 'ghost']) $(id).parentElement.hidden = true;
+if (spatial.length < 2) for (const id of ['solid', 'overlay']) $(id).parentElement.hidden = true;
 for (const id of ['arrows', 'paths']) $(id).onchange = stageRuns;
 $('home').onclick = () => view && (view.home(), view.draw());
 
@@ -284,7 +284,7 @@ function timed() {
   // On an axis of its own: it may be many times the reaction, for a step.
   const pushes = link < 0 ? [] : shown.filter((r) => r.motion.stabilisation).map((r) => line(r, r.motion.part('stabilisation', link))).filter((s) => s.y.some((v) => v));
   const force = moving[0].motion.forceUnit(link), push = force ? ` [${force}]` : '';
-  $('push-title').textContent = `Stabilisation${push}, ${name}: beyond the reaction, the push that ends a step on the constraints, mean over the step`;
+  $('stabilisation-title').textContent = `Stabilisation${push}, ${name}: beyond the reaction, the impulse that ends a step on the constraints, mean over the step`;
   $('force-title').textContent = `Reaction${push}${name ? ', ' + (link < 0 && links.some((l, i) => moving[0].motion.forceUnit(i) !== force) ? 'largest of the constraints in that unit' : name) : ''}`;
   if (there.length) $('force-title').append('; parts of ' + one.label + ':');
   for (const [label, colour, dash] of there) $('force-title').append(' ', swatch(colour, dash), label);
@@ -292,7 +292,7 @@ function timed() {
     ['gap', shown.map((r) => line(r, r.motion.gaps(link))), { log: true }],
     ['energy', shown.filter((r) => r.motion.energy).map((r) => line(r, r.motion.column(r.motion.energy, 1, 0))), {}],
     ['force', forces, {}],
-    ...(pushes.length ? [['push', pushes, {}]] : []),
+    ...(pushes.length ? [['stabilisation', pushes, {}]] : []),
     ...(own.length ? [['value', shown.map((r) => line(r, own[Number($('own').value)][1](r.motion))), {}]] : []),
   ];
 }
@@ -301,7 +301,7 @@ function drawPlots() {
   if (!moving.length) return;
   for (const p of plots) p.destroy();
   let height = paper.matches ? 150 : window.innerWidth < 560 ? 165 : 195, tall = paper.matches ? 250 : window.innerWidth < 560 ? 280 : 380;
-  for (const id of ['push', 'value']) $(id).parentElement.hidden = true;
+  for (const id of ['stabilisation', 'value']) $(id).parentElement.hidden = true;
   const parts = timed().filter(([id, series]) => {
     const empty = !series.some((s) => s.y.some((y) => y !== null));
     $(id).parentElement.hidden = empty && shownRuns() > 0 && !(id === 'gap' && links.length);

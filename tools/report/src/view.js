@@ -1,4 +1,4 @@
-// The scene in three dimensions: one run solid, one as a ghost, forces as arrows, paths of what moves.
+// The scene in three dimensions: one run solid, one as an overlay, forces as arrows, paths of what moves.
 import {
   AmbientLight, Box3, BoxGeometry, BufferGeometry, CapsuleGeometry, Color, ConeGeometry, CylinderGeometry,
   DirectionalLight, EdgesGeometry, Float32BufferAttribute, GridHelper, Group, InstancedMesh, Line, LineBasicMaterial,
@@ -15,7 +15,7 @@ function geometry(body, dot) {
   if (body.shape === 'sphere') return new SphereGeometry(x, 32, 20);
   if (body.shape === 'capsule') return new CapsuleGeometry(x, y, 8, 20);
   if (body.shape === 'cylinder') return new CylinderGeometry(x, x, y, 32);
-  if (body.kind === 'fixed' || body.kind === 'driven') return new BoxGeometry(1.6 * dot, 1.6 * dot, 1.6 * dot);
+  if (body.kind === 'fixed' || body.kind === 'kinematic') return new BoxGeometry(1.6 * dot, 1.6 * dot, 1.6 * dot);
   return new SphereGeometry(dot, 20, 14);
 }
 // What has no shape is a dot; what stands still without one is shown where something hangs on it.
@@ -73,14 +73,14 @@ function anchor(motion, link, time, local) {
 }
 
 class Run {
-  constructor(motion, colour, ghost, size, theme) {
+  constructor(motion, colour, overlay, size, theme) {
     this.motion = motion;
     this.group = new Group();
     this.meshes = motion.bodies.map((body) => {
       if (!shown(body, motion)) return null;
       const still = body.kind === 'fixed', shape = geometry(body, size * 0.014);
       let mesh;
-      if (ghost) {
+      if (overlay) {
         if (still) return null;
         mesh = new LineSegments(new EdgesGeometry(shape, body.shape === 'box' ? 1 : 12), new LineBasicMaterial({ color: colour }));
         const fill = new Mesh(shape, new MeshBasicMaterial({ color: colour, transparent: true, opacity: 0.16, depthWrite: false }));
@@ -96,7 +96,7 @@ class Run {
       return mesh;
     });
     // What holds together: from body over joint to body.
-    this.rods = new LineSegments(new BufferGeometry(), new LineBasicMaterial({ color: ghost ? colour : theme.rod, transparent: true, opacity: ghost ? 0.6 : 0.9 }));
+    this.rods = new LineSegments(new BufferGeometry(), new LineBasicMaterial({ color: overlay ? colour : theme.rod, transparent: true, opacity: overlay ? 0.6 : 0.9 }));
     this.rods.geometry.setAttribute('position', new Float32BufferAttribute(new Float32Array(motion.links.length * 12), 3));
     this.rods.frustumCulled = false;
     this.group.add(this.rods);
@@ -167,7 +167,7 @@ export class View {
     this.arrows.add(this.shafts, this.heads);
     this.scene.add(this.arrows);
     this.runs = [];
-    this.solid = this.ghost = null;
+    this.solid = this.overlay = null;
     this.time = 0;
   }
   frame(motion) {
@@ -222,11 +222,11 @@ export class View {
     this.sun.target.position.copy(centre);
     this.controls.update();
   }
-  set(solid, ghost, theme) {
-    for (const run of [this.solid, this.ghost]) if (run) { this.scene.remove(run.group); run.dispose(); }
+  set(solid, overlay, theme) {
+    for (const run of [this.solid, this.overlay]) if (run) { this.scene.remove(run.group); run.dispose(); }
     this.solid = solid ? new Run(solid.motion, new Color(solid.colour), false, this.size, theme) : null;
-    this.ghost = ghost ? new Run(ghost.motion, new Color(ghost.colour), true, this.size, theme) : null;
-    for (const run of [this.solid, this.ghost]) if (run) this.scene.add(run.group);
+    this.overlay = overlay ? new Run(overlay.motion, new Color(overlay.colour), true, this.size, theme) : null;
+    for (const run of [this.solid, this.overlay]) if (run) this.scene.add(run.group);
     if (this.origin && !this.mark) this.scene.add(this.mark = new Mesh(new BoxGeometry(1, 1, 1).scale(0.022 * this.size, 0.022 * this.size, 0.022 * this.size), new MeshLambertMaterial()));
     if (this.mark) this.mark.material.color.set(theme.still);
     this.grid.material.color.set(theme.grid);
@@ -251,7 +251,7 @@ export class View {
   length(newtons) { return Math.min(this.arrow * newtons / this.newtons, 1.6 * this.arrow); }  // rare peaks are cut
   options(forces, paths) {
     this.arrows.visible = forces;
-    for (const run of [this.solid, this.ghost]) if (run) run.paths.visible = paths;
+    for (const run of [this.solid, this.overlay]) if (run) run.paths.visible = paths;
     this.draw();
   }
   resize(width, height) {
@@ -264,7 +264,7 @@ export class View {
   }
   show(time) {
     this.time = time;
-    for (const run of [this.solid, this.ghost]) if (run) run.show(time);
+    for (const run of [this.solid, this.overlay]) if (run) run.show(time);
     this.point();
     this.draw();
   }
@@ -294,7 +294,7 @@ export class View {
   }
   // Once per picture of the screen, however much has changed; at once for paper, which does not wait.
   draw(now = false) {
-    if (!this.solid && !this.ghost) return;
+    if (!this.solid && !this.overlay) return;
     if (now) this.renderer.render(this.scene, this.camera);
     else if (!this.waiting) this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.draw(true); });
   }
