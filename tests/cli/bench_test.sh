@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.bash" "$@"
 
 expect 0 bench W1:10 W1s:10 W5a W4:2 --with exact,si:10 --duration 0.2 --json
 holds '(.rows | length) == 8'
-for key in ns_per_row_solver ratio_to_si10_solver us_per_step ratio_to_si10_step max_gap_m force_error_rel peak_mb path fallbacks; do
+for key in ns_per_row_solver ratio_to_si10_solver us_per_step ratio_to_si10_step max_gap_m force_error_rel peak_mb backend fallbacks; do
   holds "[.rows[] | has(\"$key\")] | all"
 done
 holds '[.rows[] | select(.solver == "exact") | .max_gap_m <= 1e-12] | all'
