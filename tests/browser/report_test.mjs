@@ -109,7 +109,7 @@ async function check(browser, name, size, webgl) {
   holds(`${name}: says what the errors are`, /Force error: .*Impulse error: /.test(await words(page, 'meaning')), await words(page, 'meaning'));
   // The stabilising part of one constraint has an axis of its own, with words to it.
   await page.value(choose('link', 2));
-  holds(`${name}: stabilisation beside the reaction`, /^Stabilisation \[N\], .*: beyond the reaction/.test(await words(page, 'stabilisation-title')) && (await page.value(`document.getElementById('push').offsetParent !== null`)), await words(page, 'stabilisation-title'));
+  holds(`${name}: stabilisation beside the reaction`, /^Stabilisation \[N\], .*: beyond the reaction/.test(await words(page, 'stabilisation-title')) && (await page.value(`document.getElementById('stabilisation').offsetParent !== null`)), await words(page, 'stabilisation-title'));
   await page.value(choose('link', -1));
   if (size.width > 980) {
     const ends = await page.value(`[...document.querySelectorAll('#phase-card, #plots')].map((e) => e.getBoundingClientRect().bottom)`);
