@@ -27,12 +27,13 @@ sed -n 's/^    {"\(.*\)", "\(.*\)", "\(.*\)"},$/\1 \2 -> \3/p' "$source/tools/sc
 
 # ---- JSON: the ways to all values; names of bodies and constraints are *
 cat >keys.jq <<'JQ'
-def named: ["user_gaps", "A", "coordinates", "units", "forces"];
 def line: reduce .[] as $k ({out: "", star: 0};
     if ($k | type) == "number" then .out += "[]"
     elif .star > 0 or ($map and .out == "equilibria[].bodies") then .out += ".*" | .star -= 1
     else .out += (if .out == "" then "" else "." end) + $k
-      | (if $k == "forces" and $map then .star = 2 elif $k == "A" or $k == "user_gaps" or ($map and ($k == "coordinates" or $k == "units")) then .star = 1 else . end)
+      | if $k == "forces" and $map then .star = 2
+        elif $k == "A" or $k == "user_gaps" or ($map and ($k == "coordinates" or $k == "units")) then .star = 1
+        else . end
     end) | .out;
 [paths | line] | unique | .[]
 JQ
@@ -123,12 +124,16 @@ call sweep "$scenes/rotating-hoop.toml" --set w=1,2 --duration 0.01 --out motion
 call report bare.rec --out report.html --gltf motion.glb --mcap again.mcap
 call bench mechanisms
 call bench W1:2 R1 --duration 0.05 --with exact,si:10
-printf '{"schema": 1, "t": 0, "mass_blocks": [[[2]], [[1]]], "Q": [1, 0], "c": [0, 0], "rows": [{"constraint": "a", "entries": [[0, 1]], "b": 0}, {"constraint": "b", "entries": [[0, 1]], "b": 1}]}' >problem.json
+cat >problem.json <<'JSON'
+{ "schema": 1, "t": 0, "mass_blocks": [[[2]], [[1]]], "Q": [1, 0], "c": [0, 0],
+  "rows": [{ "constraint": "a", "entries": [[0, 1]], "b": 0 }, { "constraint": "b", "entries": [[0, 1]], "b": 1 }] }
+JSON
 json problem problem.json
 call solve problem.json
 grep -q '"status": "contradictory"' out || fail "solve: $(cat out)"
 for recording in bare bullet coordinates both edge; do json recording $recording.rec; done
-for page in sweep; do sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' $page.html >page.json && json "page of a $page" page.json; done
+sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' sweep.html >page.json
+json "page of a sweep" page.json
 # Schemas stand in MCAP as text.
 for schema in Wrench Scalar Coordinate; do
   grep -ao "{\"title\":\"linchpin.$schema\".*" bare.mcap | head -n 1 | jq -r '.properties | keys[]' 2>/dev/null | section "mcap, linchpin.$schema"
@@ -138,7 +143,8 @@ done
 columns() { # KIND FILE
   [ -s "$2" ] || fail "no $2"
   # Columns of expressions with a comma in them are in quotes: they are left out.
-  head -n 1 "$2" | sed -E 's/"[^"]*"//g' | tr ',' '\n' | sed -E '/^$/d; s/^(arm|turntable|load|p)\./BODY./; s/^(pin|pin again|rope|edge)\./CONSTRAINT./' | section "csv of $1"
+  head -n 1 "$2" | sed -E 's/"[^"]*"//g' | tr ',' '\n' | sed -E '/^$/d; s/^(arm|turntable|load|p)\./BODY./
+    s/^(pin|pin again|rope|edge)\./CONSTRAINT./' | section "csv of $1"
 }
 columns run bare.csv
 columns run bullet.csv
