@@ -127,9 +127,9 @@ Forces dense_forces(const SceneKind& kind, int size) {
   s->step();
   Forces out(s->bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());
   SolveOptions reference;
-  reference.path = Path::dense;
-  const Instant instant = exact.instant(exact.reactions()[0].name);
-  const Acceleration a = solve(instant, reference);
+  reference.backend = Backend::dense;
+  const ConstrainedProblem problem = exact.problem(exact.reactions()[0].name);
+  const Acceleration a = solve(problem, reference);
   // One block: its columns are the bodies in the order of their ids.
   std::vector<std::pair<int, std::size_t>> order;
   for (std::size_t i = 0; i < s->bodies.size(); ++i) order.emplace_back(exact.id(*s->bodies[i]).index, i);
@@ -168,17 +168,20 @@ struct Run {
           scene->world, bullet::Options{.stepping = name.stepping(), .threads = name.iterations});
     else
       scene->world.getSolverInfo().m_numIterations = name.iterations;
-    if (name.kind == "law")  // on every joint: a torque by the ideal thrust, for one more back-solve in all
+    if (name.kind ==
+        "law")  // on every joint: a torque by the frictionless normal force, for one more back-solve in all
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
-        exact->adopt(*scene->joints[i], "joint " + std::to_string(i))
-            .law(Law([](const Thrust& n) {
+        exact->name_joint(*scene->joints[i], "joint " + std::to_string(i))
+            .law(Law([](const ConstraintReaction& n) {
                    const double bearing = 1e-6 * n.magnitude();
-                   return Effort{Vector3d::Zero(), Vector3d(-bearing * n.spin / std::sqrt(n.spin.squaredNorm() + 1))};
-                 }).reading(Reads::ideal));
+                   return ForceMoment{Vector3d::Zero(), Vector3d(-bearing * n.spin_velocity /
+                                                                 std::sqrt(n.spin_velocity.squaredNorm() + 1))};
+                 }).with_normal_force(NormalForce::frictionless));
     if (name.kind == "dry")  // on every joint: dry friction of a thin pin, which slides but where the joint turns back
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
-        exact->adopt(*scene->joints[i], "joint " + std::to_string(i))
-            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4}).reading(Reads::ideal));
+        exact->name_joint(*scene->joints[i], "joint " + std::to_string(i))
+            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4})
+                     .with_normal_force(NormalForce::frictionless));
     inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);
     scene->world.setConstraintSolver(timed.get());
@@ -290,7 +293,7 @@ struct Run {
   double substeps_per_step() const {
     if (!exact) return 1;
     const bullet::Counts& c = exact->counts();
-    return c.steps > 0 && c.solves > 0 ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1;
+    return c.steps > 0 && c.solves > 0 ? double(c.solves - c.substepped_steps + c.substeps) / double(c.solves) : 1;
   }
 };
 
@@ -307,10 +310,10 @@ Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 /// reference.
 Json path_of(const Run& r) {
   if (!r.exact || r.exact->reactions().empty()) return nullptr;
-  const Instant instant = r.exact->instant(r.exact->reactions()[0].name);
-  Solver solver;
-  if (instant.m() == 0 || !solver.factor(instant)) return nullptr;
-  return to_string(solver.info().path);
+  const ConstrainedProblem problem = r.exact->problem(r.exact->reactions()[0].name);
+  ConstraintFactorization solver;
+  if (problem.m() == 0 || !solver.factor(problem)) return nullptr;
+  return to_string(solver.info().backend);
 }
 
 Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10_step, bool switching) {
@@ -337,18 +340,20 @@ Json row(const SceneKind& kind, int size, Run& r, double si10_solve, double si10
   out["energy_change_J"] = number(r.finite ? programs::energy(r.scene->world) - r.start_energy : NAN);
   out["force_error_rel"] = r.force_error >= 0 ? number(r.force_error) : Json(nullptr);
   out["peak_mb"] = peak;
-  out["factorizations_per_step"] = r.exact && r.exact->counts().steps > 0
-                                       ? number(double(r.exact->counts().factors) / double(r.exact->counts().steps))
-                                       : Json(nullptr);
+  out["factorizations_per_step"] =
+      r.exact && r.exact->counts().steps > 0
+          ? number(double(r.exact->counts().factorizations) / double(r.exact->counts().steps))
+          : Json(nullptr);
   if (switching) {
     const double usual = median(r.solve);
     const auto [off, on] = r.switched();
     out["ratio_of_step_switched_off"] = number(off / usual);
     out["ratio_of_step_switched_on"] = number(on / usual);
   }
-  out["newton_solves_per_step"] = r.exact && r.exact->counts().steps > 0
-                                      ? number(double(r.exact->counts().newton) / double(r.exact->counts().steps))
-                                      : Json(nullptr);
+  out["newton_solves_per_step"] =
+      r.exact && r.exact->counts().steps > 0
+          ? number(double(r.exact->counts().newton_solves) / double(r.exact->counts().steps))
+          : Json(nullptr);
   out["law_solves_per_step"] = r.exact && r.exact->counts().steps > 0
                                    ? number(double(r.exact->counts().law_solves) / double(r.exact->counts().steps))
                                    : Json(nullptr);

@@ -31,7 +31,7 @@ System chain(const Scene& scene) {
       const Body& b = scene.bodies[std::size_t(i)];
       return b.q.conjugate() * (j.at - b.p);
     };
-    system.add(ball("joint " + std::to_string(j.b), j.a < 0 ? world : ids[std::size_t(j.a)], j.a < 0 ? j.at : in(j.a),
+    system.add(ball("joint " + std::to_string(j.b), j.a < 0 ? ground : ids[std::size_t(j.a)], j.a < 0 ? j.at : in(j.a),
                     ids[std::size_t(j.b)], in(j.b)));
   }
   return system;

@@ -18,7 +18,7 @@ BodyId build(Bench& bench, double below, double theta, double spin) {
   const linchpin::Quaterniond q(Eigen::AngleAxisd(theta, Vector3d::UnitY()));
   const Vector3d w(0, spin, 0), p = q * Vector3d(0, 0, -below);
   const BodyId body = bench.body("wheel", m, Vector3d(I, I, I), {.p = p, .q = q, .v = w.cross(p), .w = w});
-  bench.add(linchpin::hinge("pin", linchpin::world, Vector3d::Zero(), Vector3d::UnitY(), body, Vector3d(0, 0, below),
+  bench.add(linchpin::hinge("pin", linchpin::ground, Vector3d::Zero(), Vector3d::UnitY(), body, Vector3d(0, 0, below),
                             Vector3d::UnitY()),
             pin);
   return body;

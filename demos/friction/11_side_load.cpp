@@ -16,9 +16,9 @@ template <class Bench>
 BodyId build(Bench& bench, double push, double e, bool weight = false) {
   if (!weight) bench.gravity({0, 0, 0});
   const BodyId drawer = bench.body("drawer", m, Vector3d(0.02, 0.02, 0.02), {});
-  bench.add(linchpin::slider("rail", linchpin::world, {}, drawer, {}), bearing);
+  bench.add(linchpin::slider("rail", linchpin::ground, {}, drawer, {}), bearing);
   bench.add(linchpin::Force("hand", {drawer}, [=](linchpin::ForceFrame& f) {
-    f.push(0, {push, 0, 0}, f[0].point({0, e, 0}));
+    f.add_force(0, {push, 0, 0}, f[0].point({0, e, 0}));
   }));
   return drawer;
 }

@@ -16,7 +16,7 @@ BodyId build(Bench& bench, double mu) {
                                   const auto& x = s[0].position();
                                   return linchpin::rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
                                 })
-                .acting_at({Vector3d::Zero()}),
+                .set_application_points({Vector3d::Zero()}),
             linchpin::coulomb(mu));
   return bead;
 }

@@ -14,10 +14,10 @@ std::pair<BodyId, BodyId> build(Bench& bench) {
   const BodyId B = bench.body("B", m, inertia, {});
   bench.add(
       linchpin::holonomic("A on B", {A, B}, [](const auto& s) { return s[0].position().z - s[1].position().z - 1.0; })
-          .acting_at({Vector3d::Zero(), Vector3d::Zero()}),
+          .set_application_points({Vector3d::Zero(), Vector3d::Zero()}),
       linchpin::coulomb(0.5));
   bench.add(linchpin::holonomic("B on floor", {B}, [](const auto& s) { return s[0].position().z; })
-                .acting_at({Vector3d::Zero()}),
+                .set_application_points({Vector3d::Zero()}),
             linchpin::coulomb(0.1));
   // Blocks do not tip.
   for (const auto& [name, body] : {std::pair{"A upright", A}, std::pair{"B upright", B}})
@@ -54,7 +54,7 @@ int main() {
   expect("way of A [m]", bench[A].p.x(), 1.5625 * v0 * v0 / g);
   expect("heat between A and B [J]", -bench.stepper().law_works()[0].work, 0.5 * m * g * 0.625 * v0 * v0 / g);
   expect("heat on the floor [J]", -bench.stepper().law_works()[1].work, 0.2 * m * g * 0.9375 * v0 * v0 / g);
-  expect("energy nobody booked [J]", bench.stepper().energy_books().imbalance(), 0);
+  expect("energy nobody booked [J]", bench.stepper().energy_balance().imbalance(), 0);
 
   std::printf("in Bullet\n");
   Curve of_A, of_B;

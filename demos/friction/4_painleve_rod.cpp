@@ -17,7 +17,8 @@ BodyId build(Bench& bench, double theta, double rate, double sigma, Law law) {
   const BodyId rod = bench.body("rod", 1, Vector3d(0.02, 1.0 / 3, 1.0 / 3),
                                 {.p = from_tip, .q = q, .v = v_tip + w.cross(from_tip), .w = w});
   const Vector3d tip(-1, 0, 0);
-  bench.add(linchpin::holonomic("floor", {rod}, [tip](const auto& s) { return s[0].point(tip).z; }).acting_at({tip}),
+  bench.add(linchpin::holonomic("floor", {rod}, [tip](const auto& s) { return s[0].point(tip).z; })
+                .set_application_points({tip}),
             std::move(law));
   bench.add(linchpin::holonomic("plane of motion", {rod}, [](const auto& s) {
     const auto y = s[0].axis(0, 1, 0);
@@ -41,10 +42,10 @@ Answer answer(double theta, double rate, double sigma, const Law& law) {
   dynamics.reactions(state, reactions);
   const double ideal = reactions[0].ideal.on_a.force.z();
   return {ideal, ideal + reactions[0].induced.on_a.force.z(), dynamics.law_report().solutions,
-          dynamics.law_report().trouble};
+          dynamics.law_report().warning};
 }
 
-/// The closed form: the thrusts that satisfy N = (g − sin θ θ̇²)/p(sign N).
+/// The closed form: the normal forces that satisfy N = (g − sin θ θ̇²)/p(sign N).
 std::vector<double> closed_form(double theta, double rate, double sigma, double mu) {
   std::vector<double> all;
   for (const double sign : {1.0, -1.0}) {
@@ -67,23 +68,23 @@ int main() {
                 r.sigma > 0 ? "towards its centre" : "away from it");
     const Law law = linchpin::coulomb(r.mu);
     const auto known = closed_form(r.theta, r.rate, r.sigma, r.mu);
-    const Answer ideal = answer(r.theta, r.rate, r.sigma, Law(law).reading(Reads::ideal));
+    const Answer ideal = answer(r.theta, r.rate, r.sigma, Law(law).with_normal_force(NormalForce::frictionless));
     const Answer found = answer(r.theta, r.rate, r.sigma, law);
     expect("ideal thrust [N]", ideal.ideal,
            (g - std::sin(r.theta) * r.rate * r.rate) / (1 + 3 * std::cos(r.theta) * std::cos(r.theta)));
     expect("answers to the coupled normal force", found.solutions, static_cast<double>(known.size()));
     if (known.size() == 1) expect("coupled normal force [N]", found.actual, known[0]);
     if (known.size() == 2) {
-      expect("the smaller [N]", answer(r.theta, r.rate, r.sigma, Law(law).choosing(linchpin::Branch::smallest)).actual,
-             known[1]);
-      expect("the larger [N]", answer(r.theta, r.rate, r.sigma, Law(law).choosing(linchpin::Branch::largest)).actual,
+      expect("the smaller [N]",
+             answer(r.theta, r.rate, r.sigma, Law(law).with_branch(linchpin::Branch::smallest)).actual, known[1]);
+      expect("the larger [N]", answer(r.theta, r.rate, r.sigma, Law(law).with_branch(linchpin::Branch::largest)).actual,
              known[0]);
     }
     if (!found.trouble.empty()) std::printf("  said: %s\n", found.trouble.c_str());
   }
 
-  // A step of a host asks for the slip at its end, not for an acceleration: the rod that no thrust lets slide stops
-  // within the step, however short, as by an impact without collision. From 0.7 m/s to rest in h:
+  // A step of a host asks for the slip at its end, not for an acceleration: the rod that no normal force lets slide
+  // stops within the step, however short, as by an impact without collision. From 0.7 m/s to rest in h:
   //
   //     F = (0.7/h + 3 sin θ cos θ g/q)/(1 + 3 sin²θ − 9 sin²θ cos²θ/q),   N = (g + 3 sin θ cos θ F)/q,   q = 1 + 3
   //     cos²θ
@@ -95,19 +96,20 @@ int main() {
   const double before = host.exact.energy();
   host.step(host_step);
   // What acted in the step, to its order, for the rod also turns a little. The reaction is of the instant before, at
-  // which no thrust satisfies the law.
+  // which no normal force satisfies the law.
   const linchpin::LawWork& acted = host.exact.laws()[0];
-  expect("friction [N]", acted.effort.force.x(), F, 2e-3);
-  expect("thrust [N]", acted.thrust.force.z(), (g + 3 * s * c * F) / q, 2e-3);
+  expect("friction [N]", acted.force.force.x(), F, 2e-3);
+  expect("thrust [N]", acted.normal.force.z(), (g + 3 * s * c * F) / q, 2e-3);
   expect("tip after the step [m/s]", host[rod].velocity_of({-1, 0, 0}).x(), 0, 1e-2);
   expect("energy gained [J]", std::max(0.0, host.exact.energy() - before), 0);
 
   Curve closed[2], found[2], ideal;  // at tan θ = 2 from rest; at 60° turning with 4 rad/s
   for (double mu = 0.01; mu <= 1.6; mu += 0.02) {
-    ideal.push_back({mu, answer(theta, 0, -1, linchpin::coulomb(mu).reading(Reads::ideal)).ideal});
+    ideal.push_back(
+        {mu, answer(theta, 0, -1, linchpin::coulomb(mu).with_normal_force(NormalForce::frictionless)).ideal});
     for (const linchpin::Branch branch : {linchpin::Branch::largest, linchpin::Branch::smallest})
       for (const int k : {0, 1}) {
-        const Law law = linchpin::coulomb(mu).choosing(branch);
+        const Law law = linchpin::coulomb(mu).with_branch(branch);
         const Answer a = k ? answer(pi / 3, 4, -1, law) : answer(theta, 0, -1, law);
         if (a.solutions > 0) found[k].push_back({mu, a.actual});
       }

@@ -15,9 +15,10 @@ template <class Bench>
 BodyId build(Bench& bench, const Law& law, double v = v0, double spin = 0) {
   const double I = 0.4 * m * a * a;
   const BodyId ball = bench.body("ball", m, Vector3d(I, I, I), {.p = {0, 0, a}, .v = {v, 0, 0}, .w = {0, spin, 0}});
-  bench.add(linchpin::holonomic("lane", {ball}, [](const auto& s) { return s[0].position().z - a; })
-                .acting_where([ball](const linchpin::State& s) { return Vector3d(s[ball].p - Vector3d(0, 0, a)); }),
-            law);
+  bench.add(
+      linchpin::holonomic("lane", {ball}, [](const auto& s) { return s[0].position().z - a; })
+          .set_application_point([ball](const linchpin::State& s) { return Vector3d(s[ball].p - Vector3d(0, 0, a)); }),
+      law);
   return ball;
 }
 

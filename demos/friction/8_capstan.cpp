@@ -16,7 +16,7 @@ constexpr double mu = 0.3, T0 = 10, m = 0.05;
 
 /// Beads at (k + ½)δ on the unit circle, sliding with next to no speed towards the end that T₁ pulls.
 template <class Bench>
-BodyId build(Bench& bench, int n, double theta, double T1, Reads reads, double speed = 1e-7) {
+BodyId build(Bench& bench, int n, double theta, double T1, NormalForce normal_force, double speed = 1e-7) {
   bench.gravity({0, 0, 0});
   const double delta = theta / n;
   std::vector<BodyId> beads;
@@ -34,24 +34,24 @@ BodyId build(Bench& bench, int n, double theta, double T1, Reads reads, double s
                                     const auto& x = s[0].position();
                                     return linchpin::rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
                                   })
-                  .acting_at({Vector3d::Zero()}),
-              linchpin::coulomb(mu).reading(reads));
+                  .set_application_points({Vector3d::Zero()}),
+              linchpin::coulomb(mu).with_normal_force(normal_force));
     if (k > 0)
       bench.add(linchpin::rod("rope " + std::to_string(k), beads[static_cast<std::size_t>(k - 1)], Vector3d::Zero(),
                               bead, Vector3d::Zero(), 2 * std::sin(delta / 2)));
   }
   // The ends leave along the tangents at 0 and θ, as one more rod would.
   bench.add(linchpin::Force("pull", {beads.front(), beads.back()}, [=](linchpin::ForceFrame& f) {
-    f.push(0, -T0 * along(0));
-    f.push(1, T1 * along(theta));
+    f.add_force(0, -T0 * along(0));
+    f.add_force(1, T1 * along(theta));
   }));
   return beads.back();
 }
 
 /// Acceleration of the rope towards T₁ [m/s²].
-double acceleration(int n, double theta, double T1, Reads reads) {
+double acceleration(int n, double theta, double T1, NormalForce normal_force) {
   Free bench;
-  build(bench, n, theta, T1, reads);
+  build(bench, n, theta, T1, normal_force);
   linchpin::Dynamics dynamics(bench.system);
   if (dynamics.evaluate(bench.system.initial_state()) != linchpin::Status::ok) return NAN;
   return vector(dynamics.vdot())
@@ -59,8 +59,8 @@ double acceleration(int n, double theta, double T1, Reads reads) {
       .dot(Vector3d(-std::sin(theta * (1 - 0.5 / n)), 0, std::cos(theta * (1 - 0.5 / n))));
 }
 /// T₁/T₀ for which that vanishes: the acceleration is linear in T₁.
-double holding_ratio(int n, double theta, Reads reads) {
-  const double a = acceleration(n, theta, 3 * T0, reads), b = acceleration(n, theta, 4 * T0, reads);
+double holding_ratio(int n, double theta, NormalForce normal_force) {
+  const double a = acceleration(n, theta, 3 * T0, normal_force), b = acceleration(n, theta, 4 * T0, normal_force);
   return 3 - a / (b - a);
 }
 double exact_ratio(int n, double theta) {
@@ -86,11 +86,11 @@ int main() {
   int row = 0;
   for (const int n : {6, 12, 24}) {
     char label[64];
-    const double found = holding_ratio(n, theta, Reads::actual);
+    const double found = holding_ratio(n, theta, NormalForce::coupled);
     std::snprintf(label, sizeof label, "%d beads, coupled normal force", n);
     expect(label, found, exact_ratio(n, theta), 1e-8);
     std::snprintf(label, sizeof label, "%d beads, ideal thrust", n);
-    expect(label, holding_ratio(n, theta, Reads::ideal), exact_ideal(n, theta), 1e-8);
+    expect(label, holding_ratio(n, theta, NormalForce::frictionless), exact_ideal(n, theta), 1e-8);
     gap[row++] = found - std::exp(mu * theta);
   }
   expect("extrapolated to a rope: e^(mu theta)", std::exp(mu * theta) + (4 * gap[2] - gap[1]) / 3, std::exp(mu * theta),
@@ -100,14 +100,14 @@ int main() {
   std::printf("at rest, 6 beads\n");
   for (const double part : {0.98, 1.02}) {
     Free bench;
-    const BodyId end = build(bench, 6, theta, part * exact_ratio(6, theta) * T0, Reads::actual, 0);
+    const BodyId end = build(bench, 6, theta, part * exact_ratio(6, theta) * T0, NormalForce::coupled, 0);
     run(bench, 0.1, 0.01);
     expect_slip(part, bench[end].v.norm());
   }
   std::printf("in Bullet, 6 beads\n");
   for (const double part : {0.98, 1.02}) {
     Hosted host;
-    const BodyId end = build(host, 6, theta, part * exact_ratio(6, theta) * T0, Reads::actual, 0);
+    const BodyId end = build(host, 6, theta, part * exact_ratio(6, theta) * T0, NormalForce::coupled, 0);
     run(host, 0.1, host_step);
     expect_slip(part, host[end].v.norm());
   }
@@ -119,8 +119,8 @@ int main() {
   }
   for (int k = 1; k <= 16; ++k) {
     const double angle = k * pi / 8;
-    actual.push_back({angle, holding_ratio(32, angle, Reads::actual)});
-    ideal.push_back({angle, holding_ratio(32, angle, Reads::ideal)});
+    actual.push_back({angle, holding_ratio(32, angle, NormalForce::coupled)});
+    ideal.push_back({angle, holding_ratio(32, angle, NormalForce::frictionless)});
   }
   Plot("A rope on a drum, μ = 0.3", "angle of wrap [rad]", "T1/T0 at which it slips")
       .line("exp(μθ)", exponential)

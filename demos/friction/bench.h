@@ -17,7 +17,8 @@
 #include <utility>
 #include <vector>
 
-using linchpin::BodyId, linchpin::BodyState, linchpin::Law, linchpin::Reaction, linchpin::Reads, linchpin::Vector3d;
+using linchpin::BodyId, linchpin::BodyState, linchpin::Law, linchpin::Reaction, linchpin::NormalForce,
+    linchpin::Vector3d;
 using std::numbers::pi;
 
 inline constexpr double g = 9.81;
@@ -71,7 +72,7 @@ class Hosted {
   Hosted() { world.setGravity({0, 0, btScalar(-g)}); }
   ~Hosted() {
     for (const auto& b : bodies_) {
-      exact.forget(*b);
+      exact.release_body(*b);
       world.removeRigidBody(b.get());
     }
   }
@@ -102,7 +103,7 @@ class Hosted {
     using linchpin::bullet::to_bullet;
     for (const linchpin::Force& force : forces_) {
       std::vector<BodyState> at;
-      for (const BodyId id : force.bodies()) at.push_back(id == linchpin::world ? BodyState{} : (*this)[id]);
+      for (const BodyId id : force.bodies()) at.push_back(id == linchpin::ground ? BodyState{} : (*this)[id]);
       std::vector<Eigen::Matrix<double, 6, 1>> wrenches(at.size(), Eigen::Matrix<double, 6, 1>::Zero());
       linchpin::ForceFrame frame(exact.t(), at, wrenches);
       force.act(frame);

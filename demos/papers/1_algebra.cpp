@@ -15,17 +15,17 @@
 #include "known.h"
 
 int main() {
-  linchpin::Instant instant;  // plain data: a problem can be written down without a model
-  instant.block_sizes = {1, 1, 1};
-  instant.mass = {1, 4, 9};
-  instant.Q = {1, -2, 0.5};
-  instant.c = {0, 0, 0};
-  instant.entries = {{0, 1.0}, {1, 2.0}, {2, 3.0}};
-  instant.row_start = {0, 3};
-  instant.b = {1};
-  instant.row_constraint = {0};
-  instant.constraints = {"plane"};
-  const linchpin::Acceleration answer = linchpin::solve(instant);
+  linchpin::ConstrainedProblem problem;  // plain data: a problem can be written down without a model
+  problem.block_sizes = {1, 1, 1};
+  problem.mass = {1, 4, 9};
+  problem.Q = {1, -2, 0.5};
+  problem.c = {0, 0, 0};
+  problem.entries = {{0, 1.0}, {1, 2.0}, {2, 3.0}};
+  problem.row_start = {0, 3};
+  problem.b = {1};
+  problem.row_constraint = {0};
+  problem.constraints = {"plane"};
+  const linchpin::Acceleration answer = linchpin::solve(problem);
 
   std::printf("linchpin\n");
   expect("multiplier", answer.lambda[0], 5.0 / 18);

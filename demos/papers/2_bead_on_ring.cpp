@@ -9,8 +9,8 @@
 //     u(φ) = (u₀ − p(φ₀)) e^{−2μ(φ−φ₀)} + p(φ),   p = g [2(1 − 2μ²) cos φ − 6μ sin φ] / (1 + 4μ²)
 //
 // From rest at the height of the centre, μ = 0.2: 3.1854 m/s at the bottom after 0.6541 s; it stops at φ = 0.7777.
-// The law is the explicit one of the paper, Reads::ideal. Friction does not change the normal force on a particle, so
-// the default law, on the actual normal force, gives the same. Theory: T5 (third term), T9.
+// The law is the explicit one of the paper, NormalForce::frictionless. Friction does not change the normal force on a
+// particle, so the default law, on the actual normal force, gives the same. Theory: T5 (third term), T9.
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>
@@ -32,11 +32,11 @@ linchpin::System ring(double mass, double mu, const Vector3d& p, const Vector3d&
     const auto& x = s[0].position();
     return linchpin::rows(x.x * x.x + x.y * x.y - 1.0, x.z);
   }));
-  add_law(system, wire, linchpin::coulomb(mu).reading(linchpin::Reads::ideal));
+  add_law(system, wire, linchpin::coulomb(mu).with_normal_force(linchpin::NormalForce::frictionless));
   return system;
 }
 
-void instant(double mass, const Vector3d& ideal) {
+void problem(double mass, const Vector3d& ideal) {
   const auto system = ring(mass, 0.3, {0.6, -0.8, 0}, {1.6, 1.2, 0});
   linchpin::Dynamics dynamics(system);
   dynamics.evaluate(system.initial_state());
@@ -49,8 +49,8 @@ void instant(double mass, const Vector3d& ideal) {
 }  // namespace
 
 int main() {
-  instant(1, {-7.1088, 9.4784, 0});
-  instant(3, {-21.3264, 28.4352, 0});  // M is not I: the printed (9) gives a ninth of this
+  problem(1, {-7.1088, 9.4784, 0});
+  problem(3, {-21.3264, 28.4352, 0});  // M is not I: the printed (9) gives a ninth of this
 
   std::printf("from rest at the height of the centre, mu = 0.2\n");
   auto system = ring(1, 0.2, {-1, 0, 0}, {0, 0, 0});

@@ -22,8 +22,8 @@ int main() {
   const auto p2 = system.add_particle("m2", m2, L * along, L * omega * across);
   system.add(linchpin::rod("rod", p1, {0, 0, 0}, p2, {0, 0, 0}, L));
   system.add(linchpin::Force("F", {p1, p2}, [=](linchpin::ForceFrame& f) {
-    f.push(0, F * (1 - l / L) * across);
-    f.push(1, F * l / L * across);
+    f.add_force(0, F * (1 - l / L) * across);
+    f.add_force(1, F * l / L * across);
   }));
   linchpin::Dynamics dynamics(system);
   dynamics.evaluate(system.initial_state());

@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     std::printf("%-18s %5.0f  %10.1e %10.1e %10.1e %10.1e %8.2f %8.2f %10s %5ld %9.2f %6.2f%s%s\n",
                 std::string(entry.name).c_str(), 1 / held.program->dt, held.watch.gap.length, held.watch.gap.angle,
                 native.watch.gap.length, native.watch.gap.angle, 1e3 * held.watch.depth, 1e3 * native.watch.depth, gain,
-                c.fallbacks, c.solves ? double(c.solves - c.substepped + c.substeps) / double(c.solves) : 1,
+                c.fallbacks, c.solves ? double(c.solves - c.substepped_steps + c.substeps) / double(c.solves) : 1,
                 held.spent / native.spent, held.watch.alive ? "" : "  NOT FINITE",
                 native.watch.alive ? "" : "  (native not finite)");
     std::fflush(stdout);

@@ -1,5 +1,5 @@
-// A car on rough ground: four wheels on hinge2 joints with springs and dampers, driven by their axle motors, the front
-// ones steered by servos.
+// A car on rough ground: four wheels on hinge2 joints with springs and dampers, kinematic by their axle motors, the
+// front ones steered by servos.
 #include "program.h"
 
 #include <BulletDynamics/ConstraintSolver/btHinge2Constraint.h>

@@ -19,7 +19,7 @@ int main() {
   world.addConstraint(&slider);
   sledge.setLinearVelocity({5, 0, 0});
   linchpin::bullet::Solver exact(world);
-  auto rail = exact.adopt(slider, "rail").law(linchpin::coulomb(0.3));
+  auto rail = exact.name_joint(slider, "rail").law(linchpin::coulomb(0.3));
   for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
   // on_b: Bullet makes the world the first body of a slider that is built with one.
   const linchpin::Reaction& r = rail.reaction();
@@ -28,7 +28,8 @@ int main() {
             << " m/s, known 2\n";
   const bool dry = std::abs(sledge.getLinearVelocity().x() - 2) < 1e-9;
 
-  rail.clear_laws().law([](const linchpin::Thrust& n) { return linchpin::Vector3d(-0.1 * n.magnitude() * n.slip); });
+  rail.clear_laws().law(
+      [](const linchpin::ConstraintReaction& n) { return linchpin::Vector3d(-0.1 * n.magnitude() * n.slip_velocity); });
   for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
   const double known = 2 / std::exp(1), speed = sledge.getLinearVelocity().x();
   std::cout << "oiled: speed " << speed << " m/s, known " << known << " to the order of the step\n";

@@ -76,10 +76,10 @@ class HostWorld {
   virtual void remove(int handle) = 0;
   virtual std::string add_law(int handle, const Law& law) = 0;
   virtual std::vector<LawWork> laws(int handle) = 0;
-  virtual std::string set_unilateral(int handle, const OneSided& how) = 0;
+  virtual std::string set_unilateral(int handle, const Unilateral& how) = 0;
   virtual bool is_released(int handle) = 0;
   virtual Reaction reaction(int handle) = 0;
-  virtual std::vector<BodyBooks> balances() = 0;
+  virtual std::vector<MomentumBalance> momentum_balances() = 0;
   virtual host::Counts counts() = 0;
   virtual std::vector<host::HostPart> host_parts() = 0;
   virtual std::vector<host::Finding> check() = 0;
@@ -100,7 +100,7 @@ class HostWorld {
   }
   double worst_imbalance() {
     double worst = 0;
-    for (const BodyBooks& b : balances()) worst = std::max(worst, b.imbalance());
+    for (const MomentumBalance& b : momentum_balances()) worst = std::max(worst, b.imbalance());
     return worst;
   }
   /// `d` for a host that stores doubles, `s` for one of single precision.

@@ -57,7 +57,7 @@ TEST(Contacts, CarryABoxThatIsMadeOfTwo) {
     EXPECT_LT(w->state(body).v.norm(), 1e-2);
   }
   double carried = 0;
-  for (const BodyBooks& of : w->balances()) carried += of.host[1];
+  for (const MomentumBalance& of : w->momentum_balances()) carried += of.host[1];
   EXPECT_NEAR(carried / step_length, 4 * standard_gravity, 0.5);
 }
 
@@ -90,8 +90,8 @@ TEST(Steps, OfFastSwingsAreTakenInSubsteps) {
   w->install();
   const double before = w->energy();
   w->step(60);
-  EXPECT_GT(w->counts().substepped, 0);
-  EXPECT_GE(w->counts().substeps, 2 * w->counts().substepped);
+  EXPECT_GT(w->counts().substepped_steps, 0);
+  EXPECT_GE(w->counts().substeps, 2 * w->counts().substepped_steps);
   EXPECT_LT(w->energy(), before + 0.1);
   for (const int joint : {first, second}) EXPECT_LT(w->reaction(w->handle_of(joint)).gap, w->precision(1e-11, 1e-4));
   EXPECT_EQ(w->counts().fallbacks, 0);
@@ -157,7 +157,7 @@ TEST(Observing, LeavesTheBitsOfTheHost) {
     const int bob = w->add_box(1, Vector3d(0.1, 0.1, 0.1), Vector3d(0.5, 2, 0));
     const int joint = w->add_joint(JointKind::ball, -1, bob, Vector3d(0, 2, 0));
     host::Options options;
-    options.mode = host::Mode::observe;
+    options.mode = host::Mode::passive;
     if (observe) w->install(options);
     w->step(60);
     if (observe) {

@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else {
       const Level level = motion ? Level::velocity : Level::position;
       if (const auto fault = trouble(*tape, level, X, 0.5)) throw *fault;
-      const auto f = make_function(tape, level, RowUnit::own);
+      const auto f = make_function(tape, level, RowUnit::custom);
       const auto m = static_cast<std::size_t>(f->rows());
       std::vector<double> A(m * 6 * X.size()), b(m), position(m), velocity(m);
       f->linearize(X, 0.5, {A, b, position, velocity});

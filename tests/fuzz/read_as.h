@@ -19,7 +19,7 @@ void read_as(const Load& load) {
     const Model model = load();
     const System system = model.system();
     State start = system.initial_state();
-    system.update_driven(start);
+    system.update_kinematic(start);
     const Observation at{system, start, {}};
     for (const Channel& log : model.logs) (void)log(at);
     Judge judge(model, Host::bare, model.dt);

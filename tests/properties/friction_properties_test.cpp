@@ -67,12 +67,13 @@ Law random_law(Random& random, bool stiff) {
       law = drag(decades(-1, 5));
       break;
     case 14:  // what a user writes first
-      return Law([=](const Thrust& n) { return Vector3d(-mu * n.magnitude() * n.slip_direction()); }).named("sign");
+      return Law([=](const ConstraintReaction& n) { return Vector3d(-mu * n.magnitude() * n.slip_direction()); })
+          .with_name("sign");
     default:
       law = rolling_resistance(0.05) + drag(0.1);
   }
-  // Weak enough that the actual thrust has one answer nearly always; where it has none the ideal one is taken.
-  return random.integer(0, 3) == 0 ? law.reading(Reads::ideal) : law;
+  // Weak enough that the coupled normal force has one answer nearly always; where it has none the ideal one is taken.
+  return random.integer(0, 3) == 0 ? law.with_normal_force(NormalForce::frictionless) : law;
 }
 
 struct Rubbing {
@@ -126,7 +127,7 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
     // The law that jumps is met nowhere near its jump, which is named. Contacts that read the normal force it calls up
     // are then met to its residual only.
     const bool met = report.warning.find("jumps where") == std::string::npos;
-    for (const Contact& c : stepper.dynamics().contacts()) {
+    for (const FrictionElement& c : stepper.dynamics().friction_elements()) {
       ASSERT_TRUE(std::isfinite(c.friction));
       if (!met) continue;
       ASSERT_LE(c.friction, std::max(c.bound, c.kinetic) * (1 + 1e-6) + 1e-6 * size);
@@ -149,10 +150,10 @@ void endure(Rubbing& rubbing, StepOptions options, double dt, int steps, Tally& 
       if (turned > 0 && report.substeps > 1) continue;  // the power is of the last part only
       ASSERT_LE(law.last, turned + 0.05 * size)
           << law.name << " on " << law.constraint << ", step " << k << ", residual "
-          << stepper.dynamics().law_report().residual << " " << stepper.dynamics().law_report().trouble;
+          << stepper.dynamics().law_report().residual << " " << stepper.dynamics().law_report().warning;
     }
     if (options.method == Method::semi_implicit) {
-      ASSERT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9 * size * (k + 1)));
+      ASSERT_NEAR(stepper.energy_balance().imbalance(), 0, scaled(1e-9 * size * (k + 1)));
     }
   }
 }

@@ -106,7 +106,7 @@ struct Mechanism {
       for (int i = 0; i < hubs; ++i) add_body(where.vector());
       for (int i = 0; i < hubs; ++i) {
         const BodyId hub = bodies[static_cast<std::size_t>(i)];
-        if (how.coin()) add(join(next(), how.integer(0, 2), world, hub, at(hub).p + where.vector(0.5)));
+        if (how.coin()) add(join(next(), how.integer(0, 2), ground, hub, at(hub).p + where.vector(0.5)));
         if (i > 0 && how.coin()) {
           const BodyId before = bodies[static_cast<std::size_t>(i - 1)];
           add(join(next(), how.coin() ? 0 : 7, before, hub, 0.5 * (at(before).p + at(hub).p) + where.vector(0.3)));
@@ -117,7 +117,7 @@ struct Mechanism {
           for (int part = 0; part < parts; ++part) last = hang(last, how.integer(0, parts > 1 ? 2 : 9));
           if (parts < 3 || k % 3 > 0) continue;
           const int to = how.integer(-1, i - 1);
-          const BodyId end = to < 0 ? world : bodies[static_cast<std::size_t>(to)];
+          const BodyId end = to < 0 ? ground : bodies[static_cast<std::size_t>(to)];
           add(join(next(), 8, end, last, 0.5 * (at(end).p + at(last).p) + where.vector(0.3)));
         }
       }
@@ -136,13 +136,13 @@ struct Mechanism {
           }
         }
       for (const BodyId corner : {bodies.front(), bodies[static_cast<std::size_t>(width - 1)]})
-        tie(world, corner, at(corner).p + where.vector(0.5));
+        tie(ground, corner, at(corner).p + where.vector(0.5));
       return;
     }
     const int count = how.integer(1, 12);
     for (int i = 0; i < count; ++i) {
       const int parent = how.integer(-1, i - 1), kind = how.integer(0, 9);
-      hang(parent < 0 ? world : bodies[static_cast<std::size_t>(parent)], kind);
+      hang(parent < 0 ? ground : bodies[static_cast<std::size_t>(parent)], kind);
     }
     if (count > 5 && how.coin()) {
       const BodyId a = bodies[1], b = bodies.back();
@@ -183,7 +183,7 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     for (std::size_t j = 0; j < n; ++j) v[j] += d.assembly().v[j];
     State end = state;
     const NewtonReport newton =
-        end_on_constraints(system, d, state, end, dt, v, lambda, end_force, limits.newton_tolerance, 20);
+        solve_end_of_step(system, d, state, end, dt, v, lambda, end_force, limits.newton_tolerance, 20);
     ASSERT_TRUE(newton.converged);
     double speed = 0, size = 0, mean_size = 0;
     for (std::size_t j = 0; j < n; ++j) speed = std::max({speed, std::abs(v[j]), std::abs(d.assembly().v[j])});
@@ -206,9 +206,9 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     }
     EXPECT_NEAR(job.outcome.velocity_error, mean_size, 1e-13 * (1 + mean_size));
     // What each joint does to its bodies, and moves along: its rows of Aᵀ and A.
-    for (int i = 0; i < static_cast<int>(d.assembly().block.constraints.size()); ++i) {
-      const int first = d.assembly().block.row[static_cast<std::size_t>(i)],
-                rows = d.assembly().block.row[static_cast<std::size_t>(i) + 1] - first;
+    for (int i = 0; i < static_cast<int>(d.assembly().layout.constraints.size()); ++i) {
+      const int first = d.assembly().layout.row[static_cast<std::size_t>(i)],
+                rows = d.assembly().layout.row[static_cast<std::size_t>(i) + 1] - first;
       for (int k = 0; k < 2; ++k) {
         const auto J = d.assembly().jacobian(i, k);
         for (int c = 0; c < 6; ++c) {
@@ -235,7 +235,8 @@ void expect_step_of_dynamics_and_newton(Kind of, int count) {
     Dynamics by_rows(parts, same.joints);
     ASSERT_NE(by_rows.evaluate(parts.initial_state(), s.Q), Status::invalid);
     for (std::size_t r = 0; r < m; ++r) ASSERT_NEAR(by_rows.lambda()[r], d.lambda()[r], 1e-10 * size);
-    EXPECT_NEAR(job.outcome.omega_dt, dt * fastest_swing(parts, by_rows, parts.initial_state(), mean_force, 0), 1e-9);
+    EXPECT_NEAR(job.outcome.omega_dt, dt * tension_frequency(parts, by_rows, parts.initial_state(), mean_force, 0),
+                1e-9);
     // Where a bound of it will do, none swings faster than that says.
     detail::JointIsland::Limits looser = limits;
     looser.coarse_omega_dt = 1e9;
@@ -263,12 +264,12 @@ TEST(JointIsland, LearnsFromItsOwnChordsWhereRowsTurnFar) {
   std::vector<ConstraintId> joints;
   constexpr int links = 12;
   const Vector3d w(0, 0, 90), I(0.1, 0.2, 0.25);  // [rad/s, kg m²]
-  BodyId last = world;
+  BodyId last = ground;
   for (int i = 0; i < links; ++i) {
     const Vector3d anchor(i, i % 2, 0), end(i + 1, (i + 1) % 2, 0), p = 0.5 * (anchor + end);
     const BodyId b =
         system.add_body("b" + std::to_string(i), 1 + i % 3, I, {p, Quaterniond::Identity()}, w.cross(p), w);
-    const Vector3d in_last = last == world ? anchor : Vector3d(anchor - system.initial_state()[last].p);
+    const Vector3d in_last = last == ground ? anchor : Vector3d(anchor - system.initial_state()[last].p);
     joints.push_back(system.add(ball("j" + std::to_string(i), last, in_last, b, anchor - p)));
     last = b;
   }
@@ -283,7 +284,7 @@ TEST(JointIsland, LearnsFromItsOwnChordsWhereRowsTurnFar) {
   ASSERT_EQ(job.outcome.refusal, Refusal::none);
   State end = state;
   for (std::size_t i = 0; i < links; ++i) {
-    const BodyId id = s.dynamics.assembly().block.bodies[i];
+    const BodyId id = s.dynamics.assembly().layout.bodies[i];
     const Eigen::Map<const Vector3d> v(s.v.data() + 6 * i), turn(s.v.data() + 6 * i + 3);
     advance(end[id], v, turn, dt);
   }
@@ -331,7 +332,7 @@ TEST(JointIsland, AddsGyroscopicTorque) {
       double spun = 0;
       for (std::size_t k = 0; k < s.lacks_gyroscopic.size(); ++k) {
         if (!s.lacks_gyroscopic[k]) continue;
-        const BodyId id = s.dynamics.assembly().block.bodies[k];
+        const BodyId id = s.dynamics.assembly().layout.bodies[k];
         const Matrix3d R = state[id].R(), I = system.inertia(id);
         const Vector3d u = R.transpose() * state[id].w, L = I * u;
         const Vector3d change = -(I + dt * (cross_of(u) * I - cross_of(L))).partialPivLu().solve(dt * u.cross(L));
@@ -378,7 +379,7 @@ TEST(JointIsland, MeasuresGapsFromPackedParameters) {
     for (int i = 0; i < seed % 4; ++i) given.axes.push_back({point(), point(), point(), 0.3});
     for (int i = 0; i < seed % 2; ++i) given.dots.push_back({point(), point(), 0.1});
     if (given.points.empty() && given.axes.empty() && given.dots.empty()) continue;
-    const Constraint made = joint("joint", world, BodyId{1}, given, Vector3d::Zero(), Vector3d::Zero());
+    const Constraint made = joint("joint", ground, BodyId{1}, given, Vector3d::Zero(), Vector3d::Zero());
     const JointRows& rows = *detail::rows_of(made.function());
     std::array<BodyState, 2> X;
     for (BodyState& body : X) {
@@ -430,7 +431,7 @@ TEST(JointIsland, CoupledIsWhatDynamicsComputes) {
     if (whole.outcome.refused()) continue;
     ++asked;
     const std::vector<double> v_whole = s.v, total_whole = s.total;
-    const linchpin::Solver& solver = s.dynamics.solver();
+    const linchpin::ConstraintFactorization& solver = s.dynamics.solver();
     const std::size_t n = s.v.size(), m = s.start.size();
     const double speed = std::max(scale(v0), scale(v_whole));
     ASSERT_EQ(s.island.factor(state, limits.gap_tolerance), Refusal::none);
@@ -445,12 +446,12 @@ TEST(JointIsland, CoupledIsWhatDynamicsComputes) {
     solver.inverse_mass(s.applied, expected);
     for (std::size_t j = 0; j < n; ++j) expected[j] += v0[j];
     State end = state;
-    ASSERT_TRUE(end_on_constraints(system, s.dynamics, state, end, dt, expected, {}, {}, 1e-13, 20).converged);
+    ASSERT_TRUE(solve_end_of_step(system, s.dynamics, state, end, dt, expected, {}, {}, 1e-13, 20).converged);
     for (std::size_t j = 0; j < n; ++j) ASSERT_NEAR(v[j], expected[j], 20 * near / dt * (1 + speed));
 
     // What impulses at one body or two move: M⁻¹f − M⁻¹AᵀG⁻¹AM⁻¹f.
     const auto rates = [&](const std::vector<double>& of, std::vector<double>& to) {
-      const Instant& x = s.dynamics.assembly().instant;
+      const ConstrainedProblem& x = s.dynamics.assembly().problem;
       std::fill(to.begin(), to.end(), 0.0);
       for (std::size_t r = 0; r < m; ++r)
         for (int k = x.row_start[r]; k < x.row_start[r + 1]; ++k)
@@ -534,7 +535,7 @@ TEST(JointIsland, LeavesTheResidualShareThatItIsGiven) {
     for (std::size_t i = 0; i < mechanism.bodies.size(); ++i) {
       BodyState& b = end[mechanism.bodies[i]];
       const double* u =
-          s.v.data() + 6 * static_cast<std::size_t>(s.dynamics.assembly().block.slot(mechanism.bodies[i]));
+          s.v.data() + 6 * static_cast<std::size_t>(s.dynamics.assembly().layout.body_index(mechanism.bodies[i]));
       const Vector3d turn = dt * Vector3d(u[3], u[4], u[5]);
       b.p += dt * Vector3d(u[0], u[1], u[2]);
       if (turn.norm() > 0) b.q = Quaterniond(Eigen::AngleAxisd(turn.norm(), turn.normalized())) * b.q;

@@ -26,15 +26,15 @@ struct JointSolve {
   JointSolve(const System& system, const std::vector<ConstraintId>& joints, const State& state,
              detail::JointTopologies& topologies, Random& random, SolveOptions options = {})
       : dynamics(system, joints, options) {
-    const std::size_t n = static_cast<std::size_t>(dynamics.assembly().block.n()),
-                      m = static_cast<std::size_t>(dynamics.assembly().block.m());
+    const std::size_t n = static_cast<std::size_t>(dynamics.assembly().layout.n()),
+                      m = static_cast<std::size_t>(dynamics.assembly().layout.m());
     for (auto* x : {&Q, &applied, &v}) x->resize(n);
     for (auto* x : {&newton, &start, &total, &mean}) x->resize(m);
     pull.resize(12 * joints.size());
     for (double& x : Q) x = random.uniform(-10, 10);
     for (std::size_t j = 0; j < n; ++j) applied[j] = joint_step_dt * Q[j];
     EXPECT_NE(dynamics.evaluate(state, Q), Status::invalid);
-    EXPECT_TRUE(island.lay_out(system, dynamics.assembly().block, topologies));
+    EXPECT_TRUE(island.lay_out(system, dynamics.assembly().layout, topologies));
   }
   detail::JointIsland::Job job() {
     std::fill(newton.begin(), newton.end(), 0.0);

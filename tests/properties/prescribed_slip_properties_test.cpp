@@ -12,10 +12,10 @@ namespace {
 
 constexpr double duration = 0.08;
 
-/// A tree of joints with dry friction on some of them, one of which is driven along a random direction of its slip.
+/// A tree of joints with dry friction on some of them, one of which is kinematic along a random direction of its slip.
 struct Driven {
   Built built;
-  ConstraintId rubs;
+  ConstraintId friction;
   double speed = 0;
 };
 
@@ -35,26 +35,26 @@ Driven random_driven(std::uint64_t seed) {
     if (j.kind == Blueprint::Kind::weld || j.kind == Blueprint::Kind::rod) j.kind = Blueprint::Kind::on_plane;
     if (j.kind == Blueprint::Kind::universal) j.kind = Blueprint::Kind::hinge;
   }
-  const int driven = random.integer(0, static_cast<int>(plan.joints.size()) - 1);
-  Blueprint::Joint& drive = plan.joints[static_cast<std::size_t>(driven)];
+  const int kinematic = random.integer(0, static_cast<int>(plan.joints.size()) - 1);
+  Blueprint::Joint& drive = plan.joints[static_cast<std::size_t>(kinematic)];
   if (drive.kind == Blueprint::Kind::ball) drive.kind = Blueprint::Kind::on_plane;
-  const Reads reads = random.coin() ? Reads::actual : Reads::ideal;
+  const NormalForce normal_force = random.coin() ? NormalForce::coupled : NormalForce::frictionless;
   const double mu = random.uniform(0.1, 0.5);
 
   Driven out{build(plan), {}, random.uniform(0.2, 1) * (random.coin() ? 1 : -1)};
   System& system = out.built.system;
   for (std::size_t k = 0; k < plan.joints.size(); ++k) {
     const Blueprint::Joint& j = plan.joints[k];
-    if (static_cast<int>(k) != driven && random.coin()) continue;
+    if (static_cast<int>(k) != kinematic && random.coin()) continue;
     if (slides(j.kind))
-      add_law(system, out.built.constraints[k], coulomb(mu).reading(reads));
+      add_law(system, out.built.constraints[k], coulomb(mu).with_normal_force(normal_force));
     else if (j.kind == Blueprint::Kind::hinge)
       add_law(system, out.built.constraints[k],
-              hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = 0.1}).reading(reads));
+              hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = 0.1}).with_normal_force(normal_force));
   }
-  out.rubs = out.built.constraints[static_cast<std::size_t>(driven)];
+  out.friction = out.built.constraints[static_cast<std::size_t>(kinematic)];
 
-  const auto& bodies = system.constraint(out.rubs).bodies();
+  const auto& bodies = system.constraint(out.friction).bodies();
   const auto pose = [&](int body) {
     return body < 0 ? BodyState{} : plan.bodies[static_cast<std::size_t>(body)].state;
   };

@@ -64,7 +64,7 @@ struct Redundant {
       at.push_back(axes * Vector3d(where.uniform(), where.uniform(), planar ? 0 : where.uniform()));
     for (int i = 0; i < hinges; ++i)
       link.push_back(i == 0 && grounded
-                         ? world
+                         ? ground
                          : body(0.5 * (at[std::size_t(i)] + at[std::size_t((i + 1) % hinges)]) + where.vector(0.2)));
     for (int i = 0; i < hinges; ++i)
       add_hinge(link[std::size_t((i + hinges - 1) % hinges)], link[std::size_t(i)], at[std::size_t(i)],
@@ -77,7 +77,7 @@ struct Redundant {
     for (int i = 0; i <= count; ++i) {
       const Vector3d top = axes * Vector3d(0.7 * i, 0, 0);
       const BodyId b = body(top + 0.5 * bar);
-      add_hinge(b, world, top, axes.col(2));
+      add_hinge(b, ground, top, axes.col(2));
       if (i > 0) {
         const Vector3d left = top + bar - axes * Vector3d(0.7, 0, 0);
         const BodyId coupler = body(0.5 * (left + top + bar));
@@ -100,7 +100,7 @@ struct Redundant {
           if (k > 0) add_weld(bodies.back(), bodies[at(i, k - 1, l)], p - 0.5 * axes.col(1));
           if (l > 0) add_weld(bodies[at(i, k, l - 1)], bodies.back(), p - 0.5 * axes.col(2));
         }
-    for (int i = 0; i < anchors; ++i) add_weld(i == 0 ? bodies.back() : bodies.front(), world, where.vector());
+    for (int i = 0; i < anchors; ++i) add_weld(i == 0 ? bodies.back() : bodies.front(), ground, where.vector());
   }
   void make() {
     const int kind = how.integer(0, 6);
@@ -115,12 +115,12 @@ struct Redundant {
         add_weld(a, b, where.vector());
         if (how.coin()) add_weld(a, b, where.vector());
       }
-      if (hung) add_ball(world, bodies[0], where.vector());
+      if (hung) add_ball(ground, bodies[0], where.vector());
     }
     if (kind == 3) {  // every joint of a chain once or twice
       const int count = how.integer(2, 5);
       for (int i = 0; i < count; ++i) {
-        const BodyId a = i == 0 ? world : bodies.back(), b = body(where.vector());
+        const BodyId a = i == 0 ? ground : bodies.back(), b = body(where.vector());
         const Vector3d Q = where.vector(), u = where.direction();
         for (int times = how.integer(1, 2); times > 0; --times) add_hinge(a, b, Q + where.uniform() * u, u);
       }
@@ -132,12 +132,12 @@ struct Redundant {
       add_ball(a, b, Q);
       add_ball(a, b, Q + 0.3 * u);
       add_hinge(a, b, Q + 0.7 * u, u);
-      if (how.coin()) add_ball(world, a, where.vector());
+      if (how.coin()) add_ball(ground, a, where.vector());
     }
     if (kind == 5) {  // and what hangs from it
       const BodyId a = body(where.vector());
-      add_ball(a, world, where.vector());
-      add_ball(a, world, where.vector());
+      add_ball(a, ground, where.vector());
+      add_ball(a, ground, where.vector());
       const BodyId b = body(where.vector());
       add_ball(a, b, where.vector());
     }
@@ -159,19 +159,19 @@ void make_hub(Redundant& of) {
   if (kind <= 1) {
     const Matrix3d axes = where.rotation().toRotationMatrix();
     const Vector3d bar = axes * Vector3d(where.uniform(-0.5, 0.5), 1, 0);
-    const BodyId base = kind == 0 ? world : of.body(where.vector());
+    const BodyId base = kind == 0 ? ground : of.body(where.vector());
     for (int i = 0; i < count; ++i) {
       const Vector3d top = axes * Vector3d(0.3 * i, where.uniform(), 0);
       const BodyId b = of.body(top + 0.5 * bar);
       of.add_hinge(b, base, top, axes.col(2));
       of.add_hinge(hub, b, top + bar, axes.col(2));
     }
-    if (kind == 1 && how.coin()) of.add_ball(base, world, where.vector());
+    if (kind == 1 && how.coin()) of.add_ball(base, ground, where.vector());
   }
   if (kind == 2) {  // no more than one row in ten tells something
     const bool both = how.coin();
-    const BodyId other = both ? of.body(where.vector()) : world;
-    for (int i = 0; i < count; ++i) of.add_weld(i % 3 == 0 ? world : other, hub, where.vector());
+    const BodyId other = both ? of.body(where.vector()) : ground;
+    for (int i = 0; i < count; ++i) of.add_weld(i % 3 == 0 ? ground : other, hub, where.vector());
     if (both) of.add_ball(other, of.body(where.vector()), where.vector());
   }
   if (kind == 3) {  // and limbs that are free, hung on once or twice
@@ -182,12 +182,12 @@ void make_hub(Redundant& of) {
         of.add_hinge(hub, b, Q + where.uniform() * u, u);
       if (how.coin()) of.add_ball(b, of.body(where.vector()), where.vector());
     }
-    if (how.coin()) of.add_ball(world, hub, where.vector());
+    if (how.coin()) of.add_ball(ground, hub, where.vector());
   }
   if (kind == 4) {  // on one line
     const Vector3d Q = where.vector(), u = where.direction();
-    for (int i = 0; i < count; ++i) of.add_ball(i % 2 == 0 ? world : of.body(where.vector()), hub, Q + 0.3 * i * u);
-    of.add_hinge(world, hub, Q, u);
+    for (int i = 0; i < count; ++i) of.add_ball(i % 2 == 0 ? ground : of.body(where.vector()), hub, Q + 0.3 * i * u);
+    of.add_hinge(ground, hub, Q, u);
   }
   if (kind == 5) {  // spokes
     std::vector<BodyId> rim;
@@ -201,28 +201,28 @@ void make_hub(Redundant& of) {
 }
 
 /// Onto the velocity constraints: where some rows follow from others, what they ask for does, too, only there.
-void settle(const System& system, const std::vector<ConstraintId>& joints, State& state) {
-  Dynamics dynamics(system, joints, {.path = Path::dense});
-  dynamics.evaluate(state, std::vector<double>(static_cast<std::size_t>(dynamics.assembly().block.n())));
+void project_state(const System& system, const std::vector<ConstraintId>& joints, State& state) {
+  Dynamics dynamics(system, joints, {.backend = Backend::dense});
+  dynamics.evaluate(state, std::vector<double>(static_cast<std::size_t>(dynamics.assembly().layout.n())));
   for (int i = 0; i < 2; ++i) {
     project_velocities(system, dynamics, state);
-    dynamics.evaluate(state, std::vector<double>(static_cast<std::size_t>(dynamics.assembly().block.n())));
+    dynamics.evaluate(state, std::vector<double>(static_cast<std::size_t>(dynamics.assembly().layout.n())));
   }
 }
 
 /// λ of least norm among those with the same Aᵀλ.
-Eigen::VectorXd shortest(const Instant& instant, const std::vector<double>& lambda) {
-  Eigen::MatrixXd At = Eigen::MatrixXd::Zero(instant.n(), instant.m());
-  for (int r = 0; r < instant.m(); ++r)
-    for (int k = instant.row_start[std::size_t(r)]; k < instant.row_start[std::size_t(r) + 1]; ++k)
-      At(instant.entries[std::size_t(k)].column, r) = instant.entries[std::size_t(k)].value;
+Eigen::VectorXd shortest(const ConstrainedProblem& problem, const std::vector<double>& lambda) {
+  Eigen::MatrixXd At = Eigen::MatrixXd::Zero(problem.n(), problem.m());
+  for (int r = 0; r < problem.m(); ++r)
+    for (int k = problem.row_start[std::size_t(r)]; k < problem.row_start[std::size_t(r) + 1]; ++k)
+      At(problem.entries[std::size_t(k)].column, r) = problem.entries[std::size_t(k)].value;
   Eigen::CompleteOrthogonalDecomposition<Eigen::MatrixXd> qr(At.rows(), At.cols());
   qr.setThreshold(1e-9);
   qr.compute(At);
   return qr.solve(At * Eigen::Map<const Eigen::VectorXd>(lambda.data(), At.cols()));
 }
 
-/// Of a step that was taken, against Dynamics and end_on_constraints: the same velocities, the multipliers of least
+/// Of a step that was taken, against Dynamics and solve_end_of_step: the same velocities, the multipliers of least
 /// norm.
 void expect_step_of_dynamics(const System& system, const State& state, const Solve& s,
                              const detail::JointIsland::Outcome& outcome, double newton_tolerance, double least_speed) {
@@ -233,12 +233,12 @@ void expect_step_of_dynamics(const System& system, const State& state, const Sol
   d.solver().inverse_mass(force, v);
   for (std::size_t j = 0; j < n; ++j) v[j] += d.assembly().v[j];
   State end = state;
-  const NewtonReport newton = end_on_constraints(system, d, state, end, dt, v, lambda, end_force, newton_tolerance, 20);
+  const NewtonReport newton = solve_end_of_step(system, d, state, end, dt, v, lambda, end_force, newton_tolerance, 20);
   ASSERT_TRUE(newton.converged);
   for (std::size_t r = 0; r < m; ++r) lambda[r] += dt * d.lambda()[r];
   const Eigen::VectorXd total = d.solver().full_row_rank()
                                     ? Eigen::VectorXd(Eigen::Map<const Eigen::VectorXd>(lambda.data(), Eigen::Index(m)))
-                                    : shortest(d.assembly().instant, lambda);
+                                    : shortest(d.assembly().problem, lambda);
   double speed = least_speed, size = 0, mean_size = 0;
   for (std::size_t j = 0; j < n; ++j) speed = std::max({speed, std::abs(v[j]), std::abs(d.assembly().v[j])});
   for (std::size_t r = 0; r < m; ++r) size = std::max(size, std::abs(d.lambda()[r]));
@@ -255,11 +255,11 @@ void expect_step_of_dynamics(const System& system, const State& state, const Sol
   double gain = 0, kinetic = 0;
   for (std::size_t j = 0; j < n; ++j) gain += (dt * d.ideal()[j] + end_force[j]) * 0.5 * (d.assembly().v[j] + v[j]);
   EXPECT_NEAR(outcome.constraint_work, gain, 1e-9 * (1 + std::abs(gain)));
-  for (const BodyId id : d.assembly().block.bodies) kinetic += 0.5 * system.mass(id) * state[id].v.squaredNorm();
+  for (const BodyId id : d.assembly().layout.bodies) kinetic += 0.5 * system.mass(id) * state[id].v.squaredNorm();
   EXPECT_NEAR(outcome.start_energy, kinetic, 1e-12 * kinetic);
   std::vector<double> mean_force(m);
   for (std::size_t r = 0; r < m; ++r) mean_force[r] = s.total[r] / dt;
-  EXPECT_NEAR(outcome.omega_dt, dt * fastest_swing(system, d, state, mean_force, 0), 1e-9);
+  EXPECT_NEAR(outcome.omega_dt, dt * tension_frequency(system, d, state, mean_force, 0), 1e-9);
 }
 
 void expect_least_norm(int count, void (*make)(Redundant&), bool settled = true) {
@@ -275,9 +275,9 @@ void expect_least_norm(int count, void (*make)(Redundant&), bool settled = true)
     Redundant mechanism{system, "a", how, where};
     make(mechanism);
     State state = system.initial_state();
-    if (settled) settle(system, mechanism.joints, state);
+    if (settled) project_state(system, mechanism.joints, state);
     detail::JointTopologies topologies(1);
-    Solve s(system, mechanism.joints, state, topologies, where, {.path = Path::dense});
+    Solve s(system, mechanism.joints, state, topologies, where, {.backend = Backend::dense});
     detail::JointIsland::Job job = s.job();
     detail::JointIsland::solve_steps(state, to_rounding, {&job, 1});
     EXPECT_FALSE(s.dynamics.solver().full_row_rank());
@@ -312,9 +312,9 @@ TEST(RedundantJoints, WeldsMakeOneBody) {
     Redundant wall{system, "a", how, where};
     wall.wall(how.integer(2, 4), how.integer(1, 4), how.integer(1, 2), how.coin() ? 0 : how.integer(1, 2));
     State state = system.initial_state();
-    settle(system, wall.joints, state);
+    project_state(system, wall.joints, state);
     detail::JointTopologies topologies(1);
-    Solve s(system, wall.joints, state, topologies, where, {.path = Path::dense});
+    Solve s(system, wall.joints, state, topologies, where, {.backend = Backend::dense});
     detail::JointIsland::Job job = s.job();
     detail::JointIsland::solve_steps(state, to_rounding, {&job, 1});
     ASSERT_EQ(job.outcome.refusal, Refusal::none);
@@ -322,14 +322,14 @@ TEST(RedundantJoints, WeldsMakeOneBody) {
     if (HasFatalFailure()) return;
     const std::vector<double> whole(s.v), total(s.total);
 
-    const linchpin::Solver& solver = s.dynamics.solver();
-    const Instant& instant = s.dynamics.assembly().instant;
+    const linchpin::ConstraintFactorization& solver = s.dynamics.solver();
+    const ConstrainedProblem& problem = s.dynamics.assembly().problem;
     const std::size_t n = s.v.size(), m = s.start.size(), bodies = wall.bodies.size();
     const auto rates = [&](const std::vector<double>& of) {
       std::vector<double> to(m);
       for (std::size_t r = 0; r < m; ++r)
-        for (int k = instant.row_start[r]; k < instant.row_start[r + 1]; ++k)
-          to[r] += instant.entries[std::size_t(k)].value * of[std::size_t(instant.entries[std::size_t(k)].column)];
+        for (int k = problem.row_start[r]; k < problem.row_start[r + 1]; ++k)
+          to[r] += problem.entries[std::size_t(k)].value * of[std::size_t(problem.entries[std::size_t(k)].column)];
       return to;
     };
     ASSERT_EQ(s.island.factor(state, limits.gap_tolerance), Refusal::none);
@@ -393,10 +393,10 @@ TEST(RedundantJoints, WeldsThatAreOpenByRoundingOfSinglePrecisionAreOneBody) {
     Redundant wall{system, "a", how, where};
     wall.wall(how.integer(2, 4), how.integer(1, 4), how.integer(1, 2), how.coin() ? 0 : how.integer(1, 2));
     State state = system.initial_state();
-    settle(system, wall.joints, state);
+    project_state(system, wall.joints, state);
     for (const BodyId body : wall.bodies) state[body].p += 1e-7 * where.vector(1);
     detail::JointTopologies topologies(1);
-    Solve s(system, wall.joints, state, topologies, where, {.path = Path::dense});
+    Solve s(system, wall.joints, state, topologies, where, {.backend = Backend::dense});
     for (std::size_t j = 0; j < s.Q.size(); ++j) s.applied[j] = dt * (s.Q[j] += where.uniform(-1e3, 1e3));
     ASSERT_NE(s.dynamics.evaluate(state, s.Q), Status::invalid);
     detail::JointIsland::Job job = s.job();
@@ -422,20 +422,20 @@ TEST(RedundantJoints, StepMeetsWhatDisagreesInTheLeastSquares) {
     Redundant stretched{system, "a", how, where}, apart{system, "b", how, where};
     const Vector3d u = where.direction(), Q = where.vector();
     const BodyId a = stretched.body(Q + 0.5 * u), b = stretched.body(Q + 1.5 * u);
-    stretched.add_ball(world, a, Q);
+    stretched.add_ball(ground, a, Q);
     stretched.add_ball(a, b, Q + u);
-    stretched.add_ball(b, world, Q + 2 * u);
+    stretched.add_ball(b, ground, Q + 2 * u);
     apart.ring(how.integer(4, 7), how.coin(), true);
     State state = system.initial_state();
-    settle(system, stretched.joints, state);
+    project_state(system, stretched.joints, state);
     detail::JointTopologies topologies(1);
-    Solve s(system, stretched.joints, state, topologies, where, {.path = Path::dense});
-    EXPECT_EQ(s.dynamics.evaluate(state, s.Q), Status::inconsistent);
+    Solve s(system, stretched.joints, state, topologies, where, {.backend = Backend::dense});
+    EXPECT_EQ(s.dynamics.evaluate(state, s.Q), Status::contradictory);
     detail::JointIsland::Job job = s.job();
     detail::JointIsland::solve_steps(state, limits, {&job, 1});
     EXPECT_TRUE(job.outcome.refused());
 
-    Solve t(system, apart.joints, state, topologies, where, {.path = Path::dense});
+    Solve t(system, apart.joints, state, topologies, where, {.backend = Backend::dense});
     job = t.job();
     detail::JointIsland::solve_steps(state, limits, {&job, 1});
     if (job.outcome.refused()) {
@@ -466,12 +466,13 @@ TEST(RedundantJoints, StepEndsWhereRowsContradictNoMoreThanByRounding) {
       std::vector<ConstraintId> joints;
       for (const double by : {-0.5 * apart, 0.5 * apart}) {
         const std::string name = "row" + std::to_string(joints.size());
-        if (kind == 0) joints.push_back(system.add(ball(name, world, p + by * u, body, q)));
-        if (kind == 1) joints.push_back(system.add(axis_row(name, world, Vector3d::Zero(), u, body, q, u.dot(p) + by)));
-        if (kind == 2) joints.push_back(system.add(dot_row(name, world, u, body, w, u.dot(turn * w) + by)));
+        if (kind == 0) joints.push_back(system.add(ball(name, ground, p + by * u, body, q)));
+        if (kind == 1)
+          joints.push_back(system.add(axis_row(name, ground, Vector3d::Zero(), u, body, q, u.dot(p) + by)));
+        if (kind == 2) joints.push_back(system.add(dot_row(name, ground, u, body, w, u.dot(turn * w) + by)));
       }
       State state = system.initial_state();
-      settle(system, joints, state);
+      project_state(system, joints, state);
       detail::JointTopologies topologies(1);
       Random random(1);
       Solve s(system, joints, state, topologies, random);
@@ -547,7 +548,7 @@ TEST(RedundantJoints, StepInLanesDropsOfEachItsOwnRows) {
       joints.push_back(mechanism.joints);
     }
     State state = system.initial_state();
-    for (const auto& of : joints) settle(system, of, state);
+    for (const auto& of : joints) project_state(system, of, state);
     detail::JointTopologies topologies(1);
     std::deque<Solve> solves;
     Random random(seed + 77);

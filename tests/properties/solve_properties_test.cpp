@@ -26,7 +26,7 @@ double tol_rows() { return scaled(1e-10); }
 // A law that fails leaves its problem behind; moved to tests/regression/instants it becomes the test of the fix.
 class SolveLaw : public testing::Test {
  protected:
-  void check(const Instant& x, std::uint64_t seed) {
+  void check(const ConstrainedProblem& x, std::uint64_t seed) {
     if (!HasFailure() || saved_) return;
     saved_ = true;
     const std::string file = LINCHPIN_FAILURES_DIR "/failed-instant-" + std::to_string(seed) + ".json";
@@ -48,7 +48,7 @@ TEST_F(SolveLaw, ObeysTheRowsAndNewton) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    const Instant x = random_instant(random);
+    const ConstrainedProblem x = random_instant(random);
     const Acceleration y = solve(x);
     ASSERT_EQ(y.status, Status::ok) << y.reason;
     const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x);
@@ -67,7 +67,7 @@ TEST_F(SolveLaw, GaussAndDAlembert) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    Instant x = random_instant(random);
+    ConstrainedProblem x = random_instant(random);
     const Acceleration with_c = solve(x);
     const Eigen::VectorXd c = vector(x.c);
     std::fill(x.c.begin(), x.c.end(), 0.0);
@@ -95,7 +95,7 @@ TEST_F(SolveLaw, AgreesWithElimination) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    const Instant x = random_instant(random);
+    const ConstrainedProblem x = random_instant(random);
     const Eigen::VectorXd other = acceleration_by_elimination(x);
     EXPECT_LE(norm_inf(solve(x).vdot - other), scaled(1e-10) * std::max(1.0, norm_inf(other)));
     check(x, seed);
@@ -108,7 +108,7 @@ TEST_F(SolveLaw, RedundantRecombinedAndScaledRowsChangeNothing) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    const Instant x = random_instant(random);
+    const ConstrainedProblem x = random_instant(random);
     if (x.m() == 0) continue;
     const Acceleration y = solve(x);
     const int m = x.m(), more = random.integer(0, m + 2);
@@ -124,7 +124,7 @@ TEST_F(SolveLaw, RedundantRecombinedAndScaledRowsChangeNothing) {
     Eigen::VectorXd scale(m + more);
     for (double& s : scale) s = std::pow(10.0, random.uniform(-6, 6));
     mix = scale.asDiagonal() * mix;
-    const Instant z = with_rows(x, mix * constraint_matrix(x), mix * vector(x.b));
+    const ConstrainedProblem z = with_rows(x, mix * constraint_matrix(x), mix * vector(x.b));
     const Acceleration other = solve(z);
     EXPECT_EQ(other.rank, m);
     EXPECT_EQ(other.status, more > 0 ? Status::redundant : Status::ok) << other.reason;
@@ -146,11 +146,11 @@ TEST_F(SolveLaw, MultipliersAreTheShortest) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    const Instant x = random_instant(random);
+    const ConstrainedProblem x = random_instant(random);
     if (x.m() == 0) continue;
     Eigen::MatrixXd mix(2 * x.m(), x.m());
     mix << Eigen::MatrixXd::Identity(x.m(), x.m()), 3 * random_spd(random, x.m(), 10);
-    const Instant z = with_rows(x, mix * constraint_matrix(x), mix * vector(x.b));
+    const ConstrainedProblem z = with_rows(x, mix * constraint_matrix(x), mix * vector(x.b));
     const Acceleration y = solve(z);
     const Eigen::MatrixXd idle = virtual_displacements(constraint_matrix(z).transpose());  // Aᵀ idle = 0
     EXPECT_LE(norm_inf(idle.transpose() * y.lambda), tol_rows() * std::max(1.0, norm_inf(y.lambda)));
@@ -162,14 +162,14 @@ TEST_F(SolveLaw, ContradictoryRowsGiveLeastSquaresInTheRowsAsGiven) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    Instant x = random_instant(random);
+    ConstrainedProblem x = random_instant(random);
     if (x.m() == 0) continue;
     Eigen::MatrixXd mix(2 * x.m(), x.m());
     mix << Eigen::MatrixXd::Identity(x.m(), x.m()), random_spd(random, x.m(), 10);
     Eigen::VectorXd b = mix * vector(x.b) + wiggle(random, 2 * x.m());
-    const Instant z = with_rows(x, mix * constraint_matrix(x), b);
+    const ConstrainedProblem z = with_rows(x, mix * constraint_matrix(x), b);
     const Acceleration y = solve(z);
-    EXPECT_EQ(y.status, Status::inconsistent);
+    EXPECT_EQ(y.status, Status::contradictory);
     EXPECT_FALSE(y.contradictory.empty());
     const Eigen::MatrixXd A = constraint_matrix(z);
     const Eigen::VectorXd residual = A * y.vdot - b;
@@ -182,13 +182,13 @@ TEST_F(SolveLaw, OrderOfRowsAndColumnsDoesNotMatter) {
   for (const auto seed : seeds(cases)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    const Instant x = random_instant(random);
+    const ConstrainedProblem x = random_instant(random);
     const Acceleration y = solve(x);
     // Blocks of M in reverse, rows shuffled.
     std::vector<int> first(x.block_sizes.size());
     std::exclusive_scan(x.block_sizes.begin(), x.block_sizes.end(), first.begin(), 0);
     const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x);
-    Instant z;
+    ConstrainedProblem z;
     std::vector<int> from;  // column of x that is column j of z
     for (std::size_t k = x.block_sizes.size(); k-- > 0;) {
       add_block(z, M.block(first[k], first[k], x.block_sizes[k], x.block_sizes[k]));
@@ -202,7 +202,7 @@ TEST_F(SolveLaw, OrderOfRowsAndColumnsDoesNotMatter) {
     std::iota(row.begin(), row.end(), 0);
     for (std::size_t i = row.size(); i > 1; --i)
       std::swap(row[i - 1], row[static_cast<std::size_t>(random.integer(0, static_cast<int>(i) - 1))]);
-    const Instant shuffled = with_rows(z, A(row, from), vector(x.b)(row));
+    const ConstrainedProblem shuffled = with_rows(z, A(row, from), vector(x.b)(row));
     const Acceleration other = solve(shuffled);
     EXPECT_LE(norm_inf(other.vdot - y.vdot(from)), tol_rows() * std::max(1.0, norm_inf(y.vdot)));
     EXPECT_LE(norm_inf(other.lambda - y.lambda(row)), tol_rows() * std::max(1.0, norm_inf(y.lambda)));
@@ -215,7 +215,7 @@ TEST_F(SolveLaw, OrderOfRowsAndColumnsDoesNotMatter) {
 TEST_F(SolveLaw, TallSystemsAgreeWithElimination) {
   for (const double spread : {0.0, 5.0}) {  // decades of row scales: past three the other route is left again
     Random random(7);
-    Instant x;
+    ConstrainedProblem x;
     for (int k = 0; k < 20; ++k) add_block(x, std::pow(10.0, random.uniform(-1, 1)) * random_spd(random, 6, 10));
     for (double& q : x.Q) q = random.uniform(-10, 10);
     for (double& c : x.c) c = random.uniform(-5, 5);
@@ -245,7 +245,7 @@ TEST_F(SolveLaw, TallSystemsAgreeWithElimination) {
     b += wiggle(random, b.size());
     x.b.assign(b.begin(), b.end());
     const Acceleration torn = solve(x);
-    EXPECT_EQ(torn.status, Status::inconsistent);
+    EXPECT_EQ(torn.status, Status::contradictory);
     const Eigen::VectorXd residual = A * torn.vdot - b;
     EXPECT_LE(norm_inf(A.transpose() * residual), tol_rows() * A.norm() * norm_inf(residual));
   }
@@ -255,7 +255,7 @@ TEST_F(SolveLaw, NothingIsAllocatedOnceWarm) {
   for (const auto seed : seeds(40)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    Instant x = random_instant(random);
+    ConstrainedProblem x = random_instant(random);
     if (random.coin() && x.m() > 0) {
       Eigen::MatrixXd twice(2 * x.m(), x.n());
       twice << constraint_matrix(x), constraint_matrix(x);
@@ -263,7 +263,7 @@ TEST_F(SolveLaw, NothingIsAllocatedOnceWarm) {
       b << vector(x.b), vector(x.b);
       x = with_rows(x, twice, b);
     }
-    Solver solver;
+    ConstraintFactorization solver;
     std::vector<double> lambda(x.b.size()), force(x.Q.size()), dv(x.Q.size());
     ASSERT_TRUE(solver.factor(x));
     const AllocationCounter allocations;
@@ -276,8 +276,8 @@ TEST_F(SolveLaw, NothingIsAllocatedOnceWarm) {
 
 TEST_F(SolveLaw, SameBitsEveryTime) {
   Random random(3);
-  const Instant x = random_instant(random), y = random_instant(random);
-  Solver used, fresh;
+  const ConstrainedProblem x = random_instant(random), y = random_instant(random);
+  ConstraintFactorization used, fresh;
   ASSERT_TRUE(used.factor(y));  // what was there before leaves no trace
   ASSERT_TRUE(used.factor(x));
   ASSERT_TRUE(fresh.factor(x));

@@ -35,7 +35,7 @@ Eigen::Matrix3d cross_matrix(const Point& r) {
 struct Graph {
   std::vector<Point> place;
   std::vector<bool> particle;
-  Instant instant;
+  ConstrainedProblem problem;
   int joints = 0;
   Eigen::VectorXd twist;  // meets every row made with b = row · twist: consistent whatever is added
 
@@ -44,23 +44,23 @@ struct Graph {
     particle.push_back(as_particle);
     Eigen::MatrixXd M = mass * Eigen::MatrixXd::Identity(as_particle ? 3 : 6, as_particle ? 3 : 6);
     if (!as_particle) M.bottomRightCorner<3, 3>() = 0.1 * mass * random_spd(random, 3, 10);
-    add_block(instant, M);
+    add_block(problem, M);
     return static_cast<int>(place.size()) - 1;
   }
   void throw_all(Random& random) {
-    twist.resize(instant.n());
+    twist.resize(problem.n());
     for (double& v : twist) v = random.uniform(-3, 3);
-    for (double& q : instant.Q) q = random.uniform(-10, 10);
+    for (double& q : problem.Q) q = random.uniform(-10, 10);
   }
   Eigen::Index column(int body) const {
-    return std::accumulate(instant.block_sizes.begin(), instant.block_sizes.begin() + body, 0);
+    return std::accumulate(problem.block_sizes.begin(), problem.block_sizes.begin() + body, 0);
   }
   /// Rows of one joint at p: the point's three, and `turns` of the rotations.
   void join(int a, int b, const Point& p, const Eigen::Matrix3d& axes, int turns) {
     const std::string name = "joint " + std::to_string(joints++);
     const bool both = (a < 0 || !particle[static_cast<std::size_t>(a)]) && !particle[static_cast<std::size_t>(b)];
     for (int r = 0; r < 3 + (both ? turns : 0); ++r) {
-      Eigen::VectorXd row = Eigen::VectorXd::Zero(instant.n());
+      Eigen::VectorXd row = Eigen::VectorXd::Zero(problem.n());
       const Eigen::RowVector3d u = axes.row(r % 3);
       for (const auto& [body, sign] : {std::pair{a, 1.0}, std::pair{b, -1.0}}) {
         if (body < 0) continue;
@@ -70,7 +70,7 @@ struct Graph {
         row.segment<3>(column(body) + 3) =
             r < 3 ? Eigen::RowVector3d(-sign * u * cross_matrix(p - place[k])) : sign * u;
       }
-      add_row(instant, name, row, row.dot(twist));
+      add_row(problem, name, row, row.dot(twist));
     }
   }
 };
@@ -114,9 +114,9 @@ Graph random_graph(Random& random, Shape shape, int bodies, double mass_decades)
   return g;
 }
 
-void expect_twins(const Instant& x, double tolerance) {
-  const Acceleration dense = solve(x, {.path = Path::dense}), sparse = solve(x, {.path = Path::sparse});
-  ASSERT_EQ(dense.path, Path::dense);
+void expect_twins(const ConstrainedProblem& x, double tolerance) {
+  const Acceleration dense = solve(x, {.backend = Backend::dense}), sparse = solve(x, {.backend = Backend::sparse});
+  ASSERT_EQ(dense.backend, Backend::dense);
   ASSERT_EQ(sparse.status, dense.status) << sparse.reason;
   EXPECT_EQ(sparse.rank, dense.rank) << sparse.fallback;
   EXPECT_LE(error(sparse.vdot, dense.vdot), tolerance);
@@ -137,9 +137,9 @@ TEST_P(Twins, Agree) {
     Random random(seed);
     const Graph g =
         random_graph(random, GetParam(), random.integer(2, GetParam() == Shape::hub ? 20 : 12), random.coin() ? 0 : 2);
-    expect_twins(g.instant, tol_twins());
-    Solver solver({.path = Path::sparse});
-    ASSERT_TRUE(solver.factor(g.instant));
+    expect_twins(g.problem, tol_twins());
+    ConstraintFactorization solver({.backend = Backend::sparse});
+    ASSERT_TRUE(solver.factor(g.problem));
     left += solver.info().fallbacks;
     islands += solver.info().islands;
   }
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Twins,
 
 // What rounding of the large forces that nearly cancel on a light body, over its mass, makes of its acceleration: no
 // residual shows it along motions that no row forbids, whatever solves.
-double rounding_over_mass(const Instant& x, const Acceleration& a) {
+double rounding_over_mass(const ConstrainedProblem& x, const Acceleration& a) {
   double lightest = std::numeric_limits<double>::infinity();
   const double* M = x.mass.data();
   for (const int size : x.block_sizes) {
@@ -162,7 +162,7 @@ double rounding_over_mass(const Instant& x, const Acceleration& a) {
   Eigen::VectorXd pulls = Eigen::VectorXd::Zero(x.n());  // Σ|J||λ| by column
   for (int r = 0; r < x.m(); ++r)
     for (int e = x.row_start[static_cast<std::size_t>(r)]; e < x.row_start[static_cast<std::size_t>(r) + 1]; ++e) {
-      const Instant::Entry& entry = x.entries[static_cast<std::size_t>(e)];
+      const ConstrainedProblem::Entry& entry = x.entries[static_cast<std::size_t>(e)];
       pulls[entry.column] += std::abs(entry.value * a.lambda[r]);
     }
   return std::numeric_limits<double>::epsilon() * norm_inf(pulls) / lightest / norm_inf(a.vdot);
@@ -174,8 +174,8 @@ TEST(Sparse, MassesOfVeryDifferentSizeAgree) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Graph g = random_graph(random, random.coin() ? Shape::tree : Shape::loops, random.integer(3, 10), 6);
-    const double rounding = rounding_over_mass(g.instant, solve(g.instant, {.path = Path::dense}));
-    expect_twins(g.instant, scaled(std::max(1e-10, 2 * rounding)));
+    const double rounding = rounding_over_mass(g.problem, solve(g.problem, {.backend = Backend::dense}));
+    expect_twins(g.problem, scaled(std::max(1e-10, 2 * rounding)));
   }
 }
 
@@ -208,12 +208,12 @@ TEST(Sparse, LongHingedBridgesAreNotLeftToTheReference) {
           const Pose& pose = poses[static_cast<std::size_t>(k)];
           return pose.q.conjugate() * (end(i) - pose.p);
         };
-        const auto plank = [&](int k) { return k < 0 || k == n ? world : planks[static_cast<std::size_t>(k)]; };
+        const auto plank = [&](int k) { return k < 0 || k == n ? ground : planks[static_cast<std::size_t>(k)]; };
         system.add(hinge("hinge " + std::to_string(i), plank(i - 1), in(i - 1), axis, plank(i), in(i), axis));
       }
       system.set_gravity({0, -9.81, 0});
-      const Instant x = assemble(system, system.initial_state());
-      Solver solver({.path = Path::sparse});
+      const ConstrainedProblem x = assemble(system, system.initial_state());
+      ConstraintFactorization solver({.backend = Backend::sparse});
       ASSERT_TRUE(solver.factor(x));
       EXPECT_EQ(solver.rank(), 5 * n + 2);
       if (n < 100) expect_twins(x, tol_twins());  // the reference takes half a second for the long ones
@@ -240,7 +240,7 @@ TEST(Sparse, AHardlyBentSheetTooLargeForTheReferenceIsAnswered) {
     }
     const auto pin = [&](int a, int b, const Vector3d& p_AQ, const Vector3d& p_BQ) {
       system.add(ball("pin " + std::to_string(a) + "-" + std::to_string(b), plates[static_cast<std::size_t>(a)], p_AQ,
-                      b < 0 ? world : plates[static_cast<std::size_t>(b)], p_BQ));
+                      b < 0 ? ground : plates[static_cast<std::size_t>(b)], p_BQ));
     };
     for (int i = 0; i < k; ++i)
       for (int j = 0; j < k; ++j) {
@@ -249,8 +249,8 @@ TEST(Sparse, AHardlyBentSheetTooLargeForTheReferenceIsAnswered) {
       }
     pin(0, -1, {-0.125, 0, -0.125}, {-0.125, 0, -0.125});
     pin(k - 1, -2, {-0.125, 0, 0.125}, {-0.125, 0, 0.25 * (k - 1) + 0.125});
-    const Instant x = assemble(system, system.initial_state());
-    Solver solver({.path = Path::sparse});
+    const ConstrainedProblem x = assemble(system, system.initial_state());
+    ConstraintFactorization solver({.backend = Backend::sparse});
     ASSERT_TRUE(solver.factor(x));
     const std::size_t n = static_cast<std::size_t>(x.n()), m = static_cast<std::size_t>(x.m());
     std::vector<double> some(n), e(m), dv(n);
@@ -258,7 +258,7 @@ TEST(Sparse, AHardlyBentSheetTooLargeForTheReferenceIsAnswered) {
       std::vector<double> out(m);
       for (std::size_t r = 0; r < m; ++r)
         for (int at = x.row_start[r]; at < x.row_start[r + 1]; ++at) {
-          const Instant::Entry& entry = x.entries[static_cast<std::size_t>(at)];
+          const ConstrainedProblem::Entry& entry = x.entries[static_cast<std::size_t>(at)];
           out[r] += entry.value * v[static_cast<std::size_t>(entry.column)];
         }
       return out;
@@ -267,7 +267,7 @@ TEST(Sparse, AHardlyBentSheetTooLargeForTheReferenceIsAnswered) {
       std::vector<double> out(n);
       for (std::size_t r = 0; r < m; ++r)
         for (int at = x.row_start[r]; at < x.row_start[r + 1]; ++at) {
-          const Instant::Entry& entry = x.entries[static_cast<std::size_t>(at)];
+          const ConstrainedProblem::Entry& entry = x.entries[static_cast<std::size_t>(at)];
           out[static_cast<std::size_t>(entry.column)] += entry.value * l[r];
         }
       return out;
@@ -279,7 +279,7 @@ TEST(Sparse, AHardlyBentSheetTooLargeForTheReferenceIsAnswered) {
     ASSERT_LE(outside, 1e-14);
     // Multipliers make the force, and none shorter do, but for directions in which they make next to none.
     std::vector<double> again = lambda, of_force = force;
-    solver.shortest(of_force, again, {});
+    solver.minimum_norm_multipliers(of_force, again, {});
     EXPECT_LE(std::inner_product(again.begin(), again.end(), again.begin(), 0.0),
               (1 + 1e-9) * std::inner_product(lambda.begin(), lambda.end(), lambda.begin(), 0.0));
     double force_off = 0, strongest = 0;
@@ -317,9 +317,9 @@ TEST(Sparse, ContradictionsAgree) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     Graph g = random_graph(random, Shape::doubled, random.integer(3, 12), 1);
-    for (double& b : g.instant.b)
+    for (double& b : g.problem.b)
       if (random.integer(0, 3) == 0) b += random.uniform(-1, 1);
-    expect_twins(g.instant, tol_twins());
+    expect_twins(g.problem, tol_twins());
   }
 }
 
@@ -333,8 +333,8 @@ TEST(Sparse, ContradictionsInTheLoopsOfAPlaneAgree) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     Graph g = random_graph(random, Shape::planar, random.integer(6, 14), 2);
-    for (double& b : g.instant.b) b += random.uniform(-5, 5);
-    expect_twins(g.instant, tol_twins());
+    for (double& b : g.problem.b) b += random.uniform(-5, 5);
+    expect_twins(g.problem, tol_twins());
   }
 }
 
@@ -350,19 +350,19 @@ TEST(Sparse, DoubledRowsBetweenUnlikeMassesAgree) {
     std::vector<std::pair<Eigen::VectorXd, double>> rows;
     for (int k = 0; k < bodies; ++k)
       for (int r = random.integer(1, 3); r > 0; --r) {
-        Eigen::VectorXd row = Eigen::VectorXd::Zero(g.instant.n());
+        Eigen::VectorXd row = Eigen::VectorXd::Zero(g.problem.n());
         for (int body = std::max(0, k - 1); body <= k; ++body)
-          for (int c = 0; c < g.instant.block_sizes[static_cast<std::size_t>(body)]; ++c)
+          for (int c = 0; c < g.problem.block_sizes[static_cast<std::size_t>(body)]; ++c)
             row[g.column(body) + c] = random.uniform(-1, 1);
         rows.emplace_back(row, row.dot(g.twist));
-        add_row(g.instant, "row " + std::to_string(rows.size()), row, rows.back().second);
+        add_row(g.problem, "row " + std::to_string(rows.size()), row, rows.back().second);
       }
     for (int i = 0; i < 3; ++i) {
       const auto& [row, b] = rows[static_cast<std::size_t>(random.integer(0, static_cast<int>(rows.size()) - 1))];
       const double factor = random.uniform(0.5, 2);
-      add_row(g.instant, "again " + std::to_string(i), factor * row, factor * b + (random.coin() ? 1 : 0));
+      add_row(g.problem, "again " + std::to_string(i), factor * row, factor * b + (random.coin() ? 1 : 0));
     }
-    expect_twins(g.instant, 1e-7);
+    expect_twins(g.problem, 1e-7);
   }
 }
 
@@ -383,22 +383,22 @@ Graph random_structure(Random& random, int bodies, int welds) {
 TEST(Sparse, AStructureOfManyWeldsHasTheRankOfItsBodies) {
   Random random(5);
   const Graph g = random_structure(random, 60, 200);
-  ASSERT_EQ(g.instant.m(), 1200);
-  Solver solver({.path = Path::sparse}), reference({.path = Path::dense});
-  ASSERT_TRUE(solver.factor(g.instant));
-  ASSERT_TRUE(reference.factor(g.instant));
+  ASSERT_EQ(g.problem.m(), 1200);
+  ConstraintFactorization solver({.backend = Backend::sparse}), reference({.backend = Backend::dense});
+  ASSERT_TRUE(solver.factor(g.problem));
+  ASSERT_TRUE(reference.factor(g.problem));
   EXPECT_EQ(solver.rank(), 354);
   EXPECT_EQ(solver.info().fallbacks, 0) << solver.info().reason;
-  const RankReport a = solver.report(g.instant.b), b = reference.report(g.instant.b);
+  const RankReport a = solver.report(g.problem.b), b = reference.report(g.problem.b);
   EXPECT_EQ(a.rank, b.rank);
   EXPECT_EQ(a.redundant, b.redundant);
   EXPECT_EQ(a.undetermined, b.undetermined);
   EXPECT_TRUE(a.contradictory.empty());
   EXPECT_LE(a.largest_dropped, 1e-9);
   EXPECT_GT(a.smallest_kept, 1e-4);
-  std::vector<double> force(g.instant.Q.size()), other(force), lambda(g.instant.b.size()), shortest(lambda);
-  solver.apply(g.instant.b, lambda, force, {});
-  reference.apply(g.instant.b, shortest, other, {});
+  std::vector<double> force(g.problem.Q.size()), other(force), lambda(g.problem.b.size()), shortest(lambda);
+  solver.apply(g.problem.b, lambda, force, {});
+  reference.apply(g.problem.b, shortest, other, {});
   EXPECT_LE(error(vector(force), vector(other)), scaled(1e-9));
   EXPECT_LE(error(vector(lambda), vector(shortest)), scaled(1e-9));
 }
@@ -410,20 +410,20 @@ TEST(Sparse, AStructureOfManyWeldsWhoseFramesAreOffIsAnsweredAlike) {
     SCOPED_TRACE(seed);
     Random random(seed);
     Graph g = random_structure(random, 60, 200);
-    for (Instant::Entry& entry : g.instant.entries) entry.value += random.uniform(-1e-9, 1e-9);
-    for (double& Q : g.instant.Q) Q += random.uniform(-100, 100);
-    const Acceleration sparse = solve(g.instant, {.path = Path::sparse}),
-                       dense = solve(g.instant, {.path = Path::dense});
+    for (ConstrainedProblem::Entry& entry : g.problem.entries) entry.value += random.uniform(-1e-9, 1e-9);
+    for (double& Q : g.problem.Q) Q += random.uniform(-100, 100);
+    const Acceleration sparse = solve(g.problem, {.backend = Backend::sparse}),
+                       dense = solve(g.problem, {.backend = Backend::dense});
     EXPECT_EQ(sparse.rank, 354);
     EXPECT_EQ(dense.rank, 354);
     EXPECT_EQ(sparse.fallback, "");
     EXPECT_LE(error(sparse.vdot, dense.vdot), scaled(2e-8));
     EXPECT_LE(error(sparse.ideal, dense.ideal), scaled(2e-8));
     EXPECT_LE(error(sparse.lambda, dense.lambda), scaled(2e-8));
-    Eigen::VectorXd made = Eigen::VectorXd::Zero(g.instant.n());
-    for (int r = 0; r < g.instant.m(); ++r)
-      for (int k = g.instant.row_start[std::size_t(r)]; k < g.instant.row_start[std::size_t(r) + 1]; ++k) {
-        const Instant::Entry& entry = g.instant.entries[std::size_t(k)];
+    Eigen::VectorXd made = Eigen::VectorXd::Zero(g.problem.n());
+    for (int r = 0; r < g.problem.m(); ++r)
+      for (int k = g.problem.row_start[std::size_t(r)]; k < g.problem.row_start[std::size_t(r) + 1]; ++k) {
+        const ConstrainedProblem::Entry& entry = g.problem.entries[std::size_t(k)];
         made[entry.column] += entry.value * sparse.lambda[r];
       }
     EXPECT_LE(error(made, sparse.ideal), 1e-12);
@@ -451,10 +451,10 @@ TEST(Sparse, ManyParallelBarsAreNotLeftToTheReference) {
       g.join(-1, k, foot, Eigen::Matrix3d::Identity(), 2);
       g.join(platform, k, foot + along + Point(k == 17 ? tilt : 0, 0, 0), Eigen::Matrix3d::Identity(), 2);
     }
-    ASSERT_EQ(g.instant.m(), 400);
-    Solver solver({.path = Path::sparse}), reference({.path = Path::dense});
-    ASSERT_TRUE(solver.factor(g.instant));
-    ASSERT_TRUE(reference.factor(g.instant));
+    ASSERT_EQ(g.problem.m(), 400);
+    ConstraintFactorization solver({.backend = Backend::sparse}), reference({.backend = Backend::dense});
+    ASSERT_TRUE(solver.factor(g.problem));
+    ASSERT_TRUE(reference.factor(g.problem));
     if (tilt < 1e-8 || tilt > 1e-4) {
       EXPECT_EQ(reference.rank(), tilt > 1e-4 ? 246 : 245);
     }
@@ -462,9 +462,9 @@ TEST(Sparse, ManyParallelBarsAreNotLeftToTheReference) {
     if (tilt < 1e-8) {
       EXPECT_EQ(solver.info().fallbacks, 0) << solver.info().reason;
     }
-    std::vector<double> force(g.instant.Q.size()), other(force), dv(force), lambda(g.instant.b.size());
-    solver.apply(g.instant.b, lambda, force, dv);
-    reference.apply(g.instant.b, lambda, other, dv);
+    std::vector<double> force(g.problem.Q.size()), other(force), dv(force), lambda(g.problem.b.size());
+    solver.apply(g.problem.b, lambda, force, dv);
+    reference.apply(g.problem.b, lambda, other, dv);
     // What a dropped row that does not depend wholly on others asks for is told from nothing only to its tilt.
     EXPECT_LE(error(vector(force), vector(other)), scaled(tilt > 1e-8 && tilt < 1e-4 ? tilt : 1e-10));
   }
@@ -475,9 +475,9 @@ TEST(Sparse, EstimatesSingularValues) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Graph g = random_graph(random, Shape::tree, 8, 0);
-    Solver solver({.path = Path::sparse}), reference({.path = Path::dense});
-    ASSERT_TRUE(solver.factor(g.instant));
-    ASSERT_TRUE(reference.factor(g.instant));
+    ConstraintFactorization solver({.backend = Backend::sparse}), reference({.backend = Backend::dense});
+    ASSERT_TRUE(solver.factor(g.problem));
+    ASSERT_TRUE(reference.factor(g.problem));
     const double estimate = solver.report({}).smallest_kept, exact = reference.report({}).smallest_kept;
     EXPECT_GE(estimate, 0.5 * exact);  // an order of magnitude is promised
     EXPECT_LE(estimate, 3 * exact);
@@ -493,11 +493,11 @@ TEST(Sparse, IslandsAreFoundAndSolvedByThemselves) {
     g.join(k, k + 1, random.vector(), Eigen::Matrix3d::Identity(), 0);
     g.join(k + 1, k + 2, random.vector(), Eigen::Matrix3d::Identity(), 2);
   }
-  Solver solver({.path = Path::sparse});
-  ASSERT_TRUE(solver.factor(g.instant));
+  ConstraintFactorization solver({.backend = Backend::sparse});
+  ASSERT_TRUE(solver.factor(g.problem));
   EXPECT_EQ(solver.info().islands, 10);
-  EXPECT_EQ(solver.info().path, Path::sparse);
-  std::vector<double> e(g.instant.b.size(), 0.0), dv(g.instant.Q.size());
+  EXPECT_EQ(solver.info().backend, Backend::sparse);
+  std::vector<double> e(g.problem.b.size(), 0.0), dv(g.problem.Q.size());
   e[0] = 1;  // only the first three bodies hear of it
   solver.apply(e, {}, {}, dv);
   EXPECT_GT(norm_inf(vector(dv).head(18)), 0.01);
@@ -507,32 +507,32 @@ TEST(Sparse, IslandsAreFoundAndSolvedByThemselves) {
 // One solver through changes of everything: whatever it remembers must be that of the problem at hand.
 TEST(Sparse, NothingGoesStale) {
   Random random(21);
-  Solver used({.path = Path::sparse});
+  ConstraintFactorization used({.backend = Backend::sparse});
   for (int turn = 0; turn < 150; ++turn) {
     SCOPED_TRACE(turn);
     const auto shape = static_cast<Shape>(random.integer(0, static_cast<int>(Shape::count) - 1));
     Graph g = random_graph(random, shape, random.integer(2, 20), 1);
     for (int change = 0; change < 3; ++change) {
-      Solver fresh({.path = Path::sparse});
-      ASSERT_TRUE(used.factor(g.instant));
-      ASSERT_TRUE(fresh.factor(g.instant));
+      ConstraintFactorization fresh({.backend = Backend::sparse});
+      ASSERT_TRUE(used.factor(g.problem));
+      ASSERT_TRUE(fresh.factor(g.problem));
       EXPECT_EQ(used.rank(), fresh.rank());
-      std::vector<double> a(g.instant.Q.size()), b(a), la(g.instant.b.size()), lb(la);
-      used.apply(g.instant.b, la, {}, a);
-      fresh.apply(g.instant.b, lb, {}, b);
+      std::vector<double> a(g.problem.Q.size()), b(a), la(g.problem.b.size()), lb(la);
+      used.apply(g.problem.b, la, {}, a);
+      fresh.apply(g.problem.b, lb, {}, b);
       EXPECT_EQ(a, b);  // to the last bit
       EXPECT_EQ(la, lb);
       if (change == 0) {  // the same pattern, other numbers
-        for (Instant::Entry& entry : g.instant.entries) entry.value *= 1.25;
-      } else if (g.instant.m() > 0) {  // a joint less
-        const int last = g.instant.row_constraint.back();
-        while (!g.instant.b.empty() && g.instant.row_constraint.back() == last) {
-          g.instant.b.pop_back();
-          g.instant.row_constraint.pop_back();
-          g.instant.row_start.pop_back();
-          g.instant.entries.resize(static_cast<std::size_t>(g.instant.row_start.back()));
+        for (ConstrainedProblem::Entry& entry : g.problem.entries) entry.value *= 1.25;
+      } else if (g.problem.m() > 0) {  // a joint less
+        const int last = g.problem.row_constraint.back();
+        while (!g.problem.b.empty() && g.problem.row_constraint.back() == last) {
+          g.problem.b.pop_back();
+          g.problem.row_constraint.pop_back();
+          g.problem.row_start.pop_back();
+          g.problem.entries.resize(static_cast<std::size_t>(g.problem.row_start.back()));
         }
-        g.instant.constraints.pop_back();
+        g.problem.constraints.pop_back();
       }
     }
   }
@@ -543,15 +543,15 @@ TEST(Sparse, WarmWorkStaysOffTheHeap) {
     SCOPED_TRACE(static_cast<int>(shape));
     Random random(3);
     Graph g = random_graph(random, shape, 20, 1);
-    Solver solver({.path = Path::sparse});
-    std::vector<double> lambda(g.instant.b.size()), force(g.instant.Q.size()), dv(g.instant.Q.size());
-    ASSERT_TRUE(solver.factor(g.instant));
-    solver.apply(g.instant.b, lambda, force, dv);
+    ConstraintFactorization solver({.backend = Backend::sparse});
+    std::vector<double> lambda(g.problem.b.size()), force(g.problem.Q.size()), dv(g.problem.Q.size());
+    ASSERT_TRUE(solver.factor(g.problem));
+    solver.apply(g.problem.b, lambda, force, dv);
     const AllocationCounter allocations;
-    ASSERT_TRUE(solver.factor(g.instant));
-    solver.apply(g.instant.b, lambda, force, dv, g.instant.b);
-    solver.approach(g.instant.b, lambda, force, dv);
-    solver.shortest(force, lambda);
+    ASSERT_TRUE(solver.factor(g.problem));
+    solver.apply(g.problem.b, lambda, force, dv, g.problem.b);
+    solver.solve_unrefined(g.problem.b, lambda, force, dv);
+    solver.minimum_norm_multipliers(force, lambda);
     EXPECT_EQ(allocations.count(), 0u);
   }
 }
@@ -562,21 +562,21 @@ TEST(Sparse, ApproachComesCloseAndShortestIsLeastNorm) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Graph g = random_graph(random, static_cast<Shape>(seed % 5), 10, 1);
-    Solver solver({.path = Path::sparse});
-    ASSERT_TRUE(solver.factor(g.instant));
-    std::vector<double> lambda(g.instant.b.size()), force(g.instant.Q.size()), dv(force), exact_lambda(lambda),
+    ConstraintFactorization solver({.backend = Backend::sparse});
+    ASSERT_TRUE(solver.factor(g.problem));
+    std::vector<double> lambda(g.problem.b.size()), force(g.problem.Q.size()), dv(force), exact_lambda(lambda),
         exact_dv(force);
-    solver.apply(g.instant.b, exact_lambda, {}, exact_dv);
-    solver.approach(g.instant.b, lambda, force, dv);
+    solver.apply(g.problem.b, exact_lambda, {}, exact_dv);
+    solver.solve_unrefined(g.problem.b, lambda, force, dv);
     EXPECT_LE(error(vector(dv), vector(exact_dv)), scaled(1e-8));  // 1 / pivot, once
-    solver.shortest(force, lambda);
+    solver.minimum_norm_multipliers(force, lambda);
     EXPECT_LE(error(vector(lambda), vector(exact_lambda)), scaled(1e-8));
   }
 }
 
 // A chain of ten thousand: exact, in one island, without the reference.
 TEST(Sparse, LongChains) {
-  Instant x;
+  ConstrainedProblem x;
   const int links = 10000;
   for (int k = 0; k < links; ++k) {
     Eigen::MatrixXd M = Eigen::MatrixXd::Identity(6, 6);
@@ -602,7 +602,7 @@ TEST(Sparse, LongChains) {
   }
   const Acceleration y = solve(x);
   EXPECT_EQ(y.status, Status::ok);
-  EXPECT_EQ(y.path, Path::sparse);
+  EXPECT_EQ(y.backend, Backend::sparse);
   EXPECT_EQ(y.rank, 3 * links);
   EXPECT_LE(norm_inf(y.vdot), scaled(1e-9));
   for (int k = 0; k < links; k += 999) {

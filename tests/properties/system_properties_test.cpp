@@ -23,11 +23,12 @@ double inner(std::span<const double> x, std::span<const double> y) {
 }
 
 /// The part of a system's column vector that belongs to a body.
-Vector6d of_body(const Block& block, BodyId id, std::span<const double> x) {
+Vector6d of_body(const IslandLayout& layout, BodyId id, std::span<const double> x) {
   Vector6d u = Vector6d::Zero();
-  const int slot = block.slot(id);
-  for (int j = block.column[static_cast<std::size_t>(slot)]; j < block.column[static_cast<std::size_t>(slot) + 1]; ++j)
-    u[j - block.column[static_cast<std::size_t>(slot)]] = x[static_cast<std::size_t>(j)];
+  const int slot = layout.body_index(id);
+  for (int j = layout.column[static_cast<std::size_t>(slot)]; j < layout.column[static_cast<std::size_t>(slot) + 1];
+       ++j)
+    u[j - layout.column[static_cast<std::size_t>(slot)]] = x[static_cast<std::size_t>(j)];
   return u;
 }
 
@@ -40,7 +41,7 @@ Vector6d turned(const Quaterniond& q, const Vector6d& u) {
 Dynamics evaluated(const Built& b) {
   Dynamics dynamics(b.system);
   EXPECT_NE(dynamics.evaluate(b.state), Status::invalid) << dynamics.reason();
-  EXPECT_NE(dynamics.evaluate(b.state), Status::inconsistent);
+  EXPECT_NE(dynamics.evaluate(b.state), Status::contradictory);
   return dynamics;
 }
 
@@ -63,7 +64,7 @@ TEST_F(Systems, ObeyTheirConstraints) {
   each(100, {.friction = true}, [](const Blueprint& plan, Random&) {
     const Built b = build(plan);
     const Dynamics dynamics = evaluated(b);
-    const Instant& x = dynamics.assembly().instant;
+    const ConstrainedProblem& x = dynamics.assembly().problem;
     const double scale = size_of(dynamics.vdot());
     for (int r = 0; r < x.m(); ++r) {
       double sum = -x.b[static_cast<std::size_t>(r)];
@@ -83,7 +84,7 @@ TEST_F(Systems, IdealForcesDoNoVirtualWorkAndOthersTheWorkOfTheirLaws) {
     // w: anything, less what the constraints forbid.
     std::vector<double> w(n), Aw(m, 0.0), dw(n);
     for (double& x : w) x = random.uniform();
-    const Instant& x = dynamics.assembly().instant;
+    const ConstrainedProblem& x = dynamics.assembly().problem;
     for (std::size_t r = 0; r < m; ++r)
       for (int e = x.row_start[r]; e < x.row_start[r + 1]; ++e)
         Aw[r] -= x.entries[static_cast<std::size_t>(e)].value *
@@ -115,7 +116,7 @@ TEST_F(Systems, LedgerAddsUpToTheForcesOfTheEquation) {
     for (const BodyId id : b.bodies) {
       Vector6d sum = Vector6d::Zero();
       for (std::size_t i = 0; i < reactions.size(); ++i) {
-        const auto bodies = b.system.constraint(dynamics.assembly().block.constraints[i]).bodies();
+        const auto bodies = b.system.constraint(dynamics.assembly().layout.constraints[i]).bodies();
         for (std::size_t k = 0; k < bodies.size(); ++k)
           if (bodies[k] == id) {
             const Wrench w = reactions[i].on(static_cast<int>(k)).about(b.state[id].p);
@@ -123,8 +124,8 @@ TEST_F(Systems, LedgerAddsUpToTheForcesOfTheEquation) {
             if (b.system.dof(id) == 6) sum.tail<3>() += w.moment;
           }
       }
-      const Vector6d total = of_body(dynamics.assembly().block, id, dynamics.ideal()) +
-                             of_body(dynamics.assembly().block, id, dynamics.nonideal());
+      const Vector6d total = of_body(dynamics.assembly().layout, id, dynamics.ideal()) +
+                             of_body(dynamics.assembly().layout, id, dynamics.nonideal());
       EXPECT_NEAR((sum - total).norm(), 0, scaled(1e-11 * (1 + total.norm() + size_of(dynamics.lambda()))));
     }
   });
@@ -139,8 +140,8 @@ TEST_F(Systems, InternalConstraintsAndLawsMakeNoMomentum) {
          const Dynamics dynamics = evaluated(b);
          Vector3d force = Vector3d::Zero(), moment = Vector3d::Zero();
          for (const BodyId id : b.bodies) {
-           const Vector6d w = of_body(dynamics.assembly().block, id, dynamics.ideal()) +
-                              of_body(dynamics.assembly().block, id, dynamics.nonideal());
+           const Vector6d w = of_body(dynamics.assembly().layout, id, dynamics.ideal()) +
+                              of_body(dynamics.assembly().layout, id, dynamics.nonideal());
            force += w.head<3>();
            moment += w.tail<3>() + b.state[id].p.cross(Vector3d(w.head<3>()));
          }
@@ -199,11 +200,11 @@ TEST_F(Systems, AreTheSameWhereverTheWorldIs) {
     for (std::size_t i = 0; i < plan.bodies.size(); ++i) {
       const BodyState &s = here.state[here.bodies[i]], &t = there.state[there.bodies[i]];
       EXPECT_NEAR((t.v - place.speed - place.turn * s.v).norm(), 0, scaled(1e-9));
-      const Vector6d a = of_body(one.assembly().block, here.bodies[i], one.vdot());
-      const Vector6d c = of_body(two.assembly().block, there.bodies[i], two.vdot());
+      const Vector6d a = of_body(one.assembly().layout, here.bodies[i], one.vdot());
+      const Vector6d c = of_body(two.assembly().layout, there.bodies[i], two.vdot());
       EXPECT_NEAR((c - turned(place.turn, a)).norm(), 0, tol);
-      const Vector6d f = of_body(one.assembly().block, here.bodies[i], one.ideal());
-      const Vector6d h = of_body(two.assembly().block, there.bodies[i], two.ideal());
+      const Vector6d f = of_body(one.assembly().layout, here.bodies[i], one.ideal());
+      const Vector6d h = of_body(two.assembly().layout, there.bodies[i], two.ideal());
       EXPECT_NEAR((h - turned(place.turn, f)).norm(), 0, tol);
     }
   });
@@ -223,12 +224,12 @@ TEST_F(Systems, DoNotMindTheOrderOfBodiesAndConstraints) {
     const Dynamics one = evaluated(first), two = evaluated(second);
     const double tol = scaled(1e-9 * (size_of(one.vdot()) + size_of(one.ideal())));
     for (std::size_t i = 0; i < plan.bodies.size(); ++i) {
-      EXPECT_NEAR((of_body(one.assembly().block, first.bodies[i], one.vdot()) -
-                   of_body(two.assembly().block, second.bodies[i], two.vdot()))
+      EXPECT_NEAR((of_body(one.assembly().layout, first.bodies[i], one.vdot()) -
+                   of_body(two.assembly().layout, second.bodies[i], two.vdot()))
                       .norm(),
                   0, tol);
-      EXPECT_NEAR((of_body(one.assembly().block, first.bodies[i], one.nonideal()) -
-                   of_body(two.assembly().block, second.bodies[i], two.nonideal()))
+      EXPECT_NEAR((of_body(one.assembly().layout, first.bodies[i], one.nonideal()) -
+                   of_body(two.assembly().layout, second.bodies[i], two.nonideal()))
                       .norm(),
                   0, tol);
     }
@@ -301,7 +302,7 @@ TEST_F(Systems, KeepTheirBooksInEveryStep) {
     for (int i = 0; i < 50; ++i) {
       const StepReport& report = stepper.step(1.0 / 240);
       ASSERT_FALSE(report.rejected) << report.reason;
-      for (const BodyBooks& book : stepper.books()) ASSERT_LE(book.imbalance(), scaled(1e-12));
+      for (const MomentumBalance& book : stepper.momentum_balances()) ASSERT_LE(book.imbalance(), scaled(1e-12));
       for (const Reaction& r : stepper.reactions()) ASSERT_LE(std::max(r.gap, r.gap_angle), scaled(1e-13));
     }
   });

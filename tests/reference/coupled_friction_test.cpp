@@ -33,7 +33,7 @@ struct Wedge {
     slope = system.add(holonomic("slope", {block, wedge}, [normal](const auto& s) {
                          const auto d = s[0].position() - s[1].position();
                          return d.x * normal.x() + d.z * normal.z() - 0.3;
-                       }).acting_at({Vector3d(0, 0, 0), Vector3d(0, 0, 0)}));
+                       }).set_application_points({Vector3d(0, 0, 0), Vector3d(0, 0, 0)}));
     system.add(holonomic("floor", {wedge}, [](const auto& s) {
       const auto ex = s[0].axis(1, 0, 0), ey = s[0].axis(0, 1, 0);
       return rows(s[0].position().z, s[0].position().y, ex.y, ex.z, ey.z);
@@ -70,7 +70,7 @@ TEST(Wedge, BothThrusts) {
     EXPECT_EQ(dynamics.law_report().solutions, 1);
     EXPECT_LT(dynamics.law_report().gain, 1);
 
-    Wedge ideal(coulomb(row.mu).reading(Reads::ideal));
+    Wedge ideal(coulomb(row.mu).with_normal_force(NormalForce::frictionless));
     Dynamics explicitly(ideal.system);
     ASSERT_EQ(explicitly.evaluate(ideal.state), Status::ok);
     explicitly.reactions(ideal.state, reactions);
@@ -80,11 +80,12 @@ TEST(Wedge, BothThrusts) {
 }
 
 TEST(Wedge, ALawOnTheIdealThrustCostsOneBackSolveAndNoFactor) {
-  Wedge w((coulomb(0.2) + viscous(0.1)).reading(Reads::ideal));
+  Wedge w((coulomb(0.2) + viscous(0.1)).with_normal_force(NormalForce::frictionless));
   Dynamics dynamics(w.system);
   ASSERT_EQ(dynamics.evaluate(w.state), Status::ok);
   EXPECT_EQ(dynamics.law_report().back_solves, 1);
-  // On the actual thrust: one to find that friction changes it, two free directions on the slope, and the friction.
+  // On the coupled normal force: one to find that friction changes it, two free directions on the slope, and the
+  // friction.
   Wedge actual(coulomb(0.2));
   Dynamics implicitly(actual.system);
   ASSERT_EQ(implicitly.evaluate(actual.state), Status::ok);
@@ -94,7 +95,7 @@ TEST(Wedge, ALawOnTheIdealThrustCostsOneBackSolveAndNoFactor) {
 // ---- a rope of beads over a drum ----
 
 /// n beads of a gramme over half a turn of a drum of 1 m, in slow steady slip, each in a plane that is a constraint of
-/// its own, or a row of the drum's. T₁ = 1 N pulls at the tail, a hand that is driven at the head.
+/// its own, or a row of the drum's. T₁ = 1 N pulls at the tail, a hand that is kinematic at the head.
 struct BeadRope {
   System system;
   BodyId hand;
@@ -109,11 +110,11 @@ struct BeadRope {
     return s;
   }
   BeadRope(int n, bool own_planes) : angle(std::numbers::pi / n) {
-    const auto driven = [&](const char* name, double at) {
+    const auto kinematic = [&](const char* name, double at) {
       const BodyState start = on_circle(at, 0);
-      return system.add_driven(name, Pose{start.p}, [at](double t) { return on_circle(at, t); });
+      return system.add_kinematic(name, Pose{start.p}, [at](double t) { return on_circle(at, t); });
     };
-    const BodyId tail = driven("tail", -0.5 * angle);
+    const BodyId tail = kinematic("tail", -0.5 * angle);
     std::vector<BodyId> beads;
     for (int i = 0; i < n; ++i) {
       const BodyState start = on_circle((i + 0.5) * angle, 0);
@@ -129,14 +130,14 @@ struct BeadRope {
           system.add(own_planes ? holonomic("drum" + number, {beads.back()}, around)
                                 : holonomic("drum" + number, {beads.back()},
                                             [around](const auto& q) { return rows(around(q), q[0].position().z); }));
-      add_law(system, drum, coulomb(mu).reading(Reads::actual));
+      add_law(system, drum, coulomb(mu).with_normal_force(NormalForce::coupled));
     }
-    hand = driven("hand", (n + 0.5) * angle);
+    hand = kinematic("hand", (n + 0.5) * angle);
     const double length = 2 * std::sin(0.5 * angle);
     for (int i = 0; i < n; ++i)
       system.add(rod(i + 1 < n ? "rope" + std::to_string(i + 1) : "pull", beads[std::size_t(i)], Vector3d::Zero(),
                      i + 1 < n ? beads[std::size_t(i + 1)] : hand, Vector3d::Zero(), length));
-    system.add(Force("T1", {beads[0], tail}, [](ForceFrame& f) { f.push(0, (f[1].p - f[0].p).normalized()); }));
+    system.add(Force("T1", {beads[0], tail}, [](ForceFrame& f) { f.add_force(0, (f[1].p - f[0].p).normalized()); }));
   }
 };
 
@@ -181,12 +182,13 @@ struct Rod {
     body = system.add_body("rod", 1, Vector3d(0.02, 1.0 / 3, 1.0 / 3), {tip_to_centre, q},
                            v_tip + w.cross(tip_to_centre), w);
     const Vector3d tip(-1, 0, 0);
-    floor = system.add(holonomic("floor", {body}, [tip](const auto& s) { return s[0].point(tip).z; }).acting_at({tip}));
+    floor = system.add(
+        holonomic("floor", {body}, [tip](const auto& s) { return s[0].point(tip).z; }).set_application_points({tip}));
     system.add(holonomic("plane of motion", {body}, [](const auto& s) {
       const auto ey = s[0].axis(0, 1, 0);
       return rows(s[0].position().y, ey.x, ey.z);
     }));
-    if (pushes_only) set_one_sided(system, floor);
+    if (pushes_only) set_unilateral(system, floor);
     add_law(system, floor, std::move(law));
     state = system.initial_state();
   }
@@ -225,7 +227,8 @@ const RodRow rod_rows[] = {
 TEST(PainleveRod, AllRowsOfBothThrusts) {
   for (const RodRow& row : rod_rows) {
     SCOPED_TRACE("theta " + std::to_string(row.theta) + " mu " + std::to_string(row.mu));
-    const Thrusts explicitly = thrusts(Rod(row.theta, row.omega, coulomb(row.mu).reading(Reads::ideal), row.sigma));
+    const Thrusts explicitly =
+        thrusts(Rod(row.theta, row.omega, coulomb(row.mu).with_normal_force(NormalForce::frictionless), row.sigma));
     EXPECT_NEAR(explicitly.ideal, row.ideal, scaled(1e-9));
     EXPECT_NEAR(explicitly.actual, row.after_explicit, scaled(1e-9));
 
@@ -238,9 +241,9 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
     EXPECT_NEAR(t.report.gain, gain, scaled(1e-6));
     if (row.actual.empty()) {
       EXPECT_TRUE(t.report.fell_back);
-      EXPECT_NE(t.report.trouble.find("law 'coulomb' on floor: no coupled normal force satisfies it"),
+      EXPECT_NE(t.report.warning.find("law 'coulomb' on floor: no coupled normal force satisfies it"),
                 std::string::npos)
-          << t.report.trouble;
+          << t.report.warning;
       EXPECT_NEAR(t.actual, row.after_explicit, scaled(1e-9)) << "what was done instead";
       continue;
     }
@@ -249,13 +252,13 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
       EXPECT_NEAR(t.actual, row.actual[0], scaled(1e-9 * std::max(1.0, row.actual[0] / 10)));
       continue;
     }
-    // The branch next to the ideal thrust, either by name, and the one that a one-sided floor leaves.
-    EXPECT_NE(t.report.trouble.find("several coupled normal forces"), std::string::npos);
+    // The branch next to the frictionless normal force, either by name, and the one that a unilateral floor leaves.
+    EXPECT_NE(t.report.warning.find("several coupled normal forces"), std::string::npos);
     EXPECT_NEAR(t.actual, row.actual[1], scaled(1e-9));
-    const auto of = [&](Branch branch, bool one_sided) {
+    const auto of = [&](Branch branch, bool unilateral) {
       Law chosen = law;
-      chosen.choosing(branch);
-      return thrusts(Rod(row.theta, row.omega, chosen, row.sigma, one_sided));
+      chosen.with_branch(branch);
+      return thrusts(Rod(row.theta, row.omega, chosen, row.sigma, unilateral));
     };
     EXPECT_NEAR(of(Branch::smallest, false).actual, row.actual[1], scaled(1e-9));
     EXPECT_NEAR(of(Branch::largest, false).actual, row.actual[0], scaled(1e-9));
@@ -264,32 +267,33 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
   }
 }
 
-LawEffort only_effort(const Rod& rod, LawReport& report) {
+LawForce only_effort(const Rod& rod, LawReport& report) {
   Dynamics dynamics(rod.system);
   EXPECT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
-  EXPECT_EQ(dynamics.law_efforts().size(), 1u);
+  EXPECT_EQ(dynamics.law_forces().size(), 1u);
   report = dynamics.law_report();
-  return dynamics.law_efforts()[0];
+  return dynamics.law_forces()[0];
 }
 
 // Decision of design: physical friction without being asked for it, the law of the papers by name, and both say by how
 // much they differ. Rod tip at 60°, μ = 0.5: 8.914 N press; the papers' law reads 5.606 N while 7.686 N press.
 TEST(NormalForce, LawsReadTheActualOneUnlessToldToReadTheIdealOne) {
   const RodRow& row = rod_rows[1];
-  const Law lambda = [](const Thrust& n) { return Vector3d(-0.5 * n.magnitude() * n.slip_direction()); };
+  const Law lambda = [](const ConstraintReaction& n) { return Vector3d(-0.5 * n.magnitude() * n.slip_direction()); };
   for (const Law& law : {coulomb(row.mu), lambda}) {
     SCOPED_TRACE(law.terms()[0].name);
     LawReport report;
-    const LawEffort physical = only_effort(Rod(row.theta, 0, law, -1), report);
-    EXPECT_EQ(physical.reads, Reads::actual);
-    EXPECT_NEAR(physical.thrust.z(), row.actual[0], scaled(1e-9));
+    const LawForce physical = only_effort(Rod(row.theta, 0, law, -1), report);
+    EXPECT_EQ(physical.normal_force, NormalForce::coupled);
+    EXPECT_NEAR(physical.normal.z(), row.actual[0], scaled(1e-9));
     EXPECT_NEAR(physical.force.norm(), row.mu * row.actual[0], scaled(1e-9));
     EXPECT_NEAR(physical.difference.z(), row.actual[0] - row.ideal, scaled(1e-9));
     EXPECT_EQ(report.most_different, 0);
     EXPECT_EQ(report.solutions, 1);
-    const LawEffort papers = only_effort(Rod(row.theta, 0, Law(law).reading(Reads::ideal), -1), report);
-    EXPECT_EQ(papers.reads, Reads::ideal);
-    EXPECT_NEAR(papers.thrust.z(), row.ideal, scaled(1e-9));
+    const LawForce papers =
+        only_effort(Rod(row.theta, 0, Law(law).with_normal_force(NormalForce::frictionless), -1), report);
+    EXPECT_EQ(papers.normal_force, NormalForce::frictionless);
+    EXPECT_NEAR(papers.normal.z(), row.ideal, scaled(1e-9));
     EXPECT_NEAR(papers.force.norm(), row.mu * row.ideal, scaled(1e-9));
     EXPECT_NEAR(papers.difference.z(), row.after_explicit - row.ideal, scaled(1e-9));
     EXPECT_EQ(report.most_different, 0);
@@ -299,22 +303,22 @@ TEST(NormalForce, LawsReadTheActualOneUnlessToldToReadTheIdealOne) {
 
 // A law that reads no thrust, and one on a particle: nothing differs, and nothing is paid for.
 TEST(NormalForce, WhereFrictionDoesNotChangeItBothLawsHaveTheSameBits) {
-  const auto evaluated = [&](Reads reads) {
+  const auto evaluated = [&](NormalForce normal_force) {
     System system;
     const BodyId bead = system.add_particle("bead", 2, {0.6, -0.8, 0}, {1.6, 1.2, 0});
     const ConstraintId ring = system.add(holonomic("ring", {bead}, [](const auto& s) {
       const auto& x = s[0].position();
       return rows(x.x * x.x + x.y * x.y - 1.0, x.z);
     }));
-    add_law(system, ring, (coulomb(0.3) + viscous(0.2)).reading(reads));
+    add_law(system, ring, (coulomb(0.3) + viscous(0.2)).with_normal_force(normal_force));
     Dynamics dynamics(system);
     EXPECT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
     EXPECT_EQ(dynamics.law_report().back_solves, 1);
     EXPECT_EQ(dynamics.law_report().most_different, -1);
-    EXPECT_EQ(dynamics.law_efforts()[0].difference, Vector3d(0, 0, 0));
+    EXPECT_EQ(dynamics.law_forces()[0].difference, Vector3d(0, 0, 0));
     return std::vector<double>(dynamics.vdot().begin(), dynamics.vdot().end());
   };
-  EXPECT_EQ(evaluated(Reads::actual), evaluated(Reads::ideal));
+  EXPECT_EQ(evaluated(NormalForce::coupled), evaluated(NormalForce::frictionless));
   LawReport report;
   EXPECT_EQ(only_effort(Rod(1, 0, viscous(2), -1), report).difference, Vector3d(0, 0, 0));
   EXPECT_EQ(report.back_solves, 1);
@@ -327,13 +331,13 @@ TEST(NormalForce, ManyLawsThatHardlyChangeItFollowItByFewBackSolves) {
   constexpr double mu = 0.3, radius = 2e-3;
   System system;
   system.set_gravity({0, 0, -g});
-  BodyId before = world;
+  BodyId before = ground;
   for (int i = 0; i < links; ++i) {
     const Vector3d at(0.2 * i, 0, 0);
     const BodyId link = system.add_body("link" + std::to_string(i), 1 + 0.1 * i, Vector3d(0.01, 0.02, 0.02),
                                         {at + Vector3d(0.1, 0, 0), Quaterniond::Identity()});
     const ConstraintId pin =
-        system.add(hinge("pin" + std::to_string(i), before, before == world ? Vector3d(0, 0, 0) : Vector3d(0.1, 0, 0),
+        system.add(hinge("pin" + std::to_string(i), before, before == ground ? Vector3d(0, 0, 0) : Vector3d(0.1, 0, 0),
                          Vector3d::UnitY(), link, Vector3d(-0.1, 0, 0), Vector3d::UnitY()));
     add_law(system, pin, hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
     before = link;
@@ -354,12 +358,12 @@ TEST(NormalForce, ManyLawsThatHardlyChangeItFollowItByFewBackSolves) {
   EXPECT_LT(dynamics.law_report().back_solves, links);
   std::vector<Reaction> reactions;
   dynamics.reactions(state, reactions);
-  ASSERT_EQ(dynamics.law_efforts().size(), std::size_t(links));
+  ASSERT_EQ(dynamics.law_forces().size(), std::size_t(links));
   for (int i = 0; i < links; ++i) {
     const Reaction& r = reactions[std::size_t(i)];
     Vector3d load = r.ideal.on_a.force + r.induced.on_a.force;
     load.y() = 0;
-    EXPECT_NEAR(dynamics.law_efforts()[std::size_t(i)].moment.norm(), mu * radius * load.norm(),
+    EXPECT_NEAR(dynamics.law_forces()[std::size_t(i)].moment.norm(), mu * radius * load.norm(),
                 scaled(1e-12) * load.norm());
   }
 }
@@ -370,7 +374,7 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
   for (int i = 0; i < 10; ++i) stepper.step(1e-3);
   const LawWork& work = stepper.law_works()[0];
   EXPECT_NEAR(work.largest_difference, 3.3, 0.1);
-  const auto said = thrust_differences(stepper.law_works());
+  const auto said = normal_force_differences(stepper.law_works());
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(
       said[0].find(
@@ -380,7 +384,7 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
   Rod smooth(rod_rows[1].theta, 0, viscous(0.5), -1);
   Stepper without(smooth.system, smooth.state);
   without.step(1e-3);
-  EXPECT_TRUE(thrust_differences(without.law_works()).empty()) << "a law that reads no normal force";
+  EXPECT_TRUE(normal_force_differences(without.law_works()).empty()) << "a law that reads no normal force";
 }
 
 // A rod that turns so fast that its tip leaves the floor: below the critical friction the one answer pulls, which the
@@ -405,13 +409,13 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
     dynamics.set_step(h);
     ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
     EXPECT_EQ(dynamics.law_report().solutions, 1);
-    // Named where no thrust lets it slide: beyond 4/3.
-    EXPECT_EQ(dynamics.law_report().trouble.find(
+    // Named where no normal force lets it slide: beyond 4/3.
+    EXPECT_EQ(dynamics.law_report().warning.find(
                   "law 'coulomb' on floor: no coupled normal force lets it slide (coupling gain "),
               mu > 4.0 / 3 ? 0 : std::string::npos)
-        << dynamics.law_report().trouble;
-    EXPECT_EQ(dynamics.law_report().trouble.empty(), mu < 4.0 / 3);
-    const Contact& contact = dynamics.contacts()[0];
+        << dynamics.law_report().warning;
+    EXPECT_EQ(dynamics.law_report().warning.empty(), mu < 4.0 / 3);
+    const FrictionElement& contact = dynamics.friction_elements()[0];
     EXPECT_TRUE(contact.sticks);
     const double F = (0.7 / h + 3 * s * c * g / q) / (1 + 3 * s * s - 9 * s * s * c * c / q);
     const double N = (g + 3 * s * c * F) / q;
@@ -419,13 +423,13 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
     EXPECT_NEAR(contact.friction / F, 1, scaled(1e-9));
     EXPECT_NEAR(contact.bound / (mu * N), 1, scaled(1e-9));
   }
-  // And one that is too short for it slides with the thrust of the instant.
+  // And one that is too short for it slides with the normal force of the instant.
   const Rod rod(theta, 0, coulomb(1.3), -1);
   Dynamics dynamics(rod.system);
   dynamics.set_step(1.0 / 2400);
   ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
-  EXPECT_FALSE(dynamics.contacts()[0].sticks);
-  EXPECT_NEAR(dynamics.contacts()[0].friction, 1.3 * 245.25, scaled(1e-6));
+  EXPECT_FALSE(dynamics.friction_elements()[0].sticks);
+  EXPECT_NEAR(dynamics.friction_elements()[0].friction, 1.3 * 245.25, scaled(1e-6));
 }
 
 TEST(PainleveRod, CriticalFriction) {
@@ -438,7 +442,7 @@ TEST(PainleveRod, CriticalFriction) {
                                     {70.0, 1.4011194521731436}}) {
     SCOPED_TRACE(degrees);
     const double theta = degrees * EIGEN_PI / 180;
-    // The gain is proportional to μ, and 1 where the thrust grows beyond bounds.
+    // The gain is proportional to μ, and 1 where the normal force grows beyond bounds.
     const double gain = thrusts(Rod(theta, 0, coulomb(1), -1)).report.gain;
     EXPECT_NEAR(1 / gain, mu, scaled(1e-6));
     EXPECT_EQ(thrusts(Rod(theta, 0, coulomb(mu * (1 - 1e-6)), -1)).report.solutions, 1);

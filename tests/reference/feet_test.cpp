@@ -31,7 +31,7 @@ struct Slope {
   BodyId block;
   std::vector<Vector3d> points;  // of the feet, in the block
 
-  Slope(int feet, double mu, Reads reads, double speed = 0, double tilt = angle) {
+  Slope(int feet, double mu, NormalForce normal_force, double speed = 0, double tilt = angle) {
     system.set_gravity(g * Vector3d(std::sin(tilt), 0, -std::cos(tilt)));
     block = system.add_body("block", 2, Vector3d(0.1, 0.2, 0.3), Pose{{0, 0, 0.1}}, {speed, 0, 0});
     points = {{0.5, 0.3, -0.1},  {-0.5, 0.3, -0.1}, {-0.5, -0.3, -0.1},
@@ -39,20 +39,20 @@ struct Slope {
     if (feet == 3) points = {{0.5, 0.3, -0.1}, {-0.5, 0, -0.1}, {0.5, -0.3, -0.1}};
     for (int i = 0; i < feet; ++i)
       add_law(system,
-              system.add(point_on_plane("foot" + std::to_string(i), world, Vector3d::Zero(), Vector3d::UnitZ(), block,
+              system.add(point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), block,
                                         points[static_cast<std::size_t>(i)])),
-              coulomb(mu).reading(reads));
+              coulomb(mu).with_normal_force(normal_force));
   }
 };
 
 TEST(Feet, HoldABlockOnASlopeUpToTheTangentHoweverMany) {
   for (const int feet : {3, 4, 5, 6})
-    for (const Reads reads : {Reads::actual, Reads::ideal})
+    for (const NormalForce normal_force : {NormalForce::coupled, NormalForce::frictionless})
       for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive})
         for (const double mu : {0.4, 0.365, 0.36397024}) {  // the last by a part in 10⁸
           SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) + ", " + std::to_string(mu) +
-                       (reads == Reads::actual ? ", coupled" : ", frictionless"));
-          Slope s(feet, mu, reads);
+                       (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
+          Slope s(feet, mu, normal_force);
           Stepper stepper(s.system, s.system.initial_state(), with(method));
           for (int k = 0; k < 24; ++k) {
             const StepReport& report = stepper.step(1.0 / 240);
@@ -67,10 +67,10 @@ TEST(Feet, HoldABlockOnASlopeUpToTheTangentHoweverMany) {
           // A distribution that is one: each within its bound, all together what the slope pulls with.
           Vector3d sum = Vector3d::Zero();
           double pressing = 0;
-          for (const Contact& c : stepper.dynamics().contacts()) {
+          for (const FrictionElement& c : stepper.dynamics().friction_elements()) {
             EXPECT_TRUE(c.sticks);
             EXPECT_LE(c.friction, c.bound * (1 + 1e-9));
-            sum -= c.effort.head<3>();  // the world is first
+            sum -= c.force.head<3>();  // the world is first
             pressing += c.bound / mu;
           }
           EXPECT_NEAR(sum.x(), -2 * g * std::sin(Slope::angle), scaled(1e-10));
@@ -82,10 +82,10 @@ TEST(Feet, HoldABlockOnASlopeUpToTheTangentHoweverMany) {
 TEST(Feet, ShareAlikeWhereNothingSaysOtherwise) {
   // Far from their bounds all feet of a rectangle hold the same: the efforts of least norm.
   for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive}) {
-    Slope s(4, 0.8, Reads::actual);
+    Slope s(4, 0.8, NormalForce::coupled);
     Stepper stepper(s.system, s.system.initial_state(), with(method));
     ASSERT_FALSE(stepper.step(1.0 / 240).rejected);
-    for (const Contact& c : stepper.dynamics().contacts())
+    for (const FrictionElement& c : stepper.dynamics().friction_elements())
       EXPECT_NEAR(c.friction, 0.5 * g * std::sin(Slope::angle), scaled(1e-6));
   }
 }
@@ -95,7 +95,7 @@ TEST(Feet, LetABlockGoBelowTheTangentAndSlideAsOneBlockWould) {
     for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive})
       for (const double speed : {0.0, 0.3}) {
         SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) + ", " + std::to_string(speed) + " m/s");
-        Slope s(feet, 0.363, Reads::actual, speed);
+        Slope s(feet, 0.363, NormalForce::coupled, speed);
         Stepper stepper(s.system, s.system.initial_state(), with(method));
         for (int k = 0; k < 2; ++k) {
           const StepReport& report = stepper.step(0.001);
@@ -115,7 +115,7 @@ TEST(Feet, OfAReleasedBlockStopTogetherAndStay) {
   for (const int feet : {3, 4, 6})
     for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive}) {
       SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method));
-      Slope s(feet, 0.5, Reads::actual, 0.3);
+      Slope s(feet, 0.5, NormalForce::coupled, 0.3);
       Stepper stepper(s.system, s.system.initial_state(), with(method));
       int switches = 0;
       for (int k = 0; k < 84; ++k) {
@@ -137,13 +137,13 @@ TEST(Feet, LetABlockGoWhereverItIsOnTheEdge) {
   // Beyond the angle of friction by a part in 10⁷ it starts with a 10⁷th of g, straight down: friction turns what is so
   // slow in 10⁻⁹ s and less.
   for (const int feet : {3, 4, 5, 6})
-    for (const Reads reads : {Reads::actual, Reads::ideal})
+    for (const NormalForce normal_force : {NormalForce::coupled, NormalForce::frictionless})
       for (const Method method : {Method::rk4, Method::semi_implicit, Method::adaptive})
         for (const double beyond : {1e-7, 1e-5, 1e-3}) {
           SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) + ", " + std::to_string(beyond) +
-                       (reads == Reads::actual ? ", coupled" : ", frictionless"));
+                       (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
           const double angle = (1 + beyond) * std::atan(0.36);
-          Slope s(feet, 0.36, reads, 0, angle);
+          Slope s(feet, 0.36, normal_force, 0, angle);
           Stepper stepper(s.system, s.system.initial_state(), with(method));
           constexpr double dt = 0.004;
           constexpr int steps = 10;
@@ -177,7 +177,7 @@ struct GrowingPush {
   System system;
   BodyId block;
 
-  GrowingPush(int feet, Reads reads, double from, double aside = 0) {
+  GrowingPush(int feet, NormalForce normal_force, double from, double aside = 0) {
     system.set_gravity({0, 0, -10});
     block = system.add_body("block", 2, Vector3d(0.1, 0.2, 0.3), Pose{{0, 0, 0.1}});
     std::vector<Vector3d> points = {{0.5, 0.3, -0.1},  {-0.5, 0.3, -0.1}, {-0.5, -0.3, -0.1},
@@ -185,12 +185,12 @@ struct GrowingPush {
     if (feet == 3) points = {{0.5, 0.3, -0.1}, {-0.5, 0, -0.1}, {0.5, -0.3, -0.1}};
     for (int i = 0; i < feet; ++i)
       add_law(system,
-              system.add(point_on_plane("foot" + std::to_string(i), world, Vector3d::Zero(), Vector3d::UnitZ(), block,
+              system.add(point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), block,
                                         points[static_cast<std::size_t>(i)])),
-              coulomb(0.3).reading(reads));
+              coulomb(0.3).with_normal_force(normal_force));
     system.add(Force("push", {block}, [=](ForceFrame& f) {
-      f.push(0, Vector3d(from + f.t, 0, 0));
-      f.twist(0, Vector3d(0, 0, -aside * (from + f.t)));
+      f.add_force(0, Vector3d(from + f.t, 0, 0));
+      f.add_moment(0, Vector3d(0, 0, -aside * (from + f.t)));
     }));
   }
 };
@@ -198,11 +198,11 @@ struct GrowingPush {
 TEST(Feet, LetGoTogetherInTheMomentInWhichAGrowingPushIsAllTheyHold) {
   // 6 N after 0.1 s; the push then exceeds what drags by τ N, and the block is τ³/12 m away.
   for (const int feet : {3, 4, 6})
-    for (const Reads reads : {Reads::actual, Reads::ideal})
+    for (const NormalForce normal_force : {NormalForce::coupled, NormalForce::frictionless})
       for (const Method method : {Method::rk4, Method::adaptive}) {
         SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method) +
-                     (reads == Reads::actual ? ", coupled" : ", frictionless"));
-        GrowingPush s(feet, reads, 5.9);
+                     (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
+        GrowingPush s(feet, normal_force, 5.9);
         Stepper stepper(s.system, s.system.initial_state(), with(method));
         int switches = 0;
         for (int k = 0; k < 20; ++k) {
@@ -267,7 +267,7 @@ TEST(Feet, OfABlockThatSpinsComeToRestWhereTheDiscDoes) {
   for (const int feet : {3, 4, 6})
     for (const double spin : {3.0, 0.5}) {
       if (feet == 6 && spin == 3) continue;  // it ends by turning about a foot that is at rest: see below
-      Slope s(feet, 0.3, Reads::ideal, 0, 0);
+      Slope s(feet, 0.3, NormalForce::frictionless, 0, 0);
       State start = s.system.initial_state();
       start[s.block].v = {1, 0.2, 0};
       start[s.block].w = {0, 0, spin};
@@ -315,7 +315,7 @@ TEST(Feet, OfABlockThatSpinsOnTheActualThrustComeToRestAlikeByBothMethods) {
     std::vector<Vector3d> ends;
     for (const Method method : {Method::rk4, Method::adaptive}) {
       SCOPED_TRACE(std::to_string(feet) + " feet, " + to_string(method));
-      Slope s(feet, 0.3, Reads::actual, 0, 0);
+      Slope s(feet, 0.3, NormalForce::coupled, 0, 0);
       State start = s.system.initial_state();
       start[s.block].v = {1, 0.2, 0};
       start[s.block].w = {0, 0, spin};
@@ -393,12 +393,12 @@ TEST(Feet, OfATableSlipWhereThePushIsBeyondAllOfThem) {
               add_law(system,
                       system.add(holonomic("foot" + std::to_string(system.constraint_count()), {table},
                                            [foot, height](const auto& s) { return s[0].point(foot).z + height; })
-                                     .acting_at({foot})),
-                      coulomb(0.2).reading(Reads::actual));
+                                     .set_application_points({foot})),
+                      coulomb(0.2).with_normal_force(NormalForce::coupled));
             }
           system.add(Force("push", {table}, [=](ForceFrame& f) {
-            f.push(0, Vector3d(part * limit, 0, 0));
-            f.twist(0, Vector3d(0, 0, -aside * part * limit));
+            f.add_force(0, Vector3d(part * limit, 0, 0));
+            f.add_moment(0, Vector3d(0, 0, -aside * part * limit));
           }));
           Stepper stepper(system, system.initial_state(), with(method));
           int switches = 0, sticking = 0;
@@ -429,7 +429,7 @@ TEST(SlowUnlikeMasses, HaveOneActualThrustAndItIsFound) {
     SCOPED_TRACE(speed);
     System system;
     system.set_gravity({2, 0, -g});
-    BodyId last = world;
+    BodyId last = ground;
     for (int i = 0; i < 3; ++i) {
       const double mass = i == 2 ? 1e6 : 1;
       const BodyId body = system.add_body("b" + std::to_string(i), mass, Vector3d::Constant(0.1 * mass),
@@ -437,7 +437,8 @@ TEST(SlowUnlikeMasses, HaveOneActualThrustAndItIsFound) {
       add_law(system,
               system.add(ball("ball" + std::to_string(i), last, i > 0 ? Vector3d(0.5, 0, 0) : Vector3d(0, 0, 0), body,
                               Vector3d(-0.5, 0, 0))),
-              ball_friction({.mu_static = 0.4, .mu_kinetic = 0.4, .pin_radius = 0.1}).reading(Reads::actual));
+              ball_friction({.mu_static = 0.4, .mu_kinetic = 0.4, .pin_radius = 0.1})
+                  .with_normal_force(NormalForce::coupled));
       last = body;
     }
     Stepper stepper(system, system.initial_state(), with(Method::semi_implicit));

@@ -54,7 +54,7 @@ TEST(Blocks, SlideStickAndStop) {
   ASSERT_EQ(stepper.law_works().size(), 2u);
   EXPECT_NEAR(stepper.law_works()[0].work, -0.5 * Blocks::m * g * 0.625 * v0 * v0 / g, scaled(1e-9));
   EXPECT_NEAR(stepper.law_works()[1].work, -0.2 * Blocks::m * g * 0.9375 * v0 * v0 / g, scaled(1e-9));
-  EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9));
+  EXPECT_NEAR(stepper.energy_balance().imbalance(), 0, scaled(1e-9));
 }
 
 TEST(Blocks, FrictionBetweenThemTurnsRound) {
@@ -67,7 +67,7 @@ TEST(Blocks, FrictionBetweenThemTurnsRound) {
   // Sticking, A is slowed by B: still −, but of 0.1 m g, and below its bound.
   EXPECT_NEAR(named(stepper.reactions(), "A on B").prescribed.on_a.force.x(), -0.1 * Blocks::m * Blocks::g,
               scaled(1e-9));
-  EXPECT_NEAR(stepper.dynamics().contacts()[0].bound, 0.5 * Blocks::m * Blocks::g, scaled(1e-9));
+  EXPECT_NEAR(stepper.dynamics().friction_elements()[0].bound, 0.5 * Blocks::m * Blocks::g, scaled(1e-9));
 }
 
 TEST(Blocks, InStepsOfAHostToTheOrderOfTheStep) {
@@ -77,7 +77,7 @@ TEST(Blocks, InStepsOfAHostToTheOrderOfTheStep) {
     const double T = 6 * Blocks::v0 / Blocks::g;
     Stepper stepper(b.system, b.system.initial_state(), semi_implicit());
     run(stepper, T, steps);
-    EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-12));
+    EXPECT_NEAR(stepper.energy_balance().imbalance(), 0, scaled(1e-12));
     EXPECT_LE(stepper.state()[b.A].v.norm(), scaled(1e-13));  // at rest to the rounding of a solve; seen 2e-14
     errors.push_back(std::fabs(stepper.state()[b.A].p.x() - 1.5625 * Blocks::v0 * Blocks::v0 / Blocks::g));
   }
@@ -160,7 +160,7 @@ struct Incline {
     const Vector3d n(-std::sin(alpha), 0, std::cos(alpha));
     block = system.add_body("block", 1.3, Vector3d(0.1, 0.2, 0.3),
                             {0.2 * n, Quaterniond(Eigen::AngleAxisd(-alpha, Vector3d::UnitY()))}, speed * up);
-    plane = system.add(planar("slope", world, Vector3d::Zero(), n, block, {0, 0, -0.2}, Vector3d::UnitZ()));
+    plane = system.add(planar("slope", ground, Vector3d::Zero(), n, block, {0, 0, -0.2}, Vector3d::UnitZ()));
     add_law(system, plane, std::move(law));
   }
   double along(const State& s) const { return s[block].p.dot(up); }
@@ -243,9 +243,9 @@ TEST(FrictionOscillator, TurningPointsLieOnTwoLinesAndItStops) {
   const BodyId block = system.add_particle("block", 1, {0.25, 0, 0});
   const ConstraintId floor =
       system.add(holonomic("floor", {block}, [](const auto& s) { return rows(s[0].position().z, s[0].position().y); }));
-  // The thrust of the floor alone; the guide in y carries nothing.
+  // The normal force of the floor alone; the guide in y carries nothing.
   add_law(system, floor, coulomb(0.2));
-  system.add(spring("spring", world, Vector3d::Zero(), block, Vector3d::Zero(), 100, 0));
+  system.add(spring("spring", ground, Vector3d::Zero(), block, Vector3d::Zero(), 100, 0));
   Stepper stepper(system, system.initial_state(), rk4());
   std::vector<double> turns, times;
   double last_x = 0.25;
@@ -261,7 +261,7 @@ TEST(FrictionOscillator, TurningPointsLieOnTwoLinesAndItStops) {
   for (std::size_t k = 0; k < 6; ++k) EXPECT_NEAR(times[k], static_cast<double>(k + 1) * pi / 10, scaled(1e-9));
   EXPECT_NEAR(times[5], 1.8849555921538759, scaled(1e-9));
   EXPECT_NEAR(last_x, 0.01456, scaled(1e-9));
-  EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9));
+  EXPECT_NEAR(stepper.energy_balance().imbalance(), 0, scaled(1e-9));
   // What friction took is μ m g times the way: 0.25 to each turning point and back.
   const double points[] = {.25, -.21076, .17152, -.13228, .09304, -.0538, .01456};
   double way = 0;
@@ -283,7 +283,7 @@ struct Bowling {
     const BodyId id = ball;
     lane = system.add(holonomic("lane", {ball}, [](const auto& s) {
                         return s[0].position().z - a;
-                      }).acting_where([id](const State& s) { return Vector3d(s[id].p - Vector3d(0, 0, a)); }));
+                      }).set_application_point([id](const State& s) { return Vector3d(s[id].p - Vector3d(0, 0, a)); }));
     add_law(system, lane, std::move(law));
   }
 };
@@ -342,7 +342,7 @@ TEST(Turntable, FrictionThatHoldsAGrainIsReportedAsSuchByEveryMethod) {
     SCOPED_TRACE(to_string(method));
     System system;
     system.set_gravity({0, 0, -9.81});
-    const BodyId table = system.add_driven("table", Pose{}, [omega](double t) {
+    const BodyId table = system.add_kinematic("table", Pose{}, [omega](double t) {
       BodyState s;
       s.q = Quaterniond(Eigen::AngleAxisd(omega * t, Vector3d::UnitZ()));
       s.w = {0, 0, omega};

@@ -51,7 +51,7 @@ struct Mechanism {
 
 /// Accelerations by Kane's and Maggi's way, which knows no multipliers and no M^-½: v̇ = v̇ₚ + Z y with A v̇ₚ = b, A Z = 0
 /// and ZᵀM Z y = Zᵀ(Q − M v̇ₚ).
-Eigen::VectorXd by_null_space(const Instant& x) {
+Eigen::VectorXd by_null_space(const ConstrainedProblem& x) {
   const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x);
   Eigen::FullPivLU<Eigen::MatrixXd> lu(A);
   lu.setThreshold(1e-9);
@@ -68,7 +68,7 @@ TEST(Kane, AccelerationsOfTheMechanismsFromTheNullSpace) {
     Mechanism m(scene(name));
     Stepper stepper(m.system, m.system.initial_state(), m.model.options);
     run(stepper, 0.01, 10);  // away from a start that is often at rest
-    const Instant x = assemble(m.system, stepper.state());
+    const ConstrainedProblem x = assemble(m.system, stepper.state());
     EXPECT_LE(error(solve(x).vdot, by_null_space(x)), scaled(1e-8));
   }
 }
@@ -78,7 +78,7 @@ TEST(Kane, AccelerationsOfRandomSystemsFromTheNullSpace) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Built built = build(random_blueprint(random), {}, {}, {}, random.integer(1, 2));
-    const Instant x = assemble(built.system, built.state);
+    const ConstrainedProblem x = assemble(built.system, built.state);
     EXPECT_LE(norm_inf(solve(x).vdot - by_null_space(x)), scaled(1e-7) * std::max(1.0, norm_inf(solve(x).vdot)));
   }
 }
@@ -164,8 +164,8 @@ TEST(Andrews, AsPlanarBodiesTheSameToTenDigits) {
   ground("A5", A, body[4], {-ta, -tb, 0});
   pin("H", body[5], {fa - zf, 0, 0}, body[6], {ub, ua - u, 0});
   ground("A7", A, body[6], {ub, ua, 0});
-  system.add(spring("spring", world, {xc, yc, 0}, body[2], {sd - sb, sa - sc, 0}, 4530, 0.07785));
-  system.add(Force("motor", {body[0]}, [](ForceFrame& f) { f.twist(0, {0, 0, 0.033}); }));
+  system.add(spring("spring", linchpin::ground, {xc, yc, 0}, body[2], {sd - sb, sa - sc, 0}, 4530, 0.07785));
+  system.add(Force("motor", {body[0]}, [](ForceFrame& f) { f.add_moment(0, {0, 0, 0.033}); }));
 
   Stepper stepper(system, system.initial_state(),
                   {.method = Method::adaptive8, .relative_tolerance = 1e-13, .absolute_tolerance = 1e-15});
@@ -341,7 +341,7 @@ TEST(PublishedPendulum, TenSecondsByEveryMethodOfHigherOrder) {
     System system;
     system.set_gravity({0, -g, 0});
     const BodyId bob = system.add_particle("bob", 1, {-1, 0, 0});
-    system.add(rod("rod", world, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
+    system.add(rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
     StepOptions options{.method = c.method};
     options.relative_tolerance = 1e-11;
     const BodyState s = after(system, 10, c.steps, options)[bob];

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double pi = std::numbers::pi;
 constexpr std::array methods{Method::semi_implicit, Method::rk4, Method::adaptive, Method::adaptive8};
-constexpr std::array both{Reads::ideal, Reads::actual};
+constexpr std::array both{NormalForce::frictionless, NormalForce::coupled};
 
 void take(Stepper& stepper, double duration, int steps) {
   for (int i = 0; i < steps; ++i) {
@@ -31,25 +31,26 @@ struct DrawnBlock {
   System system;
   BodyId block;
   template <class Motion>
-  DrawnBlock(Reads reads, double start_speed, double side, Motion x) {
+  DrawnBlock(NormalForce normal_force, double start_speed, double side, Motion x) {
     system.set_gravity({0, 0, -g});
     block = system.add_particle("block", m, {0, 0, 0}, {start_speed, 0, 0});
     const ConstraintId floor =
-        system.add(point_on_plane("floor", world, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
-    add_law(system, floor, coulomb(mu).reading(reads));
+        system.add(point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+    add_law(system, floor, coulomb(mu).with_normal_force(normal_force));
     system.add(holonomic("drawn", {block}, [x](const auto& s) { return s[0].position().x - x(s.t); }));
-    system.add(Force("side", {block}, [side](ForceFrame& f) { f.push(0, Vector3d(0, side, 0)); }));
+    system.add(Force("side", {block}, [side](ForceFrame& f) { f.add_force(0, Vector3d(0, side, 0)); }));
   }
 };
 
 // y'' = (F − μ m g y'/√(v² + y'²))/m and the drive force μ m g v/√(v² + y'²), integrated by themselves.
 TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
   for (const Method method : methods)
-    for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
+    for (const NormalForce normal_force : both) {
+      SCOPED_TRACE(std::string(to_string(method)) +
+                   (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
       std::vector<double> errors;
       for (const int steps : {1000, 2000}) {
-        DrawnBlock b(reads, 1, DrawnBlock::F, [](auto t) { return 1.0 * t; });
+        DrawnBlock b(normal_force, 1, DrawnBlock::F, [](auto t) { return 1.0 * t; });
         Stepper stepper(b.system, b.system.initial_state(), {.method = method});
         take(stepper, 1, steps);
         const double dt = method == Method::semi_implicit ? 1.0 / steps : 0;
@@ -57,7 +58,7 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
         const Reaction& drawn = named(stepper.reactions(), "drawn");
         EXPECT_NEAR(drawn.on_a.force.x(), 5.89179235856, scaled(1e-9 + 0.1 * dt));
         EXPECT_NEAR(named(stepper.reactions(), "floor").prescribed.on_a.force.norm(), 6, scaled(1e-9));
-        EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-9));
+        EXPECT_NEAR(stepper.energy_balance().imbalance(), 0, scaled(1e-9));
         errors.push_back(std::fabs(stepper.state()[b.block].v.y() - 0.192533005958));
       }
       if (method == Method::semi_implicit) {
@@ -69,9 +70,10 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
 // A block that is drawn from rest slides at once: no friction holds what a constraint accelerates.
 TEST(PrescribedSlip, ABlockDrawnFromRestSlidesFromTheBeginning) {
   for (const Method method : methods)
-    for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
-      DrawnBlock b(reads, 0, 0, [](auto t) { return 0.05 * t * t; });
+    for (const NormalForce normal_force : both) {
+      SCOPED_TRACE(std::string(to_string(method)) +
+                   (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
+      DrawnBlock b(normal_force, 0, 0, [](auto t) { return 0.05 * t * t; });
       Stepper stepper(b.system, b.system.initial_state(), {.method = method});
       for (int i = 0; i < 100; ++i) {
         take(stepper, 1e-3, 1);
@@ -86,7 +88,7 @@ TEST(PrescribedSlip, ABlockDrawnFromRestSlidesFromTheBeginning) {
 TEST(PrescribedSlip, ADriveThatTurnsBackTakesFrictionWithIt) {
   for (const Method method : methods) {
     SCOPED_TRACE(to_string(method));
-    DrawnBlock b(Reads::actual, 0.5, 0, [](auto t) { return 0.25 * sin(2.0 * t); });
+    DrawnBlock b(NormalForce::coupled, 0.5, 0, [](auto t) { return 0.25 * sin(2.0 * t); });
     Stepper stepper(b.system, b.system.initial_state(), {.method = method});
     take(stepper, 1.2, 1200);  // past π/4, where the drive turns back
     const Reaction& drawn = named(stepper.reactions(), "drawn");
@@ -100,9 +102,10 @@ TEST(PrescribedSlip, ADriveThatTurnsBackTakesFrictionWithIt) {
 // A guide without a drive does not keep a contact from resting: the slip that it prescribes is zero.
 TEST(PrescribedSlip, AGuideThatOnlyHoldsLeavesABlockAtRest) {
   for (const Method method : methods)
-    for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
-      DrawnBlock b(reads, 0, 5.9, [](auto t) { return 0.0 * t; });
+    for (const NormalForce normal_force : both) {
+      SCOPED_TRACE(std::string(to_string(method)) +
+                   (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
+      DrawnBlock b(normal_force, 0, 5.9, [](auto t) { return 0.0 * t; });
       Stepper stepper(b.system, b.system.initial_state(), {.method = method});
       take(stepper, 0.1, 100);
       EXPECT_LE(stepper.state()[b.block].v.norm(), scaled(1e-12));
@@ -115,23 +118,26 @@ TEST(PrescribedSlip, AGuideThatOnlyHoldsLeavesABlockAtRest) {
 
 TEST(PrescribedSlip, AMotorBearsTheFrictionOfItsPin) {
   for (const Method method : methods)
-    for (const Reads reads : both) {
-      SCOPED_TRACE(std::string(to_string(method)) + (reads == Reads::actual ? ", coupled" : ", frictionless"));
+    for (const NormalForce normal_force : both) {
+      SCOPED_TRACE(std::string(to_string(method)) +
+                   (normal_force == NormalForce::coupled ? ", coupled" : ", frictionless"));
       System system;
       system.set_gravity({0, -10, 0});
       const BodyId wheel =
           system.add_body("wheel", 3, Matrix3d(0.048 * Matrix3d::Identity()), {}, Vector3d::Zero(), {0, 0, 2});
       const ConstraintId pin = system.add(
-          hinge("pin", world, Vector3d::Zero(), Vector3d::UnitZ(), wheel, Vector3d::Zero(), Vector3d::UnitZ()));
-      add_law(system, pin, hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05}).reading(reads));
-      system.add(prescribed_angle("motor", world, Vector3d::UnitZ(), Vector3d::UnitX(), wheel, Vector3d::UnitX(),
+          hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), wheel, Vector3d::Zero(), Vector3d::UnitZ()));
+      add_law(
+          system, pin,
+          hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05}).with_normal_force(normal_force));
+      system.add(prescribed_angle("motor", ground, Vector3d::UnitZ(), Vector3d::UnitX(), wheel, Vector3d::UnitX(),
                                   [](auto t) { return 2.0 * t; }));
       Stepper stepper(system, system.initial_state(), {.method = method});
       take(stepper, 0.05, 50);
       EXPECT_NEAR(named(stepper.reactions(), "motor").on_b.moment.z(), 0.3, scaled(1e-9));
       EXPECT_NEAR(named(stepper.reactions(), "motor").work, 0.03, scaled(1e-9));
       EXPECT_NEAR(named(stepper.reactions(), "pin").work, -0.03, scaled(1e-9));
-      EXPECT_NEAR(stepper.energy_books().imbalance(), 0, scaled(1e-12));
+      EXPECT_NEAR(stepper.energy_balance().imbalance(), 0, scaled(1e-12));
     }
 }
 
@@ -159,7 +165,7 @@ TEST(PrescribedSlip, ARopeDrawnOverADrumHasTheTensionsOfACapstan) {
         const auto& x = s[0].position();
         return rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
       }));
-      add_law(system, drum, coulomb(mu).reading(Reads::actual));
+      add_law(system, drum, coulomb(mu).with_normal_force(NormalForce::coupled));
       if (k > 0)
         system.add(rod("rope" + std::to_string(k), beads[k - 1], Vector3d::Zero(), beads[k], Vector3d::Zero(), chord));
     }
@@ -170,7 +176,7 @@ TEST(PrescribedSlip, ARopeDrawnOverADrumHasTheTensionsOfACapstan) {
     }));
     system.add(Force("load", {beads.front()}, [=](ForceFrame& f) {
       const Vector3d x = f[0].p;  // along the tangent half a chord before the first bead
-      f.push(0, -load * along(std::atan2(x.z(), x.x()) - delta / 2));
+      f.add_force(0, -load * along(std::atan2(x.z(), x.x()) - delta / 2));
     }));
     Stepper stepper(system, system.initial_state(), {.method = method});
     for (int i = 0; i < 5; ++i) {

@@ -104,7 +104,7 @@ TEST(RotatingWire, AtTheNeutralSpeedItTravelsEvenlyAlongTheWire) {
   }
 }
 
-// ---- a bead on a straight horizontal wire that turns: as explicit time, and as a driven body
+// ---- a bead on a straight horizontal wire that turns: as explicit time, and as a kinematic body
 // --------------------------
 
 struct StraightWire {
@@ -123,7 +123,7 @@ struct StraightWire {
   }
   System on_a_driven_body() const {
     System system;
-    const auto arm = system.add_driven("arm", {}, [w = w](double t) {
+    const auto arm = system.add_kinematic("arm", {}, [w = w](double t) {
       BodyState s;
       s.q = Quaterniond(Eigen::AngleAxisd(w * t, Vector3d::UnitZ()));
       s.w = {0, 0, w};
@@ -138,9 +138,9 @@ struct StraightWire {
 TEST(StraightWire, MotionAndForce) {
   const StraightWire wire;
   EXPECT_NEAR(wire.r(1.2), 2.414247396251949, scaled(1e-12));
-  for (const bool driven : {false, true}) {
-    SCOPED_TRACE(driven ? "kinematic body" : "time in the residual");
-    System system = driven ? wire.on_a_driven_body() : wire.turning_in_the_residual();
+  for (const bool kinematic : {false, true}) {
+    SCOPED_TRACE(kinematic ? "kinematic body" : "time in the residual");
+    System system = kinematic ? wire.on_a_driven_body() : wire.turning_in_the_residual();
     const BodyId bead = system.find_body("bead");
     Stepper stepper(system, system.initial_state(), rk4());
     const double kept = stepper.energy_minus_work();
@@ -151,10 +151,10 @@ TEST(StraightWire, MotionAndForce) {
       EXPECT_NEAR(s[bead].p.dot(along), wire.r(t), scaled(1e-9));
       EXPECT_NEAR(s[bead].v.dot(along), wire.rd(t), scaled(1e-9));
       const Reaction& r = named(stepper.reactions(), "wire");
-      const Wrench on_bead = driven ? r.on_b : r.on_a;
+      const Wrench on_bead = kinematic ? r.on_b : r.on_a;
       EXPECT_NEAR(on_bead.force.norm(), 2 * wire.m * wire.w * wire.rd(t), scaled(1e-7));
       EXPECT_NEAR(s[bead].p.cross(on_bead.force).z(), 2 * wire.m * wire.w * wire.r(t) * wire.rd(t), scaled(1e-7));
-      if (driven) {  // the arm feels the opposite, about its own centre
+      if (kinematic) {  // the arm feels the opposite, about its own centre
         EXPECT_NEAR((r.on_a.force + r.on_b.force).norm(), 0, scaled(1e-11));
         EXPECT_NEAR(r.on_a.about(Vector3d::Zero()).moment.z(), -2 * wire.m * wire.w * wire.r(t) * wire.rd(t),
                     scaled(1e-7));
@@ -171,8 +171,8 @@ TEST(StraightWire, MotionAndForce) {
 
 TEST(StraightWire, ForceAtAnInstant) {
   const StraightWire wire;
-  for (const bool driven : {false, true}) {
-    System system = driven ? wire.on_a_driven_body() : wire.turning_in_the_residual();
+  for (const bool kinematic : {false, true}) {
+    System system = kinematic ? wire.on_a_driven_body() : wire.turning_in_the_residual();
     Dynamics dynamics(system);
     ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
     EXPECT_NEAR(dynamics.ideal()[1], 0.65, scaled(1e-12));
@@ -199,13 +199,15 @@ struct Hoop {
       return rows(0.5 * (dot(x, x) - r * r), x.x * sin(omega * s.t) - x.y * cos(omega * s.t));
     }));
   }
-  Vector3d turned_back(const Vector3d& u, double t) const { return Eigen::AngleAxisd(-w * t, Vector3d::UnitZ()) * u; }
+  Vector3d realigned_steps(const Vector3d& u, double t) const {
+    return Eigen::AngleAxisd(-w * t, Vector3d::UnitZ()) * u;
+  }
   double theta(const State& s) const {
-    const Vector3d p = turned_back(s[bead].p, s.t);
+    const Vector3d p = realigned_steps(s[bead].p, s.t);
     return std::atan2(p.x(), -p.z());
   }
   double thetad(const State& s) const {
-    const Vector3d p = turned_back(s[bead].p, s.t), v = turned_back(s[bead].v, s.t);
+    const Vector3d p = realigned_steps(s[bead].p, s.t), v = realigned_steps(s[bead].v, s.t);
     return (-p.z() * v.x() + p.x() * v.z()) / (R * R);
   }
   double jacobi(const State& s) const {
@@ -231,7 +233,7 @@ TEST(TurningHoop, MotionForcesAndWhatIsConstant) {
     EXPECT_NEAR(hoop.jacobi(s), -4.3573119025667655, scaled(1e-8));
     EXPECT_NEAR(energy_in_rotating_frame(hoop.system, s, {0, 0, hoop.w}), -4.3573119025667655, scaled(1e-8));
     if (std::fabs(s.t - 1.5) < 0.1) {
-      const Vector3d F = hoop.turned_back(named(stepper.reactions(), "hoop").on_a.force, s.t);
+      const Vector3d F = hoop.realigned_steps(named(stepper.reactions(), "hoop").on_a.force, s.t);
       const double theta = hoop.theta(s);
       EXPECT_NEAR(F.dot(Vector3d(std::sin(theta), 0, -std::cos(theta))), -19.818620403633965, scaled(1e-6));
       EXPECT_NEAR(F.y(), 11.704211564558586, scaled(1e-6));

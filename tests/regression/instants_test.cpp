@@ -42,7 +42,7 @@ TEST(SavedInstants, StayRight) {
   ASSERT_GE(problems().size(), 4u);
   for (const fs::path& path : problems()) {
     SCOPED_TRACE(path.string());
-    const Instant x = read_json(text_of(path));
+    const ConstrainedProblem x = read_json(text_of(path));
     const auto expected = nlohmann::json::parse(text_of(fs::path(path).replace_extension(".expected.json")));
     const Acceleration y = solve(x);
     EXPECT_EQ(to_string(y.status), expected.at("status").get<std::string>()) << y.reason;

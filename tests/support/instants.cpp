@@ -26,7 +26,7 @@ Eigen::MatrixXd virtual_displacements(const Eigen::MatrixXd& A) {
   return orthonormal(W);
 }
 
-Eigen::VectorXd acceleration_by_elimination(const Instant& x) {
+Eigen::VectorXd acceleration_by_elimination(const ConstrainedProblem& x) {
   const Eigen::MatrixXd M = mass_matrix(x), A = constraint_matrix(x), W = virtual_displacements(A);
   const Eigen::VectorXd F = vector(x.Q) + vector(x.c);
   Eigen::VectorXd particular = Eigen::VectorXd::Zero(x.n());
@@ -50,8 +50,8 @@ Eigen::MatrixXd random_spd(Random& random, int size, double condition) {
   return 0.5 * (M + M.transpose());
 }
 
-Instant random_instant(Random& random) {
-  Instant x;
+ConstrainedProblem random_instant(Random& random) {
+  ConstrainedProblem x;
   const int blocks = random.integer(1, 6);
   for (int k = 0; k < blocks; ++k) {
     const int size = random.coin() ? 6 : random.coin() ? 3 : 1;

@@ -30,7 +30,7 @@ inline double error(const Eigen::VectorXd& x, const Eigen::VectorXd& y) {
   return norm_inf(x - y) / (size > 0 ? size : 1);
 }
 
-inline void add_block(Instant& x, const Eigen::MatrixXd& M) {
+inline void add_block(ConstrainedProblem& x, const Eigen::MatrixXd& M) {
   if (x.row_start.empty()) x.row_start.push_back(0);
   x.block_sizes.push_back(static_cast<int>(M.rows()));
   for (Eigen::Index i = 0; i < M.rows(); ++i)
@@ -40,7 +40,7 @@ inline void add_block(Instant& x, const Eigen::MatrixXd& M) {
 }
 
 /// A row of constraint `name`, given densely; zeros are left out.
-inline void add_row(Instant& x, const std::string& name, const Eigen::VectorXd& row, double b) {
+inline void add_row(ConstrainedProblem& x, const std::string& name, const Eigen::VectorXd& row, double b) {
   for (Eigen::Index j = 0; j < row.size(); ++j)
     if (row[j] != 0) x.entries.push_back({static_cast<int>(j), row[j]});
   x.row_start.push_back(static_cast<int>(x.entries.size()));
@@ -51,14 +51,14 @@ inline void add_row(Instant& x, const std::string& name, const Eigen::VectorXd& 
 }
 
 /// M diagonal, Q given, no rows yet.
-inline Instant diagonal(std::initializer_list<double> masses, std::initializer_list<double> Q) {
-  Instant x;
+inline ConstrainedProblem diagonal(std::initializer_list<double> masses, std::initializer_list<double> Q) {
+  ConstrainedProblem x;
   for (const double m : masses) add_block(x, Eigen::MatrixXd::Constant(1, 1, m));
   x.Q = Q;
   return x;
 }
 
-inline Eigen::MatrixXd mass_matrix(const Instant& x) {
+inline Eigen::MatrixXd mass_matrix(const ConstrainedProblem& x) {
   Eigen::MatrixXd M = Eigen::MatrixXd::Zero(x.n(), x.n());
   Eigen::Index first = 0;
   std::size_t value = 0;
@@ -70,7 +70,7 @@ inline Eigen::MatrixXd mass_matrix(const Instant& x) {
   return M;
 }
 
-inline Eigen::MatrixXd constraint_matrix(const Instant& x) {
+inline Eigen::MatrixXd constraint_matrix(const ConstrainedProblem& x) {
   Eigen::MatrixXd A = Eigen::MatrixXd::Zero(x.m(), x.n());
   for (int r = 0; r < x.m(); ++r)
     for (int i = x.row_start[static_cast<std::size_t>(r)]; i < x.row_start[static_cast<std::size_t>(r) + 1]; ++i)
@@ -79,9 +79,9 @@ inline Eigen::MatrixXd constraint_matrix(const Instant& x) {
 }
 
 /// The same problem with other rows, given densely; one constraint per row unless `names` says otherwise.
-inline Instant with_rows(const Instant& x, const Eigen::MatrixXd& A, const Eigen::VectorXd& b,
-                         std::vector<std::string> names = {}) {
-  Instant y = x;
+inline ConstrainedProblem with_rows(const ConstrainedProblem& x, const Eigen::MatrixXd& A, const Eigen::VectorXd& b,
+                                    std::vector<std::string> names = {}) {
+  ConstrainedProblem y = x;
   y.entries.clear();
   y.row_start = {0};
   y.b.clear();
@@ -107,12 +107,12 @@ Eigen::MatrixXd orthonormal(const Eigen::MatrixXd& X);
 Eigen::MatrixXd virtual_displacements(const Eigen::MatrixXd& A);
 
 /// v̇ of consistent rows by elimination: Wᵀ M v̇ = Wᵀ(Q + c) for A W = 0 (Kane), A v̇ = b.
-Eigen::VectorXd acceleration_by_elimination(const Instant& x);
+Eigen::VectorXd acceleration_by_elimination(const ConstrainedProblem& x);
 
 Eigen::MatrixXd random_spd(Random& random, int size, double condition);
 
 /// A consistent problem of full row rank: blocks of 1, 3 and 6, masses over three decades, rows that touch some blocks.
 /// Singular values of A stay within a few hundred of each other, so that errors are rounding and not conditioning.
-Instant random_instant(Random& random);
+ConstrainedProblem random_instant(Random& random);
 
 }  // namespace linchpin::test

@@ -108,7 +108,7 @@ inline Built build(const Blueprint& plan, const Elsewhere& place = {}, const std
                    const std::vector<int>& joint_order = {}, int copies = 1) {
   Built out;
   out.system.set_gravity(place.turn * plan.gravity);
-  const BodyId base = out.system.add_driven("base", {place.shift, place.turn}, [place](double t) {
+  const BodyId base = out.system.add_kinematic("base", {place.shift, place.turn}, [place](double t) {
     BodyState s;
     s.p = place.shift + t * place.speed;
     s.q = place.turn;

@@ -124,7 +124,7 @@ TEST(Holonomic, RowsAreCountedFromWhatIsReturned) {
 
 TEST(Holonomic, RowsAreInTheirOwnUnitUnlessDeclared) {
   const auto phi = [](const auto& s) { return s[0].position().x; };
-  EXPECT_EQ(holonomic("own", two, phi).function().unit(0), RowUnit::own);
+  EXPECT_EQ(holonomic("own", two, phi).function().unit(0), RowUnit::custom);
   EXPECT_EQ(holonomic("metre", two, phi, RowUnit::metre).function().unit(0), RowUnit::metre);
 }
 
@@ -244,7 +244,7 @@ TEST(Constraint, RefusesWhatCannotBeRightByName) {
   EXPECT_TRUE(contains(thrown([&] { holonomic("x", {BodyId{}}, phi); }), "constraint 'x': its body 0 is no body"));
   EXPECT_TRUE(contains(thrown([] { Constraint("x", two, nullptr); }), "no function"));
   using Function = detail::HolonomicFunction<std::remove_const_t<decltype(phi)>>;
-  EXPECT_TRUE(contains(thrown([&] { Constraint("x", three, std::make_shared<Function>(phi, 2u, RowUnit::own)); }),
+  EXPECT_TRUE(contains(thrown([&] { Constraint("x", three, std::make_shared<Function>(phi, 2u, RowUnit::custom)); }),
                        "its function is of 2 bodies, got 3"));
 }
 
@@ -258,20 +258,20 @@ TEST(Constraint, ReadingABodyThatIsNotNamedIsAnErrorNotACrash) {
 
 TEST(Constraint, ActsWhereItIsDeclared) {
   Constraint c = holonomic("x", two, [](const auto& s) { return s[0].position(); });
-  EXPECT_FALSE(c.has_points());
+  EXPECT_FALSE(c.has_application_points());
   EXPECT_EQ(c.point(1), Vector3d(0, 0, 0));
-  EXPECT_TRUE(contains(thrown([&] { c.sliding_on(1); }), "after set_application_points"));
-  EXPECT_TRUE(contains(thrown([&] { c.acting_at({Vector3d::Zero()}); }), "each of the 2 bodies, got 1"));
-  EXPECT_TRUE(contains(thrown([&] { c.acting_at({Vector3d::Zero(), Vector3d(0, NAN, 0)}); }), "finite"));
-  c.acting_at({{1, 0, 0}, {0, 2, 0}});
+  EXPECT_TRUE(contains(thrown([&] { c.set_sliding_body(1); }), "after set_application_points"));
+  EXPECT_TRUE(contains(thrown([&] { c.set_application_points({Vector3d::Zero()}); }), "each of the 2 bodies, got 1"));
+  EXPECT_TRUE(contains(thrown([&] { c.set_application_points({Vector3d::Zero(), Vector3d(0, NAN, 0)}); }), "finite"));
+  c.set_application_points({{1, 0, 0}, {0, 2, 0}});
   State state;
   Random random(4);
   state.bodies = bodies(random, 3);
-  EXPECT_EQ(c.acting_point(0, state), state[BodyId{1}].point({1, 0, 0}));
-  EXPECT_EQ(c.acting_point(1, state), state[BodyId{2}].point({0, 2, 0}));
-  c.sliding_on(1);
-  EXPECT_EQ(c.acting_point(0, state), state[BodyId{2}].point({0, 2, 0}));
-  EXPECT_TRUE(contains(thrown([&] { c.sliding_on(2); }), "it has 2 bodies"));
+  EXPECT_EQ(c.application_point(0, state), state[BodyId{1}].point({1, 0, 0}));
+  EXPECT_EQ(c.application_point(1, state), state[BodyId{2}].point({0, 2, 0}));
+  c.set_sliding_body(1);
+  EXPECT_EQ(c.application_point(0, state), state[BodyId{2}].point({0, 2, 0}));
+  EXPECT_TRUE(contains(thrown([&] { c.set_sliding_body(2); }), "it has 2 bodies"));
 }
 
 // ---- check_constraint ----
@@ -284,7 +284,7 @@ class CheckConstraint : public ::testing::Test {
     b = random.add_body(system, "b");
     bead = system.add_particle("bead", 1, {1, 2, 3});
     wall = system.add_fixed("wall", {});
-    hand = system.add_driven("hand", {}, [](double t) {
+    hand = system.add_kinematic("hand", {}, [](double t) {
       BodyState s;
       s.p.x() = std::sin(t), s.v.x() = std::cos(t), s.a.x() = -std::sin(t);
       return s;
@@ -306,7 +306,7 @@ class Mistaken : public ConstraintFunction {
   int rows() const override { return 1; }
   int bodies() const override { return 1; }
   Level level() const override { return Level::position; }
-  RowUnit unit(int) const override { return RowUnit::own; }
+  RowUnit unit(int) const override { return RowUnit::custom; }
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
     out[0] = X[0].p.squaredNorm() - 1;
   }

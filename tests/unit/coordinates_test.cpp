@@ -82,8 +82,8 @@ System pendulum_in_angles() {
   system.add(Force(
       "weight", {first, BodyId{first.index + 1}},
       [](ForceFrame& f) {
-        f.push(0, Vector3d(-2 * g * std::sin(f[0].p.x()), 0, 0));
-        f.push(1, Vector3d(-g * std::sin(f[1].p.x()), 0, 0));
+        f.add_force(0, Vector3d(-2 * g * std::sin(f[0].p.x()), 0, 0));
+        f.add_force(1, Vector3d(-g * std::sin(f[1].p.x()), 0, 0));
       },
       [](std::span<const BodyState> X, double) { return -2 * g * std::cos(X[0].p.x()) - g * std::cos(X[1].p.x()); }));
   return system;
@@ -102,7 +102,7 @@ TEST(Coordinates, MoveAsTheBodiesTheyDescribe) {
   const Vector3d v = 0.5 * Vector3d(std::cos(1.2), std::sin(1.2), 0),
                  u = v + 0.9 * Vector3d(std::cos(-0.4), std::sin(-0.4), 0);
   const BodyId one = bodies.add_particle("p", 1, p, v), two = bodies.add_particle("r", 1, r, u);
-  bodies.add(rod("upper", world, Vector3d::Zero(), one, Vector3d::Zero(), 1.0));
+  bodies.add(rod("upper", ground, Vector3d::Zero(), one, Vector3d::Zero(), 1.0));
   bodies.add(rod("lower", one, Vector3d::Zero(), two, Vector3d::Zero(), 1.0));
   StepOptions options;
   options.method = Method::rk4;
@@ -114,7 +114,7 @@ TEST(Coordinates, MoveAsTheBodiesTheyDescribe) {
   EXPECT_LT((q1 - of_bodies.state()[one].p).norm(), 1e-9);
   EXPECT_LT((q2 - of_bodies.state()[two].p).norm(), 1e-9);
   EXPECT_NEAR(of_angles.energy_minus_work(), energy0, 1e-9);
-  EXPECT_NEAR(of_angles.energy_books().imbalance(), 0, 1e-4);
+  EXPECT_NEAR(of_angles.energy_balance().imbalance(), 0, 1e-4);
 }
 
 TEST(Coordinates, SemiImplicitStepsConvergeToTheSame) {
@@ -156,10 +156,10 @@ TEST(Coordinates, ConstraintsJoinThemToBodies) {
   // A block of its own brings all coordinates of the group.
   System two = pendulum_in_angles();
   const ConstraintId only = two.add(holonomic("c", {BodyId{2}}, [](const auto& s) { return s[0].position().x + 0.4; }));
-  Block block;
-  make_block(two, std::vector<ConstraintId>{only}, block);
-  EXPECT_EQ(block.n(), 2);
-  EXPECT_EQ(block.bodies.size(), 2u);
+  IslandLayout layout;
+  lay_out_island(two, std::vector<ConstraintId>{only}, layout);
+  EXPECT_EQ(layout.n(), 2);
+  EXPECT_EQ(layout.bodies.size(), 2u);
 }
 
 TEST(Coordinates, RefuseWhatCannotBe) {
@@ -196,14 +196,14 @@ TEST(Coordinates, InertiaThatIsAddedToABodyBesideThemIsTheBodys) {
   const BodyId wheel = system.add_body("wheel", 2, Vector3d(0.1, 0.2, 0.25), Pose{});
   Dynamics dynamics(system);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
-  std::vector<double> M = dynamics.assembly().instant.mass;  // of two coordinates together, then of the body
+  std::vector<double> M = dynamics.assembly().problem.mass;  // of two coordinates together, then of the body
   ASSERT_EQ(M.size(), 4u + 36u);
   std::vector<Eigen::Matrix3d> added(3, Eigen::Matrix3d::Zero());
-  added[static_cast<std::size_t>(dynamics.assembly().block.slot(wheel))] = Vector3d(1, 2, 4).asDiagonal();
+  added[static_cast<std::size_t>(dynamics.assembly().layout.body_index(wheel))] = Vector3d(1, 2, 4).asDiagonal();
   dynamics.add_inertia(added);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
   for (std::size_t i = 0; i < 3; ++i) M[4 + 7 * (3 + i)] += double(1u << i);
-  EXPECT_EQ(dynamics.assembly().instant.mass, M);
+  EXPECT_EQ(dynamics.assembly().problem.mass, M);
 }
 
 }  // namespace

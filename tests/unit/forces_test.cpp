@@ -39,9 +39,9 @@ TEST(ForceFrame, TurnsForcesAtPointsIntoWrenchesAtTheCentre) {
   std::vector<Vector6d> out(2, Vector6d::Zero());
   ForceFrame frame(0.5, X, out);
   const Vector3d f = random.vector(), p = random.vector(), m = random.vector();
-  frame.push(0, f, p);
-  frame.push(0, f);
-  frame.twist(1, m);
+  frame.add_force(0, f, p);
+  frame.add_force(0, f);
+  frame.add_moment(1, m);
   EXPECT_LE((out[0].head<3>() - 2 * f).norm(), tol_rounding());
   EXPECT_LE((out[0].tail<3>() - (p - X[0].p).cross(f)).norm(), tol_rounding());
   EXPECT_LE((out[1].tail<3>() - m).norm(), 0);

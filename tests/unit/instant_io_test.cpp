@@ -1,4 +1,4 @@
-// The file form of an Instant: nothing is lost, and whatever is wrong is named with its place.
+// The file form of a ConstrainedProblem: nothing is lost, and whatever is wrong is named with its place.
 #include "instants.h"
 
 #include <linchpin/dynamics.h>
@@ -24,7 +24,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text.replace(at, what.size(), by);
 }
 
-void expect_same(const Instant& x, const Instant& y) {
+void expect_same(const ConstrainedProblem& x, const ConstrainedProblem& y) {
   EXPECT_EQ(x.t, y.t);
   EXPECT_EQ(x.block_sizes, y.block_sizes);
   EXPECT_EQ(x.mass, y.mass);
@@ -51,7 +51,7 @@ void expect_refused(const std::string& text, const std::string& says) {
 }
 
 TEST(InstantFile, ReadsTheExample) {
-  const Instant x = read_json(example);
+  const ConstrainedProblem x = read_json(example);
   EXPECT_EQ(x.t, 0.5);
   EXPECT_EQ(x.block_sizes, (std::vector<int>{1, 2}));
   EXPECT_EQ(x.mass, (std::vector<double>{2, 1, 0.1, 0.1, 3}));
@@ -65,21 +65,21 @@ TEST(InstantFile, RoundTripIsExact) {
   for (const auto seed : seeds(30)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    const Instant x = random_instant(random);
+    const ConstrainedProblem x = random_instant(random);
     expect_same(read_json(write_json(x)), x);
   }
-  Instant odd = read_json(example);
+  ConstrainedProblem odd = read_json(example);
   odd.t = std::numeric_limits<double>::denorm_min();
   odd.Q = {-0.0, std::numeric_limits<double>::max(), 0.1 + 0.2};
   odd.c = {5e-324, 1e22, 123456789012345678.0};
   odd.constraints = {"Gelenk \"ä\" \\ \n 3"};
-  const Instant back = read_json(write_json(odd));
+  const ConstrainedProblem back = read_json(write_json(odd));
   expect_same(back, odd);
   EXPECT_TRUE(std::signbit(back.Q[0]));
 }
 
 TEST(InstantFile, OptionalKeysAndOrder) {
-  Instant x = read_json(replaced(example, R"(, "c": [0.0, 1.0, 0.0])", ""));
+  ConstrainedProblem x = read_json(replaced(example, R"(, "c": [0.0, 1.0, 0.0])", ""));
   EXPECT_EQ(x.c, (std::vector<double>{0, 0, 0}));
   EXPECT_EQ(read_json(replaced(example, R"( "t": 0.5,)", "")).t, 0);
   x = read_json(replaced(example, "[[0, 1.0], [2, -0.5]]", "[[2, -0.5], [0, 1]]"));
@@ -89,7 +89,7 @@ TEST(InstantFile, OptionalKeysAndOrder) {
 }
 
 TEST(InstantFile, RowsOfOneConstraintShareItsName) {
-  const Instant x = read_json(R"({"schema": 1, "mass_blocks": [[[1]]], "Q": [0], "rows": [
+  const ConstrainedProblem x = read_json(R"({"schema": 1, "mass_blocks": [[[1]]], "Q": [0], "rows": [
     {"constraint": "a", "entries": [[0, 1]], "b": 0},
     {"constraint": "b", "entries": [], "b": 0},
     {"constraint": "a", "entries": [[0, 2]], "b": 0}]})");
@@ -102,12 +102,12 @@ TEST(InstantFile, RowsOfOneConstraintShareItsName) {
 TEST(InstantFile, NumbersThatAreNotFiniteAreLeftToSolve) {
   for (const char* word : {"NaN", "nan", "Infinity", "-Infinity", "null", "1e999", "-1e999"}) {
     SCOPED_TRACE(word);
-    const Instant x = read_json(replaced(example, "-9.81", word));
+    const ConstrainedProblem x = read_json(replaced(example, "-9.81", word));
     EXPECT_FALSE(std::isfinite(x.Q[1]));
     EXPECT_EQ(solve(x).status, Status::invalid);
     EXPECT_NE(solve(x).reason.find("Q[1]"), std::string::npos) << solve(x).reason;
   }
-  Instant x = read_json(example);
+  ConstrainedProblem x = read_json(example);
   x.b[0] = std::nan("");
   EXPECT_TRUE(std::isnan(read_json(write_json(x)).b[0]));
   EXPECT_EQ(read_json(replaced(example, "rod", "NaN -Infinity 1e999")).constraints[0], "NaN -Infinity 1e999");

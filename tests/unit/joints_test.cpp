@@ -255,7 +255,7 @@ TEST(Joints, AConstantLengthGivesTheSameRodEitherWay) {
 
 TEST(Joints, APrescribedAngleIsZeroAlongItsMotionOnly) {
   const Constraint c =
-      prescribed_angle("motor", world, {0, 0, 2}, {1, 0, 0}, a, {0, 1, 0}, [](auto t) { return 3.0 * t; });
+      prescribed_angle("motor", ground, {0, 0, 2}, {1, 0, 0}, a, {0, 1, 0}, [](auto t) { return 3.0 * t; });
   for (double t : {0.0, 0.3, 1.1, 2.0}) {
     std::vector<BodyState> X(2);
     X[1].q = Eigen::AngleAxisd(3 * t - std::numbers::pi / 2, Vector3d::UnitZ());  // its y leads x by 3t
@@ -352,15 +352,15 @@ TEST(Joints, ActAtTheirPointsOrWhereTheSlidingPointIs) {
   State state;
   state.bodies = bodies(random, 3);
   const Constraint still = ball("b", a, x.p_AQ, b, x.p_BQ);
-  EXPECT_EQ(still.acting_point(0, state), state[a].point(x.p_AQ));
-  EXPECT_EQ(still.acting_point(1, state), state[b].point(x.p_BQ));
+  EXPECT_EQ(still.application_point(0, state), state[a].point(x.p_AQ));
+  EXPECT_EQ(still.application_point(1, state), state[b].point(x.p_BQ));
   const Constraint sliding[] = {
       point_on_line("l", a, x.p_AQ, x.u_A, b, x.p_BQ), point_on_plane("p", a, x.p_AQ, x.u_A, b, x.p_BQ),
       cylindrical("c", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B), planar("f", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
       point_on_surface(
           "s", a, [](auto p) { return p.x; }, b, x.p_BQ)};
   for (const Constraint& c : sliding)
-    for (int k : {0, 1}) EXPECT_EQ(c.acting_point(k, state), state[b].point(x.p_BQ)) << c.name();
+    for (int k : {0, 1}) EXPECT_EQ(c.application_point(k, state), state[b].point(x.p_BQ)) << c.name();
 }
 
 TEST(Joints, EvaluationTakesNothingFromTheHeap) {
@@ -396,7 +396,7 @@ TEST(Joints, RefuseWhatCannotBeRightByName) {
   expect([&] { point_on_sphere("gate", a, p, -1, b, p); },
          "constraint 'gate': radius must be positive and finite, got -1");
   expect([&] { gear("gate", a, u, b, u, 0); }, "constraint 'gate': ratio must be finite and not 0, got 0");
-  expect([&] { gear("gate", a, u, world, u, 1); }, "names the same body twice");
+  expect([&] { gear("gate", a, u, ground, u, 1); }, "names the same body twice");
   expect([&] { joint("gate", a, b, {}, p, p); }, "constraint 'gate': it has no rows");
   expect([&] { axis_row("gate", a, p, u, b, p, INFINITY); }, "constraint 'gate': d0 must be finite, got inf");
   JointFrame mirrored;

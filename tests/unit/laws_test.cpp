@@ -16,18 +16,18 @@ namespace {
 const Vector3d zero = Vector3d::Zero();
 
 TEST(Laws, CoulombOpposesSlipByMuTimesTheThrust) {
-  Thrust n;
+  ConstraintReaction n;
   n.normal = {0, 3, 4};
-  n.slip = {2, 0, 0};
+  n.slip_velocity = {2, 0, 0};
   EXPECT_LE((coulomb(0.3)(n).force - Vector3d(-1.5, 0, 0)).norm(), tol_rounding());
-  n.slip = {1e-300, 0, 0};
+  n.slip_velocity = {1e-300, 0, 0};
   EXPECT_LE((coulomb(0.3)(n).force - Vector3d(-1.5, 0, 0)).norm(), 1.5) << "finite, however slow";
-  n.slip.setZero();
+  n.slip_velocity.setZero();
   EXPECT_EQ(coulomb(0.3)(n).force, zero);
   // Regularised: smooth through zero, and Coulomb's far from it.
-  n.slip = {1e-3, 0, 0};
+  n.slip_velocity = {1e-3, 0, 0};
   EXPECT_NEAR(regularized_coulomb(0.3, 1e-3)(n).force.x(), -1.5 / std::sqrt(2.0), tol_rounding());
-  n.slip = {1e5, 0, 0};
+  n.slip_velocity = {1e5, 0, 0};
   EXPECT_NEAR(regularized_coulomb(0.3, 1e-3)(n).force.x(), -1.5, tol_rounding());
 }
 
@@ -46,9 +46,9 @@ TEST(Laws, WarningsThatDifferInNumbersOnlyAreTheSame) {
 }
 
 TEST(Laws, ViscousFrictionIsProportionalToSlipAndLawsAdd) {
-  Thrust n;
+  ConstraintReaction n;
   n.normal = {0, 0, 10};
-  n.slip = {0, 2, 0};
+  n.slip_velocity = {0, 2, 0};
   EXPECT_EQ(viscous(0.5)(n).force, Vector3d(0, -1, 0));
   EXPECT_LE(((coulomb(0.1) + viscous(0.5))(n).force - Vector3d(0, -2, 0)).norm(), tol_rounding());
   expect_refused([] { coulomb(-0.1); }, "coulomb: mu must be finite and not negative, got -0.1");
@@ -56,12 +56,12 @@ TEST(Laws, ViscousFrictionIsProportionalToSlipAndLawsAdd) {
   expect_refused([] { viscous(-1); }, "viscous: coefficient");
 }
 
-Thrust pressed(double N, const Vector3d& slip, const Vector3d& spin = zero) {
-  Thrust n;
+ConstraintReaction pressed(double N, const Vector3d& slip, const Vector3d& spin = zero) {
+  ConstraintReaction n;
   n.normal = {0, 0, N};
-  n.slip = slip;
-  n.spin = spin;
-  n.relative = slip;
+  n.slip_velocity = slip;
+  n.spin_velocity = spin;
+  n.relative_velocity = slip;
   return n;
 }
 
@@ -71,7 +71,7 @@ TEST(Laws, StribeckFallsFromStaticToKineticWithSpeed) {
   EXPECT_NEAR(at(1e-9), 5, scaled(1e-7));
   EXPECT_NEAR(at(0.1), 2 + 3 * std::exp(-1) + 0.3, tol_rounding(10));
   EXPECT_NEAR(at(5), 2 + 15, tol_rounding(10));
-  EXPECT_EQ(law.terms()[0].holding(pressed(10, zero)), 5);
+  EXPECT_EQ(law.terms()[0].static_limit(pressed(10, zero)), 5);
   const Law smooth = regularized_stribeck({.mu_static = 0.5, .mu_kinetic = 0.2, .speed = 0.1}, 1e-3);
   EXPECT_EQ(smooth(pressed(10, zero)).force.norm(), 0);
   EXPECT_NEAR(-smooth(pressed(10, {5, 0, 0})).force.x(), 2, scaled(1e-6));
@@ -80,21 +80,21 @@ TEST(Laws, StribeckFallsFromStaticToKineticWithSpeed) {
 TEST(Laws, LuGreSettlesAtStribecksForceAndHoldsLikeASpring) {
   const LuGre p{.stiffness = 1e4, .damping = 10, .mu_static = 0.5, .mu_kinetic = 0.3, .speed = 0.01, .viscous = 2};
   const Law law = lugre(p);
-  Thrust n = pressed(20, {0.05, 0, 0});
-  for (int k = 0; k < 1000; ++k) n.memory = law.terms()[0].advance(n, 1e-3);
+  ConstraintReaction n = pressed(20, {0.05, 0, 0});
+  for (int k = 0; k < 1000; ++k) n.internal_state = law.terms()[0].advance_state(n, 1e-3);
   const double steady = 20 * (0.3 + 0.2 * std::exp(-25)) + 2 * 0.05;
   EXPECT_NEAR(-law(n).force.x(), steady, scaled(1e-9));
   n = pressed(20, zero);
-  n.memory = {1e-5, 0, 0};
+  n.internal_state = {1e-5, 0, 0};
   EXPECT_NEAR(-law(n).force.x(), 0.1, scaled(1e-12));
-  EXPECT_EQ(law.terms()[0].advance(n, 1), n.memory);
+  EXPECT_EQ(law.terms()[0].advance_state(n, 1), n.internal_state);
 }
 
 TEST(Laws, DragLorentzAndGivenForces) {
   EXPECT_LE((drag(2)(pressed(1, {0, -3, 0})).force - Vector3d(0, 18, 0)).norm(), tol_rounding(10));
   EXPECT_LE((lorentz(2, {1, 0, 0}, {0, 0, 3})(pressed(1, {0, 5, 0})).force - Vector3d(2 + 30, 0, 0)).norm(),
             tol_rounding(100));
-  Thrust n = pressed(1, zero);
+  ConstraintReaction n = pressed(1, zero);
   BodyState turned;
   turned.q = Quaterniond(Eigen::AngleAxisd(EIGEN_PI / 2, Vector3d::UnitZ()));
   n.first = &turned;
@@ -105,7 +105,7 @@ TEST(Laws, DragLorentzAndGivenForces) {
 
 TEST(Laws, BeltsShiftTheSlip) {
   const BodyState second;
-  Thrust between = pressed(1, {1, 0, 0});
+  ConstraintReaction between = pressed(1, {1, 0, 0});
   between.second = &second;
   Law law = viscous(2);
   law.on_belt({3, 0, 0});  // the first body's surface runs ahead of it
@@ -123,20 +123,20 @@ TEST(Laws, JointFrictionReadsForceAndMomentWithTheirArms) {
                         .friction_radius = 0.03,
                         .bending_arm = 0.5,
                         .preload = 0.07};
-  Thrust n;
+  ConstraintReaction n;
   n.axis = Vector3d::UnitX();
   n.normal = {7, 3, 4};  // 7 along the axis, 5 across
   n.moment = {0, 6, 8};  // 10 N·m over 0.5 m
-  n.spin = {2, 0, 0};
+  n.spin_velocity = {2, 0, 0};
   EXPECT_NEAR(hinge_friction(p)(n).moment.x(), -(0.2 * (0.01 * (5 + 20) + 0.03 * 7) + 0.07), tol_rounding());
-  EXPECT_NEAR(hinge_friction(p).terms()[0].holding(n), 0.3 * (0.01 * 25 + 0.21) + 0.07, tol_rounding());
-  n.spin = {0, 0, -2};
+  EXPECT_NEAR(hinge_friction(p).terms()[0].static_limit(n), 0.3 * (0.01 * 25 + 0.21) + 0.07, tol_rounding());
+  n.spin_velocity = {0, 0, -2};
   EXPECT_NEAR(ball_friction(p)(n).moment.z(), 0.2 * 0.01 * (n.normal.norm() + 20) + 0.07, tol_rounding());
-  n.slip = {0, -1, 0};
+  n.slip_velocity = {0, -1, 0};
   EXPECT_NEAR(slider_friction(p)(n).force.y(), 0.2 * (n.normal.norm() + 20) + 0.07, tol_rounding(10));
   // A bore that turns as fast as it slides, at its surface, shares friction evenly between the two.
-  n.slip = {0.02, 0, 0};
-  n.spin = {2, 0, 0};
+  n.slip_velocity = {0.02, 0, 0};
+  n.spin_velocity = {2, 0, 0};
   const double whole = 0.2 * (n.normal.norm() + 20) + 0.07;
   EXPECT_NEAR(cylinder_friction(p)(n).force.x(), -whole / std::sqrt(2.0), tol_rounding(10));
   EXPECT_NEAR(cylinder_friction(p)(n).moment.x(), -0.01 * whole / std::sqrt(2.0), tol_rounding(10));
@@ -161,11 +161,11 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
   expect_refused([] { slider_friction({.bending_arm = 1}); }, "slider_friction: it would do nothing");
   EXPECT_NO_THROW(hinge_friction({.preload = 0.1}));
   expect_refused([] { coulomb(0.1).on_belt({NAN, 0, 0}); }, "coulomb: the belt's velocity");
-  expect_refused([] { coulomb(0.1).named(""); }, "a name must not be empty");
+  expect_refused([] { coulomb(0.1).with_name(""); }, "a name must not be empty");
   expect_refused(
       [] {
         Law::Term half = lugre({.stiffness = 1, .mu_static = 1, .mu_kinetic = 1, .speed = 1}).terms()[0];
-        half.memory_rate = nullptr;
+        half.internal_state_rate = nullptr;
         Law{half};
       },
       "lugre: a term with an internal state has both memory_rate and advance");
@@ -173,9 +173,9 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
 }
 
 TEST(Laws, ALambdaOfAForceOrOfAnEffortIsALaw) {
-  const Law force = [](const Thrust& n) { return Vector3d(-n.slip); };
-  const Law effort = [](const Thrust& n) { return Effort{zero, Vector3d(-n.spin)}; };
-  const Effort both = (force + effort)(pressed(1, {1, 0, 0}, {0, 2, 0}));
+  const Law force = [](const ConstraintReaction& n) { return Vector3d(-n.slip_velocity); };
+  const Law effort = [](const ConstraintReaction& n) { return ForceMoment{zero, Vector3d(-n.spin_velocity)}; };
+  const ForceMoment both = (force + effort)(pressed(1, {1, 0, 0}, {0, 2, 0}));
   EXPECT_EQ(both.force, Vector3d(-1, 0, 0));
   EXPECT_EQ(both.moment, Vector3d(0, -2, 0));
   EXPECT_FALSE(Law());
@@ -189,13 +189,13 @@ class LawBook : public ::testing::Test {
 };
 
 TEST_F(LawBook, KeepsLawsInOrderAndForgetsThem) {
-  const ConstraintId rail = system.add(point_on_line("rail", world, zero, Vector3d::UnitX(), block, zero));
+  const ConstraintId rail = system.add(point_on_line("rail", ground, zero, Vector3d::UnitX(), block, zero));
   EXPECT_TRUE(laws(system, rail).empty());
   add_law(system, rail, coulomb(0.1));
   add_law(system, rail, viscous(2));
   ASSERT_EQ(laws(system, rail).size(), 2u);
-  Thrust n;
-  n.slip = {1, 0, 0};
+  ConstraintReaction n;
+  n.slip_velocity = {1, 0, 0};
   EXPECT_EQ(laws(system, rail)[1](n).force, Vector3d(-2, 0, 0));
   clear_laws(system, rail);
   EXPECT_TRUE(laws(system, rail).empty());
@@ -210,10 +210,10 @@ TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
   const ConstraintId vague = system.add(holonomic("vague", {block, bead}, phi));
   expect_refused([&] { add_law(system, vague, coulomb(0.1)); },
                  "constraint 'vague': a law needs to know where it acts; declare it with set_application_points");
-  system.constraint(vague).acting_at({zero, zero});
+  system.constraint(vague).set_application_points({zero, zero});
   EXPECT_NO_THROW(add_law(system, vague, coulomb(0.1)));
   const ConstraintId particles = system.add(holonomic("particles", {bead, pearl}, phi)),
-                     wire = system.add(holonomic("wire", {world, bead}, phi));
+                     wire = system.add(holonomic("wire", {ground, bead}, phi));
   EXPECT_NO_THROW(add_law(system, particles, coulomb(0.1)));
   EXPECT_NO_THROW(add_law(system, wire, coulomb(0.1)));
   expect_refused([&] { add_law(system, wire, {}); }, "constraint 'wire': an empty law");
@@ -221,7 +221,7 @@ TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
   EXPECT_EQ(try_add_law(system, wire, {}), "constraint 'wire': an empty law");
   EXPECT_EQ(try_add_law(system, wire, viscous(1)), "");
   EXPECT_EQ(laws(system, wire).size(), 2u);
-  expect_refused([&] { set_one_sided(system, wire); },
+  expect_refused([&] { set_unilateral(system, wire); },
                  "constraint 'wire': only a constraint of one position row can be unilateral");
 }
 

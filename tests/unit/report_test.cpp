@@ -78,7 +78,7 @@ TEST(Sums, KnowWhetherEnergyMeansSomething) {
   EXPECT_TRUE(conservative(s.system));
   EXPECT_NEAR(potential_energy(s.system, s.state), 58.86 + 0.5 * 10 * 11, tol_rounding(200));
   const ConstraintId rail =
-      s.system.add(point_on_line("rail", world, {1, 0, 3}, Vector3d::UnitY(), s.particle, Vector3d::Zero()));
+      s.system.add(point_on_line("rail", ground, {1, 0, 3}, Vector3d::UnitY(), s.particle, Vector3d::Zero()));
   EXPECT_TRUE(conservative(s.system));
   add_law(s.system, rail, viscous(0.1));
   EXPECT_FALSE(conservative(s.system));
@@ -92,42 +92,42 @@ TEST(Books, NoticeEveryWrongRecord) {
   for (const auto seed : seeds(20)) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
-    BodyBooks book;
-    for (auto* term : {&book.applied, &book.host, &book.own}) *term << random.vector(), random.vector();
-    book.momentum = book.applied + book.host + book.own;
+    MomentumBalance book;
+    for (auto* term : {&book.applied, &book.host, &book.constraints}) *term << random.vector(), random.vector();
+    book.momentum = book.applied + book.host + book.constraints;
     EXPECT_LE(book.imbalance(), tol_rounding());
-    for (auto* term : {&book.momentum, &book.applied, &book.host, &book.own})
+    for (auto* term : {&book.momentum, &book.applied, &book.host, &book.constraints})
       for (const int j : {0, 4}) {
         const double right = (*term)[j];
         (*term)[j] += 1e-9;
         EXPECT_GT(book.imbalance(), 1e-10);
         (*term)[j] = right;
       }
-    book.own[random.integer(0, 5)] = std::nan("");
+    book.constraints[random.integer(0, 5)] = std::nan("");
     EXPECT_FALSE(book.imbalance() <= 1);
   }
-  EXPECT_EQ(BodyBooks{}.imbalance(), 0);
+  EXPECT_EQ(MomentumBalance{}.imbalance(), 0);
 }
 
 TEST(Books, DoNotTakeRoundingForAnImbalance) {
   // Two joints hold a body with 1000 N·s each, against each other.
-  BodyBooks book;
-  book.own[4] = 1e-13;
+  MomentumBalance book;
+  book.constraints[4] = 1e-13;
   book.gross_force = 1000;
   book.gross_moment = 100;
   EXPECT_LE(book.imbalance(), tol_rounding());
   // No moments at all but those of rounding.
-  BodyBooks straight;
+  MomentumBalance straight;
   straight.momentum[0] = straight.applied[0] = 1;
-  straight.own[3] = 1e-17;
+  straight.constraints[3] = 1e-17;
   EXPECT_LE(straight.imbalance(), tol_rounding());
   // Next to nothing happens to a body that moves: its velocities are rounded to more than that, but not to much more.
-  BodyBooks coasting;
+  MomentumBalance coasting;
   coasting.linear_motion = 10;
   coasting.momentum[1] = coasting.applied[1] = 1e-9;
-  coasting.own[1] = 4e-15;
+  coasting.constraints[1] = 4e-15;
   EXPECT_LE(coasting.imbalance(), tol_rounding());
-  coasting.own[1] = 1e-12;
+  coasting.constraints[1] = 1e-12;
   EXPECT_GE(coasting.imbalance(), 9e-4);
 }
 

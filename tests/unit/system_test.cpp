@@ -34,10 +34,10 @@ TEST(System, BeginsWithTheWorld) {
   const System system;
   EXPECT_EQ(system.body_count(), 1);
   EXPECT_EQ(system.constraint_count(), 0);
-  EXPECT_EQ(system.name(world), "world");
-  EXPECT_EQ(system.kind(world), BodyKind::fixed);
-  EXPECT_EQ(system.dof(world), 0);
-  EXPECT_EQ(system.find_body("world"), world);
+  EXPECT_EQ(system.name(ground), "world");
+  EXPECT_EQ(system.kind(ground), BodyKind::fixed);
+  EXPECT_EQ(system.dof(ground), 0);
+  EXPECT_EQ(system.find_body("world"), ground);
   EXPECT_EQ(system.gravity(), zero);
 }
 
@@ -48,11 +48,11 @@ TEST(System, KeepsBodiesAsTheyWereAdded) {
   const Vector3d v = random.vector(), w = random.vector();
   const Matrix3d I = random.inertia();
   const BodyId bead = system.add_particle("bead", 2, pose.p, v), block = system.add_body("block", 3, I, pose, v, w),
-               wall = system.add_fixed("wall", pose), hand = system.add_driven("hand", pose);
+               wall = system.add_fixed("wall", pose), hand = system.add_kinematic("hand", pose);
   EXPECT_EQ(system.dof(bead), 3);
   EXPECT_EQ(system.dof(block), 6);
   EXPECT_EQ(system.dof(wall) + system.dof(hand), 0);
-  EXPECT_EQ(system.kind(hand), BodyKind::driven);
+  EXPECT_EQ(system.kind(hand), BodyKind::kinematic);
   EXPECT_EQ(system.mass(bead), 2);
   EXPECT_EQ(system.mass(wall), 0);
   EXPECT_LE((system.inertia(block) - I).norm(), 0);
@@ -133,11 +133,11 @@ TEST(System, NamesAreTakenOnceAndGivenBack) {
   expect_refused([&] { system.add_fixed("bob", {}); }, "body 'bob': there is already one of this name");
   expect_refused([&] { system.add_fixed("world", {}); }, "already one");
   expect_refused([&] { system.add_particle("", 1, zero); }, "a body needs a name");
-  const ConstraintId c = system.add(rod("bob", world, zero, bob, zero, 1));  // not the same kind of thing
-  expect_refused([&] { system.add(rod("bob", world, zero, bob, zero, 1)); }, "constraint 'bob': there is already one");
+  const ConstraintId c = system.add(rod("bob", ground, zero, bob, zero, 1));  // not the same kind of thing
+  expect_refused([&] { system.add(rod("bob", ground, zero, bob, zero, 1)); }, "constraint 'bob': there is already one");
   system.remove(c);
   EXPECT_EQ(system.find_constraint("bob").index, -1);
-  EXPECT_NE(system.add(rod("bob", world, zero, bob, zero, 1)), c);
+  EXPECT_NE(system.add(rod("bob", ground, zero, bob, zero, 1)), c);
   system.remove(bob);
   EXPECT_NE(system.add_particle("bob", 1, zero), bob);
 }
@@ -194,16 +194,17 @@ TEST(System, EveryTryTwinReturnsTheMessageInsteadOfThrowing) {
   EXPECT_EQ(id, system.find_body("bead")) << "left alone";
   EXPECT_NE(system.try_add_body(id, "bob", 1, Matrix3d::Zero(), {}), "");
   EXPECT_NE(system.try_add_fixed(id, "bead", {}), "");
-  EXPECT_EQ(system.try_add_driven(id, "bob", {}, [](double) -> BodyState { throw std::runtime_error("no motion"); }),
+  EXPECT_EQ(system.try_add_kinematic(id, "bob", {}, [](double) -> BodyState { throw std::runtime_error("no motion"); }),
             "no motion");
-  EXPECT_NE(system.try_set_mass(world, 1, Matrix3d::Identity()), "");
+  EXPECT_NE(system.try_set_mass(ground, 1, Matrix3d::Identity()), "");
   ConstraintId c;
   const BodyId bead = system.find_body("bead");
-  EXPECT_EQ(system.try_add(rod("rod", world, zero, bead, zero, 1), &c), "");
+  EXPECT_EQ(system.try_add(rod("rod", ground, zero, bead, zero, 1), &c), "");
   EXPECT_EQ(c, system.find_constraint("rod"));
-  EXPECT_NE(system.try_add(rod("rod", world, zero, bead, zero, 1), &c), "");
-  EXPECT_EQ(system.try_add(spring("s", world, zero, bead, zero, 1, 0)), "");
-  EXPECT_EQ(system.try_add(spring("s", world, zero, bead, zero, 1, 0)), "force 's': there is already one of this name");
+  EXPECT_NE(system.try_add(rod("rod", ground, zero, bead, zero, 1), &c), "");
+  EXPECT_EQ(system.try_add(spring("s", ground, zero, bead, zero, 1, 0)), "");
+  EXPECT_EQ(system.try_add(spring("s", ground, zero, bead, zero, 1, 0)),
+            "force 's': there is already one of this name");
 }
 
 // ---- constraints ----
@@ -211,23 +212,23 @@ TEST(System, EveryTryTwinReturnsTheMessageInsteadOfThrowing) {
 TEST(System, RefusesConstraintsThatCanDoNothing) {
   System system, other;
   const BodyId bob = system.add_particle("bob", 1, zero), wall = system.add_fixed("wall", {}),
-               hand = system.add_driven("hand", {});
+               hand = system.add_kinematic("hand", {});
   expect_refused([&] { system.add(ball("pin", wall, zero, hand, zero)); },
                  "constraint 'pin': none of its bodies ('wall', 'hand') can move");
-  expect_refused([&] { other.add(ball("pin", world, zero, bob, zero)); },
+  expect_refused([&] { other.add(ball("pin", ground, zero, bob, zero)); },
                  "constraint 'pin': its body 1 is not in this system (index 1)");
   system.remove(bob);
-  expect_refused([&] { system.add(ball("pin", world, zero, bob, zero)); },
+  expect_refused([&] { system.add(ball("pin", ground, zero, bob, zero)); },
                  "constraint 'pin': its body 'bob' has been removed");
-  expect_refused([&] { system.add(spring("s", world, zero, bob, zero, 1, 1)); },
+  expect_refused([&] { system.add(spring("s", ground, zero, bob, zero, 1, 1)); },
                  "force 's': its body 'bob' has been removed");
 }
 
 TEST(System, EnablesDisablesAndRemovesConstraints) {
   System system;
   const BodyId bob = system.add_particle("bob", 1, zero);
-  const ConstraintId one = system.add(rod("one", world, zero, bob, zero, 1)),
-                     two = system.add(rod("two", world, zero, bob, zero, 2));
+  const ConstraintId one = system.add(rod("one", ground, zero, bob, zero, 1)),
+                     two = system.add(rod("two", ground, zero, bob, zero, 2));
   EXPECT_TRUE(system.enabled(one));
   system.enable(one, false);
   EXPECT_FALSE(system.enabled(one));
@@ -291,23 +292,23 @@ TEST(System, AStateMadeBeforeABodyTookTheirPlaceGetsItAsItWasAdded) {
   while (guest.version == 0) {
     if (guest.index >= 0) system.remove(guest);
     guest = system.add_particle("guest", 1, Vector3d(1, 2, 3));
-    if (guest.version == 0) system.update_driven(state);
+    if (guest.version == 0) system.update_kinematic(state);
     if (guest.version == 0) state[guest].p = {9, 9, 9};
   }
-  system.update_driven(state);
+  system.update_kinematic(state);
   EXPECT_EQ(state[bob].p, Vector3d(7, 7, 7));
   EXPECT_EQ(state[guest].p, Vector3d(1, 2, 3)) << "not where one before it was";
   state[guest].p = {4, 4, 4};
-  system.update_driven(state);
+  system.update_kinematic(state);
   EXPECT_EQ(state[guest].p, Vector3d(4, 4, 4));
 }
 
 TEST(System, ARemovedBodyTakesItsConstraintsAndForcesAlong) {
   System system;
   const BodyId a = system.add_body("a", 1, ones, {}), b = system.add_body("b", 1, ones, {});
-  const ConstraintId ab = system.add(ball("ab", a, zero, b, zero)), b0 = system.add(ball("b0", b, zero, world, zero));
-  system.add(spring("sa", a, zero, world, zero, 1, 1));
-  system.add(spring("sb", b, zero, world, zero, 1, 1));
+  const ConstraintId ab = system.add(ball("ab", a, zero, b, zero)), b0 = system.add(ball("b0", b, zero, ground, zero));
+  system.add(spring("sa", a, zero, ground, zero, 1, 1));
+  system.add(spring("sb", b, zero, ground, zero, 1, 1));
   system.remove(a);
   EXPECT_TRUE(system.removed(a));
   EXPECT_TRUE(system.removed(ab));
@@ -316,35 +317,35 @@ TEST(System, ARemovedBodyTakesItsConstraintsAndForcesAlong) {
   EXPECT_EQ(system.dof(b), 6);
   ASSERT_EQ(system.forces().size(), 1u);
   EXPECT_EQ(system.forces()[0].name(), "sb");
-  expect_refused([&] { system.remove(world); }, "body 'world': cannot be removed");
+  expect_refused([&] { system.remove(ground); }, "body 'world': cannot be removed");
 }
 
 TEST(System, AResidualOnOneParticleActsAtTheParticle) {
   System system;
   const BodyId bead = system.add_particle("bead", 1, {1, 2, 3}), block = system.add_body("block", 1, ones, {});
   const auto phi = [](const auto& s) { return s[0].position() - s[1].position(); };
-  const ConstraintId alone = system.add(holonomic("alone", {world, bead}, phi)),
+  const ConstraintId alone = system.add(holonomic("alone", {ground, bead}, phi)),
                      both = system.add(holonomic("both", {block, bead}, phi));
   const State state = system.initial_state();
-  EXPECT_EQ(system.constraint(alone).acting_point(0, state), Vector3d(1, 2, 3));
-  EXPECT_EQ(system.constraint(alone).acting_point(1, state), Vector3d(1, 2, 3));
-  EXPECT_FALSE(system.constraint(both).has_points()) << "where it acts on the block nobody said";
+  EXPECT_EQ(system.constraint(alone).application_point(0, state), Vector3d(1, 2, 3));
+  EXPECT_EQ(system.constraint(alone).application_point(1, state), Vector3d(1, 2, 3));
+  EXPECT_FALSE(system.constraint(both).has_application_points()) << "where it acts on the block nobody said";
 }
 
 // ---- states ----
 
 TEST(System, DrivenBodiesFollowTheirMotion) {
   System system;
-  const BodyId hand = system.add_driven("hand", {ones, {}}, moving),
+  const BodyId hand = system.add_kinematic("hand", {ones, {}}, moving),
                wall = system.add_fixed("wall", {ones, Quaterniond::Identity()}),
-               held = system.add_driven("held", {ones, Quaterniond::Identity()});
+               held = system.add_kinematic("held", {ones, Quaterniond::Identity()});
   State state = system.initial_state();
   EXPECT_EQ(state[hand].p, zero) << "at motion(0), not at the pose given";
   EXPECT_EQ(state[hand].a, Vector3d(2, 0, 0));
   state.t = 3;
   state[wall].p = state[held].p = {7, 7, 7};
   state[wall].v = {7, 7, 7};
-  system.update_driven(state);
+  system.update_kinematic(state);
   EXPECT_EQ(state[hand].p, Vector3d(9, 0, 0));
   EXPECT_EQ(state[hand].v, Vector3d(6, 0, 0));
   EXPECT_NEAR(state[hand].q.angularDistance(Quaterniond(Eigen::AngleAxisd(3, Vector3d::UnitZ()))), 0, tol_rounding());
@@ -353,7 +354,7 @@ TEST(System, DrivenBodiesFollowTheirMotion) {
   EXPECT_EQ(state[held].p, Vector3d(7, 7, 7)) << "the host moves it";
   expect_refused(
       [&] {
-        system.add_driven("lost", {}, [](double) {
+        system.add_kinematic("lost", {}, [](double) {
           BodyState s;
           s.v.x() = nan;
           return s;
@@ -366,7 +367,7 @@ TEST(System, AStateGrowsWithTheBodiesAddedSince) {
   System system;
   State state = system.initial_state();
   const BodyId late = system.add_particle("late", 1, {1, 2, 3});
-  system.update_driven(state);
+  system.update_kinematic(state);
   ASSERT_EQ(state.bodies.size(), 2u);
   EXPECT_EQ(state[late].p, Vector3d(1, 2, 3));
 }

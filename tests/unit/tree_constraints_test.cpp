@@ -50,7 +50,7 @@ class FourBar : public PoseAccess {
       ConstraintRows rows;
       rows.constraint = &c;
       rows.bodies = {{last, 0, 2}};
-      if (c.function().bodies() > 1) rows.bodies.push_back({linchpin::world});
+      if (c.function().bodies() > 1) rows.bodies.push_back({linchpin::ground});
       constraints.add(std::move(rows));
       names.push_back(c.name());
     }
@@ -62,7 +62,7 @@ class FourBar : public PoseAccess {
     projection.begin_step();
   }
   Constraint closing(const std::string& name = "closing") const {
-    return hinge(name, last, {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::world, {1, 0, 0}, Vector3d::UnitZ());
+    return hinge(name, last, {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::ground, {1, 0, 0}, Vector3d::UnitZ());
   }
   std::string linearize() {
     constraints.write_link_states(state);
@@ -103,7 +103,7 @@ TEST(TreeConstraints, ForcesGiveTheAccelerationOfTheDenseSolver) {
   ASSERT_EQ(t.linearize(), "");
   std::vector<double> lambda(10), acceleration(3);
   EXPECT_LT(t.constraints.solve_forces(lambda, acceleration), 1e-9);
-  const Acceleration expected = solve(t.constraints.problem_in_joint_coordinates(), {.path = Path::dense});
+  const Acceleration expected = solve(t.constraints.problem_in_joint_coordinates(), {.backend = Backend::dense});
   ASSERT_NE(expected.status, Status::invalid) << expected.reason;
   for (int k = 0; k < 3; ++k)
     EXPECT_NEAR(
@@ -139,7 +139,7 @@ TEST(TreeConstraints, GapsAreClosedByMoving) {
   ASSERT_EQ(t.linearize(), "");
   ASSERT_TRUE(t.projection.has_gap(t.state));
   EXPECT_GT(t.constraints.largest_gap(), 0.1);
-  const GapClosing done = t.projection.close_gaps(t.step(), t);
+  const GapClosing done = t.projection.project_positions(t.step(), t);
   EXPECT_EQ(done.failure, "");
   EXPECT_TRUE(done.is_any);
   EXPECT_GT(t.moves, 0);
@@ -148,10 +148,10 @@ TEST(TreeConstraints, GapsAreClosedByMoving) {
 
 TEST(TreeConstraints, GapsBeyondReachStayOpen) {
   FourBar t;
-  const std::vector<Constraint> closings = {ball("too far", t.last, {0.5, 0, 0}, linchpin::world, {3.5, 0, 0})};
+  const std::vector<Constraint> closings = {ball("too far", t.last, {0.5, 0, 0}, linchpin::ground, {3.5, 0, 0})};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
-  t.projection.close_gaps(t.step(), t);
+  t.projection.project_positions(t.step(), t);
   EXPECT_NEAR(t.constraints.largest_gap(), 0.5, 0.02);  // iterations end where they gain less than a hundredth
   EXPECT_TRUE(t.projection.is_unmet(t.constraints.constraints()[0], FourBar::dt));
 }
@@ -171,7 +171,7 @@ TEST(TreeConstraints, AThrowingResidualIsAReason) {
 // A row that is short in joint coordinates alone is rounding; one that is as short for the bodies themselves is not.
 TEST(TreeRank, DropsRowsThatAreShortAgainstTheirLengthInMaximalCoordinates) {
   for (const double length : {1.0, 1e-8}) {
-    Instant problem;
+    ConstrainedProblem problem;
     problem.Q = {0, 0};
     problem.b = {0, 0};
     problem.entries = {{0, 1.0}, {1, 1e-8}};

@@ -62,7 +62,7 @@ class Chain final : public TreeWorld {
   }
   int close(const std::string& name = "closing") {
     return add(name,
-               hinge(name, link(2), {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::world, {1, 0, 0}, Vector3d::UnitZ()));
+               hinge(name, link(2), {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::ground, {1, 0, 0}, Vector3d::UnitZ()));
   }
   BodyId link(int i) {
     BodyId id;

@@ -37,7 +37,7 @@ std::vector<RowUnit> units_of_gaps(const Model& model, const System& system) {
   std::vector<RowUnit> out;
   for (const SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
-    out.push_back(f.level() == Level::position ? f.unit(0) : RowUnit::own);
+    out.push_back(f.level() == Level::position ? f.unit(0) : RowUnit::custom);
   }
   return out;
 }
@@ -110,7 +110,7 @@ class Table {
 
  private:
   const SceneBody& body_of(BodyId id) const { return model_.bodies[static_cast<std::size_t>(id.index) - 1]; }
-  bool is_coordinate(BodyId id) const { return id != world && body_of(id).kind == BodyKind::coordinate; }
+  bool is_coordinate(BodyId id) const { return id != ground && body_of(id).kind == BodyKind::coordinate; }
   Csv csv_;
   const Model& model_;
   std::vector<RowUnit> units_;  // of gaps
@@ -146,18 +146,18 @@ class Recorder {
     std::vector<Recording::Body> out;
     for (const SceneBody& body : model.bodies) {
       // The kinds of both stand in the same order.
-      const Look look = {static_cast<Look::Kind>(body.shape.kind), body.shape.size};
+      const VisualShape look = {static_cast<VisualShape::Kind>(body.shape.kind), body.shape.size};
       out.push_back({body.name, body.kind, look, body.unit, force_unit(body.unit)});
     }
     return out;
   }
-  static std::vector<Recording::Link> links(const Model& model, const System& system) {
+  static std::vector<Recording::Joint> links(const Model& model, const System& system) {
     const std::vector<RowUnit> units = units_of_gaps(model, system);
-    std::vector<Recording::Link> out;
+    std::vector<Recording::Joint> out;
     for (const SceneConstraint& c : model.constraints) {
       const RowUnit unit = units[out.size()];
-      Recording::Link link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
-      for (const BodyId id : c.bodies) link.bodies.push_back(id == world ? -1 : id.index - 1);
+      Recording::Joint link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
+      for (const BodyId id : c.bodies) link.bodies.push_back(id == ground ? -1 : id.index - 1);
       out.push_back(std::move(link));
     }
     return out;
@@ -316,7 +316,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
       watch.radians = watch.radians || f.unit(row) == RowUnit::radian;
     }
     if (f.level() != Level::position) watch.on_velocities.push_back(c.name);
-    if (f.level() != Level::position || f.unit(0) == RowUnit::own) watch.user[c.name] = 0.0;
+    if (f.level() != Level::position || f.unit(0) == RowUnit::custom) watch.user[c.name] = 0.0;
   }
   const bool energy_means = conservative(system);
   // What is kept: the energy, less the work of constraints that do some; of coordinates Jacobi's integral.
@@ -333,13 +333,13 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   std::vector<long long> ns;
   std::string status = "ok";
   std::vector<std::string> warnings;
-  long taken = 0, substepped = 0;
+  long taken = 0, substepped_steps = 0;
   bool gaps_stay = false, torn = false, divided = false;  // divided: the step was made in substeps
   std::string since;                                      // what became of the step when they were found to stay
   ProgressLine progress;
   // At every state a step of the run ends in, and at those within it that an expectation waits for.
   const auto observe = [&](bool end_of_step) {
-    const bool forces = end_of_step || judge.wants_forces(stepper->t());
+    const bool forces = end_of_step || judge.needs_forces(stepper->t());
     const Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>()};
     judge.see(at);
     if (!end_of_step) return;
@@ -377,7 +377,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     }
     take_warning(report->warning, warnings);
     divided = divided || (report->substeps > 1 && !chooses_parts(model.options.method));
-    if (report->status == Status::inconsistent && !std::exchange(torn, true)) {
+    if (report->status == Status::contradictory && !std::exchange(torn, true)) {
       // What the step could not meet may be met again by now, as at a pose at which a mechanism folds.
       const Json found = contradiction(system, model, stepper->state());
       rank = found.is_null() ? suspects(stepper->dynamics(), model) : found;
@@ -398,7 +398,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
     }
     ns.push_back(spent.count());
     taken += goes_on;
-    substepped += goes_on && divided;
+    substepped_steps += goes_on && divided;
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
@@ -420,14 +420,14 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   if (energy_means && (any_work || integral_alone))
     row["energy_error_of"] = std::string(integral_alone ? "Jacobi's integral" : "energy") + (any_work ? less_work : "");
   row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
-  row["substepped_steps"] = substepped;
+  row["substepped_steps"] = substepped_steps;
   row["start"] = {{"gap", begun.gap},
                   {"moved_m", begun.moved},
                   {"turned_rad", begun.turned},
                   {"impulse_energy_J", begun.impulse_energy}};
   row["warnings"] = warnings;
   row["laws"] = laws_json(stepper->law_works());
-  row["law_differences"] = thrust_differences(stepper->law_works());
+  row["law_differences"] = normal_force_differences(stepper->law_works());
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
   if (model.multibodies > 0) row["left_out"].push_back(in_bodies);

@@ -51,7 +51,7 @@ SceneConstraint joint_of(const Json& j) {
   joint.name = j["name"];
   joint.type = j["kind"];
   for (const char* side : {"a", "b"})
-    joint.bodies.push_back(j[side].is_null() ? world : BodyId{j[side].get<int>() + 1});
+    joint.bodies.push_back(j[side].is_null() ? ground : BodyId{j[side].get<int>() + 1});
   if (j.contains("gear")) {  // Bullet's row, on the bodies' own axes
     const Vector3d u = three(j["gear"], 0), w = three(j["gear"], 3);
     const double ratio = j["gear"][6];
@@ -88,7 +88,7 @@ Imported import_bullet(const std::string& path) {
     const bool rows = !joint["points"].empty() || !joint["axes"].empty() || !joint["dots"].empty();
     SceneConstraint made = joint_of(joint);
     const auto moves = [&](BodyId id) {
-      return id != world && out.bodies[static_cast<std::size_t>(id.index) - 1].kind != BodyKind::fixed;
+      return id != ground && out.bodies[static_cast<std::size_t>(id.index) - 1].kind != BodyKind::fixed;
     };
     // Between bodies that cannot move there is nothing to hold, as the adapter sees it too.
     if ((rows || joint.contains("gear")) && (moves(made.bodies[0]) || moves(made.bodies[1])) &&

@@ -58,12 +58,12 @@ void find_unmet_velocities(const System& system, const Dynamics& dynamics, State
   const std::vector<double> before = dynamics.assembly().velocity;
   (void)project_velocities(system, dynamics, state);
   Assembly after;
-  after.block = whole(system);
+  after.layout = whole_system(system);
   assemble_constraints(system, state, after);
   if (!after.failure.empty()) return;
   double fastest = 1;
   for (const double v : after.v) fastest = std::max(fastest, std::abs(v));
-  const Instant& in = after.instant;
+  const ConstrainedProblem& in = after.problem;
   for (std::size_t r = 0; r < unmet.size(); ++r) {
     double size = std::abs(before[r]);
     for (int e = in.row_start[r]; e < in.row_start[r + 1]; ++e)
@@ -121,16 +121,16 @@ int run_check(const CheckArguments& arguments) {
   result["schema"] = 2;
   result["scene"] = arguments.scene;
   result["bodies"] = model->bodies.size();
-  result["columns"] = assembly.block.n();
-  result["rows"] = assembly.block.m();
+  result["columns"] = assembly.layout.n();
+  result["rows"] = assembly.layout.m();
   result["rank"] = rank.rank;
-  result["degrees_of_freedom"] = assembly.block.n() - rank.rank;
+  result["degrees_of_freedom"] = assembly.layout.n() - rank.rank;
   result["constraints"] = Json::array();
   std::vector<std::string> wrong;
   // What cannot be closed contradicts something, however well its accelerations agree.
   State closed = start;
-  const double left = close_gaps(system, dynamics, closed, 1e-12, 300);
-  std::vector<bool> unmet(static_cast<std::size_t>(assembly.block.m()), false);  // by row
+  const double left = project_positions(system, dynamics, closed, 1e-12, 300);
+  std::vector<bool> unmet(static_cast<std::size_t>(assembly.layout.m()), false);  // by row
   Dynamics there(system, model->options.solve);
   if (there.evaluate(closed) != Status::invalid) {
     const Assembly& a = there.assembly();
@@ -148,14 +148,14 @@ int run_check(const CheckArguments& arguments) {
     const Classification kind = kinds[static_cast<std::size_t>(id.index)] = classify(system, id, start);
     double residual = 0;
     bool still_open = false;
-    for (int r = assembly.block.row[static_cast<std::size_t>(i)];
-         r < assembly.block.row[static_cast<std::size_t>(i) + 1]; ++r) {
+    for (int r = assembly.layout.row[static_cast<std::size_t>(i)];
+         r < assembly.layout.row[static_cast<std::size_t>(i) + 1]; ++r) {
       residual = std::max(residual, std::abs(assembly.position[static_cast<std::size_t>(r)]));
       still_open = still_open || unmet[static_cast<std::size_t>(r)];
     }
     if (still_open && !has(contradictory, i)) contradictory.push_back(i);
     if (!check.ok()) wrong.push_back(check.message);
-    if (kind.holds_nothing && !kind.linear)
+    if (kind.zero_jacobian && !kind.linear)
       wrong.push_back("constraint \"" + c.name +
                       "\": no derivative of a row of it is different from zero at the start, so that nothing could "
                       "hold it: write what is zero, not a power of it, and start where it has a direction");
@@ -174,7 +174,7 @@ int run_check(const CheckArguments& arguments) {
          {"linear", kind.linear},
          {"rheonomic", kind.rheonomic},
          {"catastatic", kind.catastatic},
-         {"zero_jacobian", kind.holds_nothing},
+         {"zero_jacobian", kind.zero_jacobian},
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
          {"description", words(kind)}});
   }
@@ -211,9 +211,9 @@ int run_check(const CheckArguments& arguments) {
     const long bodies = static_cast<long>(model->bodies.size());
     std::cout << (has_coordinates ? "bodies and coordinates: " + std::to_string(bodies)
                                   : counted(bodies, "body", "bodies"))
-              << " with " << counted(assembly.block.n(), "velocity", "velocities") << ", "
-              << counted(assembly.block.m(), "equation") << " of rank " << rank.rank << ": "
-              << counted(assembly.block.n() - rank.rank, "degree") << " of freedom\n";
+              << " with " << counted(assembly.layout.n(), "velocity", "velocities") << ", "
+              << counted(assembly.layout.m(), "equation") << " of rank " << rank.rank << ": "
+              << counted(assembly.layout.n() - rank.rank, "degree") << " of freedom\n";
     for (const std::string& each : model->native) std::cout << "left to the host: " << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";

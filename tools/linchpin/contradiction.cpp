@@ -46,19 +46,19 @@ Json rank_json(const RankReport& report, int rows, const Model& model) {
 
 Json contradiction(const System& system, const Model& model, State at) {
   Dynamics dynamics(system, model.options.solve);
-  system.update_driven(at);
+  system.update_kinematic(at);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   RankReport report = dynamics.rank_report();
-  close_gaps(system, dynamics, at, 1e-12, 300);
+  project_positions(system, dynamics, at, 1e-12, 300);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   project_velocities(system, dynamics, at);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   const Assembly& a = dynamics.assembly();
-  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
+  for (std::size_t i = 0; i < a.layout.constraints.size(); ++i) {
     double left = 0;
-    for (auto r = static_cast<std::size_t>(a.block.row[i]); r < static_cast<std::size_t>(a.block.row[i + 1]); ++r)
+    for (auto r = static_cast<std::size_t>(a.layout.row[i]); r < static_cast<std::size_t>(a.layout.row[i + 1]); ++r)
       left = std::max({left, std::abs(a.position[r]), std::abs(a.velocity[r])});
-    if (left > 1e-8) report.contradictory.push_back(a.block.constraints[i].index);
+    if (left > 1e-8) report.contradictory.push_back(a.layout.constraints[i].index);
   }
   auto& names = report.contradictory;
   std::sort(names.begin(), names.end());

@@ -65,16 +65,16 @@ Json equilibrium_json(const Model& model, const System& system, Dynamics& dynami
   out["forces"] = Json::object();
   if (dynamics.evaluate(e.state) == Status::invalid) return out;
   const Assembly& a = dynamics.assembly();
-  for (std::size_t i = 0; i < a.block.constraints.size(); ++i) {
-    const Constraint& c = system.constraint(a.block.constraints[i]);
+  for (std::size_t i = 0; i < a.layout.constraints.size(); ++i) {
+    const Constraint& c = system.constraint(a.layout.constraints[i]);
     Json on = Json::object();
     for (std::size_t k = 0; k < c.bodies().size(); ++k) {
       if (system.dof(c.bodies()[k]) == 0) continue;
       Vector3d force = Vector3d::Zero();
       const auto J = a.jacobian(static_cast<int>(i), static_cast<int>(k));
-      for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row)
+      for (int row = a.layout.row[i]; row < a.layout.row[i + 1]; ++row)
         for (int j = 0; j < 3; ++j)
-          force[j] += J[static_cast<std::size_t>(row - a.block.row[i]) * 6 + static_cast<std::size_t>(j)] *
+          force[j] += J[static_cast<std::size_t>(row - a.layout.row[i]) * 6 + static_cast<std::size_t>(j)] *
                       e.lambda[static_cast<std::size_t>(row)];
       const bool coordinate = system.kind(c.bodies()[k]) == BodyKind::coordinate;
       on[system.name(c.bodies()[k])] = coordinate ? Json(force.x()) : three(force);
@@ -161,12 +161,12 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     complain(arguments.scene, {}, dynamics.reason());
     return exit_physics;
   }
-  if (dynamics.assembly().block.n() > most_velocities) {
-    std::cerr << "linchpin equilibrium: " << dynamics.assembly().block.n() << " velocities; this dense search takes "
+  if (dynamics.assembly().layout.n() > most_velocities) {
+    std::cerr << "linchpin equilibrium: " << dynamics.assembly().layout.n() << " velocities; this dense search takes "
               << most_velocities << " at most\n";
     return exit_usage;
   }
-  const auto turning = turning_of_driven(system);
+  const auto turning = rotation_of_kinematic_bodies(system);
   EquilibriumSearch search = search_around(start, turning, arguments.starts);
   const Held held = held_at_start(*model, system, turning.has_value());
   std::optional<ProgressLine> progress(1);

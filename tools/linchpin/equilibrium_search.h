@@ -36,7 +36,7 @@ struct Held {
 inline Held held_at_start(const Model& model, const System& system, bool turning) {
   Held out;
   if (turning) return out;
-  for (const BodyId id : driven_in_motion(system)) out.bodies.push_back(system.name(id));
+  for (const BodyId id : moving_kinematic_bodies(system)) out.bodies.push_back(system.name(id));
   const TimeDependence changing = time_dependence(system);
   for (const ConstraintId id : changing.constraints) out.others.push_back(system.constraint(id).name());
   out.others.insert(out.others.end(), changing.forces.begin(), changing.forces.end());
@@ -65,7 +65,7 @@ inline std::vector<std::string> drop_moving(const System& system, const Equilibr
                                             std::vector<Equilibrium>& found) {
   std::vector<std::string> names;
   std::erase_if(found, [&](const Equilibrium& e) {
-    const auto asking = asking_for_motion(system, e.state, search.omega, search.centre);
+    const auto asking = requiring_motion(system, e.state, search.omega, search.centre);
     for (const ConstraintId id : asking)
       if (const std::string& name = system.constraint(id).name();
           std::find(names.begin(), names.end(), name) == names.end())

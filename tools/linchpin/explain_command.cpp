@@ -60,14 +60,14 @@ Json explained(const Model& model, const System& system, const Dynamics& dynamic
                bool contradictory) {
   static const char* const parts[] = {"vx", "vy", "vz", "wx", "wy", "wz"};
   const Assembly& a = dynamics.assembly();
-  const ConstraintId id = a.block.constraints[i];
+  const ConstraintId id = a.layout.constraints[i];
   const Constraint& c = system.constraint(id);
   Json out;
   out["name"] = c.name();
   out["rows"] = Json::array();
   const std::size_t K = c.bodies().size();
-  for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
-    const std::size_t local = static_cast<std::size_t>(row - a.block.row[i]);
+  for (int row = a.layout.row[i]; row < a.layout.row[i + 1]; ++row) {
+    const std::size_t local = static_cast<std::size_t>(row - a.layout.row[i]);
     Json A = Json::object();
     for (std::size_t k = 0; k < K; ++k) {
       const auto J = a.jacobian(static_cast<int>(i), static_cast<int>(k));
@@ -77,7 +77,7 @@ Json explained(const Model& model, const System& system, const Dynamics& dynamic
             (system.kind(c.bodies()[k]) == BodyKind::coordinate ? "'" : std::string(".") + parts[j])] = x;
     }
     out["rows"].push_back({{"A", A},
-                           {"b", a.instant.b[static_cast<std::size_t>(row)]},
+                           {"b", a.problem.b[static_cast<std::size_t>(row)]},
                            {"lambda", r.lambda[local]},
                            {"position_residual", a.position[static_cast<std::size_t>(row)]},
                            {"velocity_residual", a.velocity[static_cast<std::size_t>(row)]}});

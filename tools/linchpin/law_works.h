@@ -16,8 +16,8 @@ inline nlohmann::ordered_json laws_json(std::span<const LawWork> laws) {
   for (const LawWork& w : laws)
     out.push_back({{"constraint", w.constraint},
                    {"law", w.name},
-                   {"normal_force", w.reads == Reads::actual ? "coupled" : "frictionless"},
-                   {"normal_force_N", w.thrust.force.norm()},
+                   {"normal_force", w.normal_force == NormalForce::coupled ? "coupled" : "frictionless"},
+                   {"normal_force_N", w.normal.force.norm()},
                    {"largest_difference_N", w.largest_difference},
                    {"largest_difference_Nm", w.largest_moment_difference},
                    {"work_J", w.work}});

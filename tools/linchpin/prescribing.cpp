@@ -59,12 +59,12 @@ std::vector<char> prescribes_motion(const Model& model, const System& system) {
   for (const SceneConstraint& c : model.constraints) {
     const Constraint& made = system.constraint(system.find_constraint(c.name));
     const auto bodies = made.bodies();  // those that a scene does not name too, as a gear's carrier
-    const bool driven =
-        std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return system.kind(id) == BodyKind::driven; });
+    const bool kinematic =
+        std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return system.kind(id) == BodyKind::kinematic; });
     const Level level = made.function().level();
-    out.push_back(driven || (level == Level::position   ? c.rheonomic
-                             : level == Level::velocity ? !homogeneous(system, made, start)
-                                                        : true));
+    out.push_back(kinematic || (level == Level::position   ? c.rheonomic
+                                : level == Level::velocity ? !homogeneous(system, made, start)
+                                                           : true));
   }
   return out;
 }

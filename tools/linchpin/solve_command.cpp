@@ -20,7 +20,7 @@ namespace {
 struct SolveArguments {
   std::string file;
   bool json = false;
-  std::string path = "auto";
+  std::string backend = "auto";
   double rank_tolerance = SolveOptions{}.rank_tolerance;
 };
 
@@ -40,7 +40,7 @@ void print_json(const Acceleration& x) {
   } else {
     out["residual"] = x.residual;
   }
-  out["backend"] = to_string(x.path);
+  out["backend"] = to_string(x.backend);
   out["redundant"] = x.redundant;
   out["contradictory"] = x.contradictory;
   out["undetermined"] = x.undetermined;
@@ -54,43 +54,45 @@ void print_names(const char* what, const std::vector<std::string>& names) {
   std::printf("\n");
 }
 
-void print_text(const Instant& instant, const Acceleration& x) {
+void print_text(const ConstrainedProblem& problem, const Acceleration& x) {
   std::printf("%-14s%s\n", "status", to_string(x.status));
   if (x.status == Status::invalid) return;
-  std::printf("%-14s%d of %d rows, %d columns\n", "rank", x.rank, instant.m(), instant.n());
+  std::printf("%-14s%d of %d rows, %d columns\n", "rank", x.rank, problem.m(), problem.n());
   std::printf("%-14s%.3g\n", "residual", x.residual);
-  std::printf("%-14s%s\n", "backend", to_string(x.path));
+  std::printf("%-14s%s\n", "backend", to_string(x.backend));
   print_names("redundant", x.redundant);
   print_names("undetermined", x.undetermined);
   print_names("contradictory", x.contradictory);
-  if (instant.n() > 0) std::printf("\n%6s  %20s  %20s  %20s\n", "column", "vdot", "ideal", "nonideal");
-  for (int j = 0; j < instant.n(); ++j)
+  if (problem.n() > 0) std::printf("\n%6s  %20s  %20s  %20s\n", "column", "vdot", "ideal", "nonideal");
+  for (int j = 0; j < problem.n(); ++j)
     std::printf("%6d  %20.12g  %20.12g  %20.12g\n", j, x.vdot[j], x.ideal[j], x.nonideal[j]);
-  if (instant.m() > 0) std::printf("\n%6s  %20s  %s\n", "row", "lambda", "constraint");
-  for (int r = 0; r < instant.m(); ++r) {
-    const auto constraint = static_cast<std::size_t>(instant.row_constraint[static_cast<std::size_t>(r)]);
-    std::printf("%6d  %20.12g  %s\n", r, x.lambda[r], instant.constraints[constraint].c_str());
+  if (problem.m() > 0) std::printf("\n%6s  %20s  %s\n", "row", "lambda", "constraint");
+  for (int r = 0; r < problem.m(); ++r) {
+    const auto constraint = static_cast<std::size_t>(problem.row_constraint[static_cast<std::size_t>(r)]);
+    std::printf("%6d  %20.12g  %s\n", r, x.lambda[r], problem.constraints[constraint].c_str());
   }
 }
 
 int run_solve(const SolveArguments& arguments) {
   std::string text;
   if (!read_file(arguments.file, text)) return exit_bad_input;
-  Instant instant;
+  ConstrainedProblem problem;
   try {
-    instant = read_json(text);
+    problem = read_json(text);
   } catch (const std::invalid_argument& error) {
     complain(arguments.file, text, error.what());
     return exit_bad_input;
   }
   SolveOptions options;
-  options.path = arguments.path == "dense" ? Path::dense : arguments.path == "sparse" ? Path::sparse : Path::automatic;
+  options.backend = arguments.backend == "dense"    ? Backend::dense
+                    : arguments.backend == "sparse" ? Backend::sparse
+                                                    : Backend::automatic;
   options.rank_tolerance = arguments.rank_tolerance;
-  const Acceleration answer = solve(instant, options);
+  const Acceleration answer = solve(problem, options);
   if (arguments.json) {
     print_json(answer);
   } else {
-    print_text(instant, answer);
+    print_text(problem, answer);
   }
   if (answer.status != Status::invalid) return exit_ok;
   std::cerr << arguments.file << ": error: " << answer.reason << "\n";
@@ -104,7 +106,7 @@ void add_solve(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("solve", "Accelerations and constraint forces of one saved problem");
   verb->add_option("PROBLEM", arguments->file, "The problem as JSON, schema 1; - reads standard input")->required();
   verb->add_flag("--json", arguments->json, "One JSON object on standard output, and nothing else there");
-  verb->add_option("--backend", arguments->path, "How the equations are solved: auto, dense, sparse")
+  verb->add_option("--backend", arguments->backend, "How the equations are solved: auto, dense, sparse")
       ->check(CLI::IsMember({"auto", "dense", "sparse"}));
   verb->add_option("--rank-tolerance", arguments->rank_tolerance,
                    "Singular values of the scaled constraint matrix below this fraction of the largest count as zero")

@@ -259,7 +259,7 @@ class Experiment {
     if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
     Judge judge(model, Host::bare, simulation.dt);
     const auto observe = [&] {
-      const bool forces = judge.wants_forces(stepper.t());
+      const bool forces = judge.needs_forces(stepper.t());
       judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()});
     };
     std::vector<std::string> warnings;
@@ -272,7 +272,7 @@ class Experiment {
         return false;
       }
       take_warning(report.warning, warnings);
-      torn = torn || report.status == Status::inconsistent;
+      torn = torn || report.status == Status::contradictory;
       if (stepper.crossings().empty()) return true;
       const State there = stepper.crossings().front().state;
       stepper.set_state(there);
@@ -316,10 +316,10 @@ class Experiment {
     const State start = system.initial_state();
     Dynamics dynamics(system, model.options.solve);
     if (dynamics.evaluate(start) == Status::invalid) throw std::invalid_argument(dynamics.reason());
-    if (dynamics.assembly().block.n() > most_velocities)
+    if (dynamics.assembly().layout.n() > most_velocities)
       throw std::invalid_argument("more than " + std::to_string(most_velocities) +
                                   " velocities, the most of a dense search for equilibria");
-    const auto turning = turning_of_driven(system);
+    const auto turning = rotation_of_kinematic_bodies(system);
     const Held held = held_at_start(model, system, turning.has_value());
     const EquilibriumSearch search = search_around(start, turning, arguments_.starts);
     auto found = find_equilibria(system, start, search);
@@ -622,9 +622,10 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--until", arguments->until,
                    "End a case where this quantity passes through zero: 'bead.x'. One that does not within the "
                    "duration has failed");
-  verb->add_flag("--equilibrium", arguments->equilibrium,
-                 "Look for where the scene can rest in place of running it: the stable place of the lowest potential, "
-                 "or the lowest if none is stable");
+  verb->add_flag(
+      "--equilibrium", arguments->equilibrium,
+      "VisualShape for where the scene can rest in place of running it: the stable place of the lowest potential, "
+      "or the lowest if none is stable");
   verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

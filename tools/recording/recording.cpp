@@ -55,7 +55,7 @@ const char* kind_name(BodyKind kind) {
       return "particle";
     case BodyKind::fixed:
       return "fixed";
-    case BodyKind::driven:
+    case BodyKind::kinematic:
       return "kinematic";
     case BodyKind::coordinate:
       return "coordinate";
@@ -64,15 +64,15 @@ const char* kind_name(BodyKind kind) {
   }
 }
 
-const char* shape_name(Look::Kind kind) {
+const char* shape_name(VisualShape::Kind kind) {
   switch (kind) {
-    case Look::Kind::box:
+    case VisualShape::Kind::box:
       return "box";
-    case Look::Kind::sphere:
+    case VisualShape::Kind::sphere:
       return "sphere";
-    case Look::Kind::capsule:
+    case VisualShape::Kind::capsule:
       return "capsule";
-    case Look::Kind::cylinder:
+    case VisualShape::Kind::cylinder:
       return "cylinder";
     default:
       return "none";
@@ -82,7 +82,7 @@ const char* shape_name(Look::Kind kind) {
 }  // namespace
 
 Recording::Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies,
-                     std::vector<Link> links, std::vector<Signal> signals)
+                     std::vector<Joint> links, std::vector<Signal> signals)
     : bodies_(std::move(bodies)),
       links_(std::move(links)),
       signals_(std::move(signals)),
@@ -95,7 +95,7 @@ Recording::Recording(const RecordingOptions& options, double dt, long steps, std
     const BodyKind kind = bodies_[static_cast<std::size_t>(body)].kind;
     return kind == BodyKind::rigid || kind == BodyKind::particle;
   };
-  for (Link& link : links_) {
+  for (Joint& link : links_) {
     const auto first = std::find_if(link.bodies.begin(), link.bodies.end(), moves);
     link.on = first == link.bodies.end() ? 0 : static_cast<std::size_t>(first - link.bodies.begin());
   }
@@ -234,8 +234,8 @@ Json recording::Columns::json(Recording r) {
       each["unit"] = body.unit;
       each["force_unit"] = body.force_unit;
     } else {
-      each["shape"] = shape_name(body.look.kind);
-      each["size"] = {body.look.size.x(), body.look.size.y(), body.look.size.z()};
+      each["shape"] = shape_name(body.shape.kind);
+      each["size"] = {body.shape.size.x(), body.shape.size.y(), body.shape.size.z()};
     }
     out["bodies"].push_back(std::move(each));
   }
@@ -244,7 +244,7 @@ Json recording::Columns::json(Recording r) {
   out["constraints"] = Json::array();
   std::vector<char> still(r.links_.size(), 1);
   for (std::size_t i = 0; i < r.links_.size(); ++i) {
-    const Recording::Link& link = r.links_[i];
+    const Recording::Joint& link = r.links_[i];
     Json each = {{"name", link.name}, {"unit", link.unit}, {"bodies", link.bodies}, {"on", link.on}};
     Json at;
     still[i] = stays(r, i, at) && !at.is_null();

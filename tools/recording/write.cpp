@@ -28,7 +28,7 @@ Json row_of(const RecordedRun& run) {
   if (!run.max_gap_joint.empty()) row["max_gap_joint"] = run.max_gap_joint;
   for (const auto& [name, residual] : run.residuals) row["user_gaps"][name] = number(residual);
   row["fallbacks"] = run.fallbacks;
-  row["substepped_steps"] = run.substepped;
+  row["substepped_steps"] = run.substepped_steps;
   row["gap_corrected_m"] = run.corrected;
   for (const auto& [name, why] : run.native) row["native"].push_back({{"name", name}, {"why", why}});
   if (run.rank < run.rows)

@@ -29,7 +29,7 @@ bool is_disabled(const btRigidBody& body) { return body.getActivationState() == 
 bool is_turning_point(const btRigidBody& body) { return is_point(body) && !body.getAngularVelocity().isZero(); }
 
 BodyKind kind_of(const btRigidBody& body) {
-  if (body.isKinematicObject()) return BodyKind::driven;
+  if (body.isKinematicObject()) return BodyKind::kinematic;
   if (!moves_by_forces(body) || why_unsupported(body)) return BodyKind::fixed;
   return is_point(body) ? BodyKind::particle : BodyKind::rigid;
 }

@@ -18,7 +18,7 @@ using linchpin::detail::type_of;
 
 inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-/// A kinematic body is BodyKind::driven. A body that nothing can turn is a particle. A disabled body and one that is
+/// A kinematic body is BodyKind::kinematic. A body that nothing can turn is a particle. A disabled body and one that is
 /// not supported are fixed.
 BodyKind kind_of(const btRigidBody& body);
 /// Why a body that moves has no mass matrix, in words; null: it has one, or does not move.

@@ -32,7 +32,7 @@ bool BodyTable::is_there(const Entry& e) const {
 }
 
 BodyId BodyTable::id(btRigidBody& body) {
-  if (&body == &btTypedConstraint::getFixedBody()) return linchpin::world;
+  if (&body == &btTypedConstraint::getFixedBody()) return linchpin::ground;
   const BodyKind kind = kind_of(body);
   const int known = find(body);
   if (known >= 0 && solver_.is_of_kind(at(known), kind)) return at(known);
@@ -62,7 +62,7 @@ void BodyTable::leave(int id) {
 void BodyTable::forget(btRigidBody& body) {
   const int known = find(body);
   if (known < 0) return;
-  solver_.forget_body(at(known));
+  solver_.release_body(at(known));
   leave(known);
 }
 

@@ -51,7 +51,7 @@ class BulletWorld final : public host::World {
   std::string name() const override;
   double energy() const override;
   void map_joint(int entry) override;
-  void forget_entry(int entry) override { joints.forget(entry); }
+  void entry_removed(int entry) override { joints.forget(entry); }
   bool keeps_entry(int entry) const override;
   void read(BodyId id, BodyState& out) const override;
   const char* why_unsupported(BodyId id) const override;
@@ -74,7 +74,7 @@ class BulletWorld final : public host::World {
   void restart_rest_timer(BodyId id) override { bodies.body(id)->setDeactivationTime(0); }
   bool is_enabled(int entry) const override;
   void enable(int entry, bool on) override { joints.enable(entry, on); }
-  bool wants_forces(int entry) const override { return joints[entry].joint->getJointFeedback() != nullptr; }
+  bool needs_forces(int entry) const override { return joints[entry].joint->getJointFeedback() != nullptr; }
   double breaking_impulse(int entry) const override;
   void break_joint(int entry) override { joints[entry].joint->setEnabled(false); }
   bool is_host_part_broken(int entry) const override {

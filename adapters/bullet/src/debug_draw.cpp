@@ -14,7 +14,7 @@ void WorldBinding::debugDraw(btIDebugDraw* draw) {
                      : what == Line::on_first ? on_first
                                               : on_second);
     });
-  if (options_.draw_ghost > 0 && native_run_.runs()) draw_ghosts();
+  if (options_.draw_native_difference > 0 && native_run_.runs()) draw_ghosts();
 }
 
 void WorldBinding::draw_ghosts() {
@@ -25,7 +25,7 @@ void WorldBinding::draw_ghosts() {
     btRigidBody* const body = bodies().body(id);
     Pose pose;
     if (!body || !bodies().in_world(*body) || !body->getCollisionShape() ||
-        !native_run_.comparison().ghost(id, read_state(*body), options_.draw_ghost, pose))
+        !native_run_.comparison().native_pose(id, read_state(*body), options_.draw_native_difference, pose))
       continue;
     btTransform at;
     write_pose(at, pose.p, pose.q);

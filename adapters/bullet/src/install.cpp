@@ -27,7 +27,7 @@ void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSeque
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (std::string why = find_kind(world); !why.empty()) return why;
-  if (threads_ && options_.mode == Mode::observe)
+  if (threads_ && options_.mode == Mode::passive)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
            "Mode::passive is not supported there";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
@@ -36,7 +36,7 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
     return "linchpin: the world is of a kind that is not supported";
   btConstraintSolver* const found = world.getConstraintSolver();
   if (!found) return "linchpin: the world has no constraint solver";
-  if (links_world_ && (options_.shadow || options_.mode == Mode::observe))
+  if (links_world_ && (options_.compare_native || options_.mode == Mode::passive))
     return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::passive and Options::compare_native are not "
            "supported yet";
   if (std::string why = choose_hooks(*found); !why.empty()) return why;
@@ -71,7 +71,7 @@ std::string WorldBinding::choose_hooks(btConstraintSolver& found) {
   } else if (is_exactly<btNNCGConstraintSolver>(found)) {
     hooks_ = std::make_unique<SolverHooks<btNNCGConstraintSolver>>(*this);
     world_.native_solver = "NNCG";
-  } else if (is_exactly<btMLCPSolver>(found) && options_.mode == Mode::observe) {
+  } else if (is_exactly<btMLCPSolver>(found) && options_.mode == Mode::passive) {
     hooks_ = std::make_unique<SolverHooks<btMLCPSolver>>(*this, MlcpPeek::inner(static_cast<btMLCPSolver&>(found)));
     world_.native_solver = "MLCP";
   } else {

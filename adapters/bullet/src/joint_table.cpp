@@ -110,13 +110,13 @@ void JointTable::leave_world() {
 
 // ---- the world's joints ----
 
-std::string JointTable::adopt(btTypedConstraint& joint, std::string name, int& entry) {
+std::string JointTable::name_joint(btTypedConstraint& joint, std::string name, int& entry) {
   if (name.empty()) return "linchpin: name_joint: a joint needs a name";
   scan();
   entry = find(&joint);
   if (entry < 0 || !solver_.entry(entry).alive)
     return "linchpin: name_joint '" + name + "': the joint is not in the world";
-  return solver_.adopt(entry, std::move(name));
+  return solver_.name_joint(entry, std::move(name));
 }
 
 void JointTable::add_joint(btTypedConstraint& joint, int place) {
@@ -228,7 +228,7 @@ void JointTable::map_anew() {
   for (int i = 0; z(i) < bindings_.size(); ++i) {
     const JointBinding& j = *bindings_[z(i)];
     if (!j.joint) continue;
-    if (j.settings != j.of->settings(*j.joint)) solver_.forget_mapping(i);
+    if (j.settings != j.of->settings(*j.joint)) solver_.invalidate_mapping(i);
     map(i);
   }
 }

@@ -43,7 +43,7 @@ class JointTable {
   int find(const btTypedConstraint* constraint) const;  ///< the entry of a joint, native part or proxy; −1: none
 
   std::string add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& entry);
-  std::string adopt(btTypedConstraint& joint, std::string name, int& entry);
+  std::string name_joint(btTypedConstraint& joint, std::string name, int& entry);
   void forget(int entry);  ///< It is gone from the solver.
   void set_collisions(int entry, bool on);
   void enable(int entry, bool on);

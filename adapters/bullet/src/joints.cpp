@@ -74,8 +74,8 @@ constexpr int soft_flags<btConeTwistConstraint> = BT_CONETWIST_FLAGS_LIN_CFM;
 JointShape map(btPoint2PointConstraint& joint) {
   if (joint.m_setting.m_impulseClamp != 0) return JointShape::left_to_host("impulse clamp");
   JointShape s;
-  s.acting_A = from_bullet(joint.getPivotInA());
-  s.acting_B = from_bullet(joint.getPivotInB());
+  s.application_A = from_bullet(joint.getPivotInA());
+  s.application_B = from_bullet(joint.getPivotInB());
   s.hold_point();
   return s;
 }
@@ -322,10 +322,10 @@ bool is_held_by_own_rows(const btTypedConstraint& joint) {
   return cone && !cone->isMotorEnabled();
 }
 
-ExactPart exact_part(btTypedConstraint& joint) {
+JointMapping mapping_of(btTypedConstraint& joint) {
   const JointClass& of = joint_class(joint);
   JointShape s = of.map(joint);
-  return {of.name, std::move(s.rows), s.acting_A, s.acting_B, std::move(s.host_part)};
+  return {of.name, std::move(s.rows), s.application_A, s.application_B, std::move(s.host_part)};
 }
 
 void find_native_rows(btTypedConstraint& joint, const std::array<bool, 6>& exact_axis, int emitted,

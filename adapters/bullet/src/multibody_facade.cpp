@@ -25,9 +25,9 @@ BodyId id_of(WorldBinding& binding, const Link& link, const std::string& who) {
 }
 }  // namespace
 
-std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Part>& parts) {
+std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<BodyRef>& parts) {
   std::vector<BodyId> ids;
-  for (const Part& part : parts)
+  for (const BodyRef& part : parts)
     ids.push_back(part.rigid_ ? ids_of(name, std::vector<btRigidBody*>{part.rigid_})[0]
                               : id_of(*binding_, part.link_, "constraint '" + name + "'"));
   return ids;
@@ -35,14 +35,14 @@ std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<Pa
 
 BodyId Solver::id(Link link) { return id_of(*binding_, link, "id"); }
 
-Handle Solver::adopt(btMultiBodyConstraint& constraint, std::string name) {
+Handle Solver::name_joint(btMultiBodyConstraint& constraint, std::string name) {
   int entry = -1;
   Multibodies& multibodies = multibodies_of(*binding_, "name_joint '" + name + "'");
   demand(multibodies.name(constraint, std::move(name), entry));
   return {*binding_, entry};
 }
 
-Handle Solver::adopt(Link link, std::string name) {
+Handle Solver::name_joint(Link link, std::string name) {
   int entry = -1;
   Multibodies& multibodies = multibodies_of(*binding_, link, "name_joint '" + name + "'");
   demand(multibodies.name_joint(link, std::move(name), entry));
@@ -61,7 +61,7 @@ JointForces Solver::joint_forces(Link link) const {
   return out;
 }
 
-void Solver::forget(btMultiBody& body) {
+void Solver::release_body(btMultiBody& body) {
   if (binding_->multibodies()) binding_->multibodies()->forget(body);
 }
 

@@ -53,8 +53,8 @@ void add_orientation_rows(const Matrix3d& A, const Matrix3d& B, JointRows& rows)
 
 template <class Framed>
 std::pair<Matrix3d, Matrix3d> read_frames(const Framed& c, StockShape& out) {
-  out.acting_A = from_bullet(c.getPivotInA());
-  out.acting_B = from_bullet(c.getPivotInB());
+  out.application_A = from_bullet(c.getPivotInA());
+  out.application_B = from_bullet(c.getPivotInB());
   if (out.rigid && !matrix(c.getFrameInB()).isIdentity(0))
     out.native = "all (its frame on the rigid body is not the identity, and Bullet takes it in world axes)";
   return {matrix(c.getFrameInA()), matrix(c.getFrameInB())};
@@ -63,16 +63,16 @@ std::pair<Matrix3d, Matrix3d> read_frames(const Framed& c, StockShape& out) {
 void read_point(btMultiBodyPoint2Point& c, StockShape& out) {
   out.kind = "multibody point2point";
   out.rigid = PointPeek::rigid(c);
-  out.acting_A = from_bullet(PointPeek::pivot(c));
-  out.acting_B = from_bullet(c.getPivotInB());
-  out.rows.points.push_back({out.acting_A, out.acting_B});
+  out.application_A = from_bullet(PointPeek::pivot(c));
+  out.application_B = from_bullet(c.getPivotInB());
+  out.rows.points.push_back({out.application_A, out.application_B});
 }
 
 void read_fixed(btMultiBodyFixedConstraint& c, StockShape& out) {
   out.kind = "multibody fixed";
   out.rigid = FixedPeek::rigid(c);
   const auto [A, B] = read_frames(c, out);
-  out.rows.points.push_back({out.acting_A, out.acting_B});
+  out.rows.points.push_back({out.application_A, out.application_B});
   add_orientation_rows(A, B, out.rows);
 }
 
@@ -86,8 +86,8 @@ void read_slider(btMultiBodySliderConstraint& c, StockShape& out) {
     return;
   }
   const Vector3d u = axis.normalized(), e = u.unitOrthogonal();
-  out.rows.axes.push_back({e, out.acting_A, out.acting_B, 0});
-  out.rows.axes.push_back({u.cross(e), out.acting_A, out.acting_B, 0});
+  out.rows.axes.push_back({e, out.application_A, out.application_B, 0});
+  out.rows.axes.push_back({u.cross(e), out.application_A, out.application_B, 0});
   add_orientation_rows(A, B, out.rows);
 }
 
@@ -183,7 +183,7 @@ std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string nam
       std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == &constraint; });
   if (at == stock_.end()) return "linchpin: name_joint '" + name + "': the constraint is not in the world";
   entry = at->entry;
-  return host_.solver.adopt(entry, std::move(name));
+  return host_.solver.name_joint(entry, std::move(name));
 }
 
 void Multibodies::mesh_gears() {
@@ -255,17 +255,17 @@ void Multibodies::classify(Stock& s) {
     none.work = reaction.work;
     reaction = std::move(none);
   }
-  r.host_part = r.joint.given_back ? "all (given back)" : s.shape.native;
+  r.host_part = r.joint.released_to_host ? "all (given back)" : s.shape.native;
   if (!r.host_part.empty()) return;
-  BodyId id_a, id_b = linchpin::world;
+  BodyId id_a, id_b = linchpin::ground;
   if (const std::string why = find_bodies(s, id_a, id_b); !why.empty()) {
     r.host_part = "all (" + why + ")";
     return;
   }
   // The row of a gear is on joint positions; the constraint only says between which bodies.
   if (s.shape.gear) s.shape.rows.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
-  trees_.set_constraint(s.entry, std::make_unique<Constraint>(linchpin::joint(r.name, id_a, id_b, s.shape.rows,
-                                                                              s.shape.acting_A, s.shape.acting_B)));
+  trees_.set_constraint(s.entry, std::make_unique<Constraint>(linchpin::joint(
+                                     r.name, id_a, id_b, s.shape.rows, s.shape.application_A, s.shape.application_B)));
   if (s.shape.gear) trees_.set_gear(s.entry, gear_of(*s.constraint, s.shape));
 }
 

@@ -15,7 +15,7 @@ struct StockShape {
   const char* kind = "multibody constraint";
   std::string native;
   JointRows rows;  ///< between link A and link B, or a rigid body, or the world
-  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();
+  Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();
   btRigidBody* rigid = nullptr;  ///< in place of link B
   bool gear = false;
   double ratio = 0, target = 0;

@@ -14,7 +14,10 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 class NativeRun {
  public:
   NativeRun(BulletWorld& world, const Options& options)
-      : world_(world), observes_(options.mode == Mode::observe), shadow_(options.shadow), comparison_(world.solver) {}
+      : world_(world),
+        observes_(options.mode == Mode::passive),
+        shadow_(options.compare_native),
+        comparison_(world.solver) {}
 
   /// Returns whether Bullet's solver runs beside linchpin's, and whether its answer is known at all.
   bool runs() const { return shadow_ && !observes_ && world_.world(); }

@@ -1,6 +1,6 @@
 // A proxy represents a constraint of the user's own in the world, for Bullet's islands, sleeping and collision filters.
 // Its rows are the constraint, linearised, for the steps that Bullet's own solver takes (fallback, shadow,
-// Mode::observe).
+// Mode::passive).
 #pragma once
 
 #include <linchpin/bullet.h>

@@ -116,7 +116,7 @@ Row& RowReader::read_row(const btSolverConstraint& row, int index, std::vector<R
   out.bounded = row.m_upperLimit < unbounded && row.m_lowerLimit > -unbounded;
   out.limit_sign = row.m_lowerLimit == 0 ? 1 : -1;
   const double inverse = double(row.m_jacDiagABInv);
-  out.ask = double(row.m_rhs) / inverse;
+  out.velocity_change = double(row.m_rhs) / inverse;
   out.effective_mass = inverse;
   out.softness = double(row.m_cfm) / inverse;
   out.host_mobility = double(bodies_.world()->getSolverInfo().m_sor) / inverse;
@@ -157,10 +157,10 @@ void RowReader::read_friction(const btConstraintArray& from, const btConstraintA
   }
 }
 
-// In Mode::observe the rows of an exact joint are equalities, but for those that stay with Bullet.
+// In Mode::passive the rows of an exact joint are equalities, but for those that stay with Bullet.
 void RowReader::read_joints(SolverArrays arrays) {
   const btConstraintArray& rows = arrays.joints;
-  const bool observes = solver_.options().mode == host::Mode::observe;
+  const bool observes = solver_.options().mode == host::Mode::passive;
   for (int i = 0, end = 0; i < rows.size(); i = end) {
     btTypedConstraint* const joint = joint_of(rows[i]);
     while (end < rows.size() && joint_of(rows[end]) == joint) ++end;
@@ -190,7 +190,7 @@ bool RowReader::start(SolverArrays arrays) {
   hold_kinematic(arrays);
   read_bodies(arrays);
   if (!solver_.begin_among_rows(rows_)) return false;
-  if (solver_.options().mode == host::Mode::observe || !solver_.has_group()) return true;
+  if (solver_.options().mode == host::Mode::passive || !solver_.has_group()) return true;
   read_rows(arrays);
   leave_out_rigid_parts(arrays);
   const bool good = solver_.start_rows(rows_);

@@ -72,7 +72,7 @@ Handle Solver::add(Constraint constraint) {
   }
   std::vector<btRigidBody*> bodies;
   for (const BodyId id : constraint.bodies()) {
-    bodies.push_back(id == linchpin::world ? &btTypedConstraint::getFixedBody() : binding_->bodies().body(id));
+    bodies.push_back(id == linchpin::ground ? &btTypedConstraint::getFixedBody() : binding_->bodies().body(id));
     if (!bodies.back())
       demand("linchpin: constraint '" + constraint.name() +
              "' names a body that this solver does not know: use id(body)");
@@ -91,25 +91,25 @@ BodyId Solver::id(btRigidBody& body) {
   return binding_->bodies().id(body);
 }
 
-Handle Solver::adopt(btTypedConstraint& joint, std::string name) {
+Handle Solver::name_joint(btTypedConstraint& joint, std::string name) {
   int entry = -1;
-  demand(binding_->joints().adopt(joint, std::move(name), entry));
+  demand(binding_->joints().name_joint(joint, std::move(name), entry));
   return {*binding_, entry};
 }
-Handle Solver::try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept {
-  return without_throwing(why, [&] { return adopt(joint, std::move(name)); });
+Handle Solver::try_name_joint(std::string& why, btTypedConstraint& joint, std::string name) noexcept {
+  return without_throwing(why, [&] { return name_joint(joint, std::move(name)); });
 }
 Handle Solver::find(std::string_view name) {
   const int entry = core().find(name);
   return entry < 0 ? Handle{} : Handle{*binding_, entry};
 }
 
-std::span<const Shadow> Solver::shadow() const {
+std::span<const NativeComparison> Solver::native_comparison() const {
   if (!binding_->native_run().compares()) return {};
   return binding_->native_run().comparison().all();
 }
 void Solver::on_step(std::function<void(const Step&)> callback) { binding_->set_callback(std::move(callback)); }
-void Solver::forget(btRigidBody& body) { binding_->bodies().forget(body); }
+void Solver::release_body(btRigidBody& body) { binding_->bodies().forget(body); }
 std::string Solver::try_restore(const History& history) noexcept {
   std::string why;
   std::string refused = without_throwing(why, [&] {

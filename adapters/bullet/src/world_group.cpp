@@ -87,7 +87,7 @@ void GroupTaker::list(std::span<btTypedConstraint* const> constraints) {
     const host::ConstraintEntry* const r = entry < 0 ? nullptr : &world_.solver.entry(entry);
     const bool exact = r && r->alive && r->id.index >= 0 && c->isEnabled();
     if (exact && !(world_.multibodies && world_.multibodies->trees().holds(entry))) exact_entries.push_back(entry);
-    if (!exact || world_.solver.options().mode == Mode::observe)
+    if (!exact || world_.solver.options().mode == Mode::passive)
       stays_native_.push_back({c, -1});
     else if (NativePart* const part = world_.joints[entry].native_part.get())
       stays_native_.push_back({part, entry});

@@ -238,12 +238,12 @@ void World::add_joint_rows(int index, double dt) {
 
 void World::add_row(Solve& solve, Row row, double target) const {
   double mobility = 0;
-  row.ask = target;
+  row.velocity_change = target;
   for (const std::size_t k : {std::size_t(0), std::size_t(1)}) {
     const Body* const on = body(row.body[k]);
     if (!on) continue;
     const SolverBody& s = solve.bodies[z(row.body[k])];
-    row.ask -= row.J[k].dot(s.start + s.forces);
+    row.velocity_change -= row.J[k].dot(s.start + s.forces);
     if (on->moves() != Body::Motion::free) continue;
     row.by_unit[k] << row.J[k].head<3>() / on->mass, inverse_inertia(*on) * row.J[k].tail<3>();
     mobility += row.J[k].dot(row.by_unit[k]);
@@ -265,7 +265,7 @@ void World::iterate() {
 
 void World::solve_row(std::size_t index) {
   Row& row = solve_.rows[index];
-  double change = row.ask;
+  double change = row.velocity_change;
   for (const std::size_t k : {std::size_t(0), std::size_t(1)})
     if (row.body[k] >= 0) change -= row.J[k].dot(solve_.bodies[z(row.body[k])].rows);
   if (row.kind == Row::Kind::friction) {

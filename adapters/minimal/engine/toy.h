@@ -78,7 +78,7 @@ struct Row {
   std::array<int, 2> body{-1, -1};  ///< −1: the world
   std::array<Vector6, 2> J{Vector6::Zero(), Vector6::Zero()};
   std::array<Vector6, 2> by_unit{Vector6::Zero(), Vector6::Zero()};  ///< M⁻¹Jᵀ: velocity by an impulse of one
-  double ask = 0;                                                    ///< change of J·v that is wanted [m/s or rad/s]
+  double velocity_change = 0;                                        ///< change of J·v that is wanted [m/s or rad/s]
   double overlap_speed = 0;                                          ///< the part of `ask` that removes an overlap
   double effective_mass = 0;                                         ///< 1 / (J M⁻¹ Jᵀ)
   double lower = 0, upper = 0, impulse = 0;                          ///< [N·s or N·m·s]
@@ -88,7 +88,7 @@ struct Row {
 
   void deactivate() {  ///< It changes nothing from now on.
     J = by_unit = {Vector6::Zero(), Vector6::Zero()};
-    ask = effective_mass = 0;
+    velocity_change = effective_mass = 0;
   }
 };
 

@@ -9,7 +9,7 @@ namespace linchpin::minimal {
 namespace {
 std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
-constexpr BodyKind kinds[] = {BodyKind::fixed, BodyKind::driven, BodyKind::rigid};  // by toy::Body::Motion
+constexpr BodyKind kinds[] = {BodyKind::fixed, BodyKind::kinematic, BodyKind::rigid};  // by toy::Body::Motion
 
 /// Returns why a body that is to move by forces has no mass matrix, with its number and what to do, or nothing.
 std::string fault_of(int index, const toy::Body& body) {
@@ -18,7 +18,7 @@ std::string fault_of(int index, const toy::Body& body) {
 }  // namespace
 
 BodyId Solver::id(int body) {
-  if (body == -1) return linchpin::world;
+  if (body == -1) return linchpin::ground;
   const toy::Body* const of = world_.body(body);
   if (!of)
     throw std::invalid_argument("linchpin: the world has no body " + std::to_string(body) + "; −1 is the world itself");
@@ -48,7 +48,7 @@ void Solver::look_at_bodies(bool step_begins) {
       if (body)
         solver_.replace_body(was, id(i));
       else
-        solver_.forget_body(was);
+        solver_.release_body(was);
     }
     if (binding.id.index < 0) continue;
     if (body->mass != binding.mass || body->inertia != binding.inertia) {

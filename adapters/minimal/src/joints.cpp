@@ -18,8 +18,8 @@ constexpr const char* names[] = {"ball", "hinge", "slider", "weld"};  // by kind
 host::JointShape shape_of(const toy::Joint::Settings& joint) {
   const toy::Frame &a = joint.on_a, &b = joint.on_b;
   host::JointShape shape;
-  shape.acting_A = a.origin;
-  shape.acting_B = b.origin;
+  shape.application_A = a.origin;
+  shape.application_B = b.origin;
   if (joint.kind == Kind::slider)
     for (const int k : {0, 1}) shape.hold_distance(a.axes.col(k), 0);
   else
@@ -77,7 +77,7 @@ void Solver::map_joint(int entry) {
   const toy::Joint::Settings& now = joint->settings;
   const int missing = world_.missing_body(now);
   if (missing != -1 && absent_.index < 0) absent_ = solver_.add_body(BodyKind::fixed, 0, Vector3d::Zero());
-  const std::array<BodyId, 2> bodies = missing == -1 ? std::array{id(now.a), id(now.b)} : std::array{absent_, world};
+  const std::array<BodyId, 2> bodies = missing == -1 ? std::array{id(now.a), id(now.b)} : std::array{absent_, ground};
   const bool has_changed = missing != std::exchange(binding.missing, missing) || now != binding.settings;
   binding.settings = now;
   if (!solver_.is_to_be_mapped(entry, bodies, has_changed)) return;

@@ -35,7 +35,7 @@ void Solver::read_bodies(const toy::Solve& solve) {
 
 void Solver::read_rows(const toy::Solve& solve) {
   read_bodies(solve);
-  const bool observes = solver_.options().mode == host::Mode::observe;
+  const bool observes = solver_.options().mode == host::Mode::passive;
   for (auto* rows : {&rows_.contacts, &rows_.joints, &rows_.friction}) rows->clear();
   for (std::size_t i = 0; i < solve.rows.size(); ++i) {
     const toy::Row& from = solve.rows[i];
@@ -54,7 +54,7 @@ void Solver::read_rows(const toy::Solve& solve) {
     to.bounded = from.kind == toy::Row::Kind::friction || std::isfinite(from.upper);
     to.index = static_cast<int>(i);
     to.constraint = entry;
-    to.ask = from.ask;
+    to.velocity_change = from.velocity_change;
     to.effective_mass = from.effective_mass;
     to.host_mobility = from.effective_mass > 0 ? 1 / from.effective_mass : 0;
     to.impulse = from.impulse;
@@ -118,7 +118,7 @@ void Solver::couple_rows(toy::Solve& solve) {
       const host::Response& response = solver_.response(*rows, i);
       if (response.island[0] >= 0 || response.island[1] >= 0) responses_[z((*rows)[i].index)] = &response;
       const host::RowChange& change = solver_.row_change(*rows, i);
-      row.ask -= change.overlap_less * row.overlap_speed + change.target_less;
+      row.velocity_change -= change.overlap_less * row.overlap_speed + change.target_less;
       row.effective_mass *= change.scale;
       if (change.inactive) row.deactivate();
     }
@@ -129,7 +129,7 @@ bool Solver::start(toy::Solve& solve) {
   if (!is_separated_ && !separate(solve)) return false;
   read_bodies(solve);
   if (!solver_.begin_among_rows(rows_)) return false;
-  if (solver_.options().mode == host::Mode::observe || !solver_.has_group()) return true;
+  if (solver_.options().mode == host::Mode::passive || !solver_.has_group()) return true;
   read_rows(solve);
   leave_out_rigid_parts(solve);
   const bool good = solver_.start_rows(rows_);

@@ -49,7 +49,7 @@ void Solver::begin_step(double dt) {
   solver_.begin_islands(dt);  // returns no bodies: the engine refuses a dt that is not positive and finite
 }
 
-// In Mode::observe the engine solves everything.
+// In Mode::passive the engine solves everything.
 bool Solver::solves_joint(int joint) const {
   const int entry = z(joint) < joints_.size() ? joints_[z(joint)].entry : -1;
   return entry >= 0 && solver_.options().mode == host::Mode::exact && solver_.entry(entry).id.index >= 0 &&

@@ -218,7 +218,8 @@ class TreeSolver {
   std::string make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out);
 
   // ---- a step ----
-  /// Reads all trees, and the problem of the step. @param dt  [s] @return whether constraints are solved in this step
+  /// Reads all trees, and the problem of the step. @param dt  [s] @return whether constraints are solved in this
+  /// step
   bool begin_step(double dt);
   /// Returns whether an entry is held in this step, and so must not be given to the host or to an island of rigid
   /// bodies.

@@ -1,5 +1,5 @@
-// Builds an `Instant` from a system at a state. Defines the block of bodies and constraints, and their rows, masses,
-// forces and residuals.
+// Builds a `ConstrainedProblem` from a system at a state. Defines the block of bodies and constraints, and their rows,
+// masses, forces and residuals.
 #pragma once
 
 #include <linchpin/problem.h>
@@ -15,27 +15,27 @@ namespace linchpin {
 
 /// A block: bodies and constraints that are assembled and solved together, with their columns and rows. A system may be
 /// divided into blocks that share no constraint.
-struct Block {
+struct IslandLayout {
   std::vector<BodyId> bodies;             ///< Movable bodies, in column order, which is the order of BodyId.
   std::vector<int> column;                ///< First column of each body, and n at the end.
   std::vector<ConstraintId> constraints;  ///< Enabled constraints, in row order.
   std::vector<int> row;                   ///< First row of each constraint, and m at the end.
 
   /// Index of a body in `bodies`, −1 outside the block. O(log).
-  int slot(BodyId id) const;
+  int body_index(BodyId id) const;
   int n() const { return column.empty() ? 0 : column.back(); }
   int m() const { return row.empty() ? 0 : row.back(); }
 };
 
 /// The whole system as one block.
-Block whole(const System& system);
+IslandLayout whole_system(const System& system);
 /// Makes a block of the given constraints and all their movable bodies, in BodyId order. Reuses the memory of `out`.
-void make_block(const System& system, std::span<const ConstraintId> constraints, Block& out);
+void lay_out_island(const System& system, std::span<const ConstraintId> constraints, IslandLayout& out);
 
-/// A, b and the residuals (T4) of a block at a state, beside the Instant that contains A and b.
+/// A, b and the residuals (T4) of a block at a state, beside the ConstrainedProblem that contains A and b.
 struct Assembly {
-  Block block;
-  Instant instant;
+  IslandLayout layout;
+  ConstrainedProblem problem;
   std::vector<double> position;  ///< [m] φ (0 for rows of the other levels).
   std::vector<double> velocity;  ///< [m] φ̇ = A v + φ_t, or ψ.
   std::vector<double> v;         ///< [n] Velocities of the block, as in the state.
@@ -46,13 +46,15 @@ struct Assembly {
   /// beyond dof(k) and those of fixed bodies are not in A but are kept here.
   std::span<const double> jacobian(int i, int k) const;
   /// Index of body k of constraint i in block.bodies, −1 outside.
-  int slot(int i, int k) const { return slots[static_cast<std::size_t>(slot_start[static_cast<std::size_t>(i)] + k)]; }
+  int body_index(int i, int k) const {
+    return slots[static_cast<std::size_t>(slot_start[static_cast<std::size_t>(i)] + k)];
+  }
 
   std::vector<double> jacobians;    ///< K blocks of [rows × 6] per constraint.
   std::vector<int> jacobian_start;  ///< Start of each constraint in `jacobians`.
   std::vector<int> slot_start;      ///< Start of each constraint in `slots`.
   std::vector<int> slots;           ///< Index into block.bodies for each of its bodies, −1 outside.
-  Block laid_out;                   ///< Block for which the pattern of `instant` was made.
+  IslandLayout laid_out;            ///< Block for which the pattern of `instant` was made.
   unsigned long laid_out_for = 0;   ///< System::structure() for which it was made.
   struct EntryRun {
     int source = 0, length = 0;  // Place in `jacobians`.
@@ -69,6 +71,6 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept;
 
 /// One instant of a whole system with ideal constraints only. Laws need the ideal forces first: see Dynamics.
-[[nodiscard]] Instant assemble(const System& system, const State& state);
+[[nodiscard]] ConstrainedProblem assemble(const System& system, const State& state);
 
 }  // namespace linchpin

@@ -1,5 +1,5 @@
 // Compares the host's own solver with the exact one: beside it in every step (shadow mode), or in charge and only
-// measured (Mode::observe). An adapter runs the host's solver and hands over what it would have done.
+// measured (Mode::passive). An adapter runs the host's solver and hands over what it would have done.
 #pragma once
 
 #include <linchpin/host.h>
@@ -10,7 +10,7 @@
 namespace linchpin::host {
 
 /// The answer of the host's solver from the same state, one per constraint, as reactions() orders them.
-struct Shadow {
+struct NativeComparison {
   std::string name;
   Vector3d force = Vector3d::Zero();   ///< the host's force on the first body, mean over the step [N]
   Vector3d moment = Vector3d::Zero();  ///< about the reaction's point on the first body [N·m]
@@ -28,21 +28,21 @@ class Comparison {
   void set_velocity(BodyId id, const Vector3d& v, const Vector3d& w);
   /// After the step: compares the answers.
   void compare();
-  const std::vector<Shadow>& all();
+  const std::vector<NativeComparison>& all();
   /// Where the host would have taken a body in this step, the difference `scale` times enlarged.
   /// @param now  the state of the body after the step @return whether it is finite
-  bool ghost(BodyId id, const BodyState& now, double scale, Pose& out) const;
+  bool native_pose(BodyId id, const BodyState& now, double scale, Pose& out) const;
 
  private:
   struct Velocity {
     Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
   };
   Velocity velocity(BodyId id) const;
-  void compare(const ConstraintEntry& r, const Constraint& constraint, Shadow& s);
+  void compare(const ConstraintEntry& r, const Constraint& constraint, NativeComparison& s);
 
   ConstraintSolver& solver_;
-  std::vector<Shadow> all_;           // as reactions()
-  std::vector<Velocity> velocities_;  // by id of body
+  std::vector<NativeComparison> all_;  // as reactions()
+  std::vector<Velocity> velocities_;   // by id of body
 };
 
 }  // namespace linchpin::host

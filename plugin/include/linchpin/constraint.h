@@ -28,7 +28,7 @@ enum class Level {
 };
 
 /// Unit of one row of a position residual. It decides the column of a report in which the row appears.
-enum class RowUnit { metre, radian, own };
+enum class RowUnit { metre, radian, custom };
 
 /// Output of `ConstraintFunction::linearize`, row-major, for all K bodies of the constraint, fixed ones included.
 struct Linearization {
@@ -58,9 +58,9 @@ class ConstraintFunction {
   /// Called once after each accepted step. Functions with an internal state (unwrapped angles) update it here.
   virtual void accept(std::span<const BodyState> /*X*/, double /*t*/) {}
   /// The internal state as numbers, with which a caller can restore an earlier time. Empty for functions without one.
-  virtual std::vector<double> memory() const { return {}; }
+  virtual std::vector<double> internal_state() const { return {}; }
   /// @param kept  the result of memory(). Ignored if its size is different.
-  virtual void set_memory(std::span<const double> /*kept*/) {}
+  virtual void set_internal_state(std::span<const double> /*kept*/) {}
 };
 
 /// A named constraint between K bodies, ready to be added to a System. Copies share the function and its internal
@@ -73,13 +73,13 @@ class Constraint {
   /// Declares the point of each body where the constraint acts (body axes, from the centre of mass [m]). There its
   /// wrench is reported, its normal force is measured, and the force of a law is applied. Joints set it themselves. A
   /// residual of the user's own needs it before it takes a law, except between particles.
-  Constraint& acting_at(std::vector<Vector3d> p_BQ);
-  /// Declares an acting point that is fixed on none of the bodies, such as where a ball touches its lane. @param p_WQ
+  Constraint& set_application_points(std::vector<Vector3d> p_BQ);
+  /// Declares an application point that is fixed on none of the bodies, such as where a ball touches its lane. @param p_WQ
   /// the point [m] (W), one for all bodies, from their states at any time.
-  Constraint& acting_where(std::function<Vector3d(const State&)> p_WQ);
+  Constraint& set_application_point(std::function<Vector3d(const State&)> p_WQ);
   /// Declares that the constraint acts on all its bodies at body k's present point. Use it for a point of k that slides
   /// along the others. Without it the constraint acts on each body at that body's own point.
-  Constraint& sliding_on(int k);
+  Constraint& set_sliding_body(int k);
 
   /// Returns the same constraint between the same number of other bodies. The function and its internal state are
   /// shared.
@@ -93,20 +93,20 @@ class Constraint {
   std::span<const BodyId> bodies() const { return bodies_; }
   const ConstraintFunction& function() const { return *function_; }
   ConstraintFunction& function() { return *function_; }
-  bool has_points() const { return !points_.empty() || where_; }
+  bool has_application_points() const { return !points_.empty() || where_; }
   /// Acting point [m], body axes. Zero (the centre of mass) where nothing was declared.
   Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
   /// Point where the constraint acts on body k at a state [m] (W): the point of its wrench, of its normal force and of
   /// a law's force.
-  Vector3d acting_point(int k, const State& state) const {
+  Vector3d application_point(int k, const State& state) const {
     if (where_) return where_(state);
     const int holder = slider_ < 0 ? k : slider_;
     return state[bodies_[static_cast<std::size_t>(holder)]].point(point(holder));
   }
-  /// The body whose point slides along the others (`sliding_on`), −1 for none.
-  int sliding() const { return slider_; }
-  /// Returns true if the acting point was declared by `acting_where`.
-  bool wanders() const { return static_cast<bool>(where_); }
+  /// The body whose point slides along the others (`set_sliding_body`), −1 for none.
+  int sliding_body() const { return slider_; }
+  /// Returns true if the application point was declared by `set_application_point`.
+  bool application_point_moves() const { return static_cast<bool>(where_); }
 
  private:
   std::string name_;
@@ -128,7 +128,7 @@ inline constexpr bool never = false;
 
 /// Pose of one body: all that a holonomic residual may read. T is a number type of detail/jet.h.
 template <class T>
-class Placed {
+class PoseView {
  public:
   using number = T;
 
@@ -164,14 +164,14 @@ class Placed {
             columns_[0].y * u.x() + columns_[1].y * u.y() + columns_[2].y * u.z(),
             columns_[0].z * u.x() + columns_[1].z * u.y() + columns_[2].z * u.z()};
   }
-  friend struct Seed;
+  friend struct AutodiffSeed;
   Vec3<T> p_;
   std::array<Vec3<T>, 3> columns_;  // Columns of R_WB.
 };
 
 /// Pose and velocity of one body: the argument of a nonholonomic residual.
 template <class T>
-class Moving : public Placed<T> {
+class VelocityView : public PoseView<T> {
  public:
   /// Velocity of the centre of mass [m/s] (W).
   const Vec3<T>& velocity() const { return v_; }
@@ -182,13 +182,13 @@ class Moving : public Placed<T> {
   const Vec3<T>& omega() const { return w_; }
 
  protected:
-  friend struct Seed;
+  friend struct AutodiffSeed;
   Vec3<T> v_, w_;
 };
 
 /// Pose, velocity and acceleration of one body: the argument of an acceleration residual.
 template <class T>
-class Accelerating : public Moving<T> {
+class AccelerationView : public VelocityView<T> {
  public:
   const Vec3<T>& acceleration() const { return a_; }  ///< Acceleration of the centre of mass [m/s²] (W).
   const Vec3<T>& alpha() const { return alpha_; }     ///< Angular acceleration [rad/s²] (W).
@@ -199,13 +199,13 @@ class Accelerating : public Moving<T> {
   Vec3<T> acceleration(double x, double y, double z) const { return acceleration(Eigen::Vector3d(x, y, z)); }
 
  protected:
-  friend struct Seed;
+  friend struct AutodiffSeed;
   Vec3<T> a_, alpha_;
 };
 
 /// The argument `s` of a residual: s[k] is its k-th body, and s.t is the time.
 template <template <class> class View, class T>
-struct Scene {
+struct ResidualArgs {
   std::span<const View<T>> bodies;
   T t;  ///< Time [s].
   const View<T>& operator[](std::size_t k) const {
@@ -234,7 +234,7 @@ auto rows(const Parts&... parts);
 /// @throws std::invalid_argument  if bodies is empty or names one twice. Cost: one evaluation with 6 directions per
 /// body and one Taylor evaluation. No allocation.
 template <class Phi>
-Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowUnit unit = RowUnit::own);
+Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowUnit unit = RowUnit::custom);
 
 /// A constraint on velocities: ψ(X, V, t) = 0, linear in V or not. A is ∂ψ/∂v, b is −ψ̇ along the motion with v̇ = 0
 /// (T3). It is used as `holonomic`, with s[k].velocity() and s[k].omega() in addition.
@@ -326,21 +326,21 @@ auto rows(const Parts&... parts) {
 }
 
 /// Builds the views of one body for one pass. It is public only because the templates below need it.
-struct Seed {
+struct AutodiffSeed {
   /// Without derivatives, for residuals in Newton iterations.
   template <class View>
   static View constant(const BodyState& s, const Matrix3d& R);
   /// Directions 0…5: displacement and rotation [δp; δθ] (A of position rows), velocity, or acceleration.
-  static Placed<Dual<6>> displaced(const BodyState& s, const Matrix3d& R, bool seeded);
-  static Moving<Dual<6>> velocity(const BodyState& s, const Matrix3d& R, bool seeded);
-  static Accelerating<Dual<6>> acceleration(const BodyState& s, const Matrix3d& R, bool seeded);
+  static PoseView<Dual<6>> displaced(const BodyState& s, const Matrix3d& R, bool seeded);
+  static VelocityView<Dual<6>> velocity(const BodyState& s, const Matrix3d& R, bool seeded);
+  static AccelerationView<Dual<6>> acceleration(const BodyState& s, const Matrix3d& R, bool seeded);
   /// Along the motion with the v̇ of the state: p + s v + ½s² a, and the exponential of the rotation to second order.
-  static Placed<Taylor> moved(const BodyState& s, const Matrix3d& R);
-  static Moving<Taylor> moving(const BodyState& s, const Matrix3d& R);
+  static PoseView<Taylor> moved(const BodyState& s, const Matrix3d& R);
+  static VelocityView<Taylor> moving(const BodyState& s, const Matrix3d& R);
   /// A coordinate and its rate, as the x of position and velocity.
   template <class T>
-  static Moving<T> coordinate(const T& q, const T& rate) {
-    Moving<T> view;
+  static VelocityView<T> coordinate(const T& q, const T& rate) {
+    VelocityView<T> view;
     view.p_.x = q;
     view.v_.x = rate;
     return view;
@@ -353,11 +353,11 @@ template <template <class> class View, class F, Level level_>
 class FromResidual;
 
 template <class F>
-using HolonomicFunction = FromResidual<Placed, F, Level::position>;
+using HolonomicFunction = FromResidual<PoseView, F, Level::position>;
 template <class F>
-using NonholonomicFunction = FromResidual<Moving, F, Level::velocity>;
+using NonholonomicFunction = FromResidual<VelocityView, F, Level::velocity>;
 template <class F>
-using AccelerationFunction = FromResidual<Accelerating, F, Level::acceleration>;
+using AccelerationFunction = FromResidual<AccelerationView, F, Level::acceleration>;
 
 }  // namespace detail
 }  // namespace linchpin

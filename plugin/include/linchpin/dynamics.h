@@ -32,7 +32,7 @@ class Dynamics {
   /// Reads again which constraints are enabled. Call it after enable, remove and add.
   void restructure();
 
-  /// @return ok, redundant, inconsistent or invalid. `reason()` explains the last one. Never throws.
+  /// @return ok, redundant, contradictory or invalid. `reason()` explains the last one. Never throws.
   Status evaluate(const State& state) noexcept;
   /// Evaluates with a given applied force Q instead of the assembled one. @param Q  [n] in block order [N, N·m]. Hosts
   /// use this call.
@@ -53,17 +53,17 @@ class Dynamics {
   void add_inertia(std::span<const Eigen::Matrix3d> by_slot);
 
   const std::string& reason() const;
-  const Assembly& assembly() const;          ///< A, b, Q, c and residuals of the last evaluation.
-  const Solver& solver() const;              ///< Factorisation of the last evaluation.
-  std::span<const double> vdot() const;      ///< [n] Acceleration v̇.
-  std::span<const double> ideal() const;     ///< [n] Ideal constraint force Q^N.
-  std::span<const double> nonideal() const;  ///< [n] Nonideal force Q^W.
-  std::span<const double> lambda() const;    ///< [m] Multipliers of Q^N.
-  std::span<const double> induced() const;   ///< [m] Multipliers of the induced force −AᵀG⁺A M⁻¹c.
+  const Assembly& assembly() const;               ///< A, b, Q, c and residuals of the last evaluation.
+  const ConstraintFactorization& solver() const;  ///< Factorisation of the last evaluation.
+  std::span<const double> vdot() const;           ///< [n] Acceleration v̇.
+  std::span<const double> ideal() const;          ///< [n] Ideal constraint force Q^N.
+  std::span<const double> nonideal() const;       ///< [n] Nonideal force Q^W.
+  std::span<const double> lambda() const;         ///< [m] Multipliers of Q^N.
+  std::span<const double> induced() const;        ///< [m] Multipliers of the induced force −AᵀG⁺A M⁻¹c.
   /// Sums per constraint, in row order of the constraints that have a law.
   std::span<const Prescribed> prescribed() const;
   /// The same efforts term by term, in row order.
-  std::span<const LawEffort> law_efforts() const;
+  std::span<const LawForce> law_forces() const;
 
   // Dry friction (T10). The rows of stick are not put into A, because the factor of A serves them too. Each free
   // direction of an element that may stick costs one back-solve. A small problem over all of them decides which
@@ -72,8 +72,8 @@ class Dynamics {
   // A host that takes steps without events calls set_step(dt) once and then evaluates or resolves as usual. The slip at
   // the *end* of the step then obeys the law: it is zero if the bound allows it, and otherwise friction opposes that
   // slip. So friction elements stop and stay stopped, and no step gains energy by friction. After its own end-of-step
-  // Newton the host may call hold(v₁). A stepper that locates events leaves the step at 0, where laws are those of the
-  // instant. It sets the mode of each element by `grip()` between two events.
+  // Newton the host may call reapply_stick(v₁). A stepper that locates events leaves the step at 0, where laws are
+  // those of the instant. It sets the mode of each element by `set_friction_mode()` between two events.
 
   /// @param dt  length of the steps that evaluations are for [s]. 0: instantaneous laws (the default).
   void set_step(double dt);
@@ -81,42 +81,43 @@ class Dynamics {
   /// Selects laws of the instant between two steps of dt [s] (T11). Such a step leaves a small slip in an element that
   /// stuck at the last accept(). This slip is ignored: the element is at rest, with friction up to its bound. 0 is the
   /// same as set_step(0).
-  void set_instant(double dt);
+  void set_instantaneous(double dt);
   /// Computes LawReport::rate also for laws of the instant. It costs some more calls of each smooth law.
-  void ask_rates(bool on);
+  void compute_rates(bool on);
   /// Improves LawReport::rate of the last evaluation, which was at `state`, on the motion that the constraints leave.
   /// It does nothing where the bound of free bodies is not above `from` [1/s]. It costs about ten back-solves.
   void find_rate(const State& state, double from);
   /// Every dry term of every law of the block, in row order. The order stays while laws and constraints stay.
-  std::span<const Contact> contacts() const;
+  std::span<const FrictionElement> friction_elements() const;
   /// Sets the friction mode from the next evaluation on, until it is changed or the number of elements changes.
-  /// @param sense  slip velocity whose direction counts, for `Grip::slips`. With one free direction only its sign is
-  /// used. With several it is used where the slip reverses, or is no faster than the length of `sense` (and than 1e-9).
-  /// Zero: the direction of the actual slip.
-  void grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense = Eigen::Matrix<double, 6, 1>::Zero());
-  void release_grips();  ///< Sets all friction modes to automatic again.
+  /// @param sense  slip velocity whose direction counts, for `FrictionMode::slips`. With one free direction only its
+  /// sign is used. With several it is used where the slip reverses, or is no faster than the length of `sense` (and
+  /// than 1e-9). Zero: the direction of the actual slip.
+  void set_friction_mode(int contact, FrictionMode how,
+                         const Eigen::Matrix<double, 6, 1>& sense = Eigen::Matrix<double, 6, 1>::Zero());
+  void reset_friction_modes();  ///< Sets all friction modes to automatic again.
   /// Re-applies the friction laws to the velocities `v` [n]. With a step, every element responds once more to the slip
   /// that the block has at `v` in the middle of the step (T12). The call corrects `v` and the forces of the last
   /// evaluation, and it keeps the bounds. Without a step, an impulse removes the slip of sticking elements at the
   /// state.
   /// @param state  that of the last evaluation. @return the largest change of `v`, or the largest slip before.
-  double hold(const State& state, std::span<double> v);
+  double reapply_stick(const State& state, std::span<double> v);
   /// Internal states of laws (LuGre) at the last evaluation, and their rates there. Each law with a state has three
   /// numbers, in row order. Evaluations at an instant later than the last accept() advance them to first order with
-  /// their normal force. An integrator that integrates them in its stages sets them by give_memory().
-  std::span<const double> memory() const;
-  std::span<const double> memory_rate() const;
+  /// their normal force. An integrator that integrates them in its stages sets them by set_internal_state().
+  std::span<const double> internal_state() const;
+  std::span<const double> internal_state_rate() const;
   /// Sets internal states for the evaluations at an instant until accept(), which stores them. Empty: ends this.
-  void give_memory(std::span<const double> values);
+  void set_internal_state(std::span<const double> values);
   /// Advances internal states by dt, with the normal forces of the last evaluation, or stores the states of
-  /// give_memory().
+  /// set_internal_state().
   void accept(double dt);
   /// Evaluates the laws once more at the instant of `state`, which is that of the last evaluate() or resolve() (T11).
-  /// Smooth laws then use the slips of the state, and sticking elements are at rest as set_instant() says. Until the
-  /// next evaluation prescribed(), reaction(), reactions() and assembly().instant.c belong to that instant.
+  /// Smooth laws then use the slips of the state, and sticking elements are at rest as set_instantaneous() says. Until
+  /// the next evaluation prescribed(), reaction(), reactions() and assembly().problem.c belong to that instant.
   /// Reaction::stabilisation contains the difference to the effect of the laws in the step. Everything else still
   /// belongs to the step. Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
-  void answer_at_instant(const State& state) noexcept;
+  void evaluate_laws_at(const State& state) noexcept;
   /// History of the laws between evaluations: internal states, and the friction found last.
   struct LawHistory;
   std::shared_ptr<const LawHistory> law_history() const;
@@ -125,14 +126,14 @@ class Dynamics {
   void set_law_history(const std::shared_ptr<const LawHistory>& history);
   const LawReport& law_report() const;
   /// Warnings with names and advice: laws whose normal force is undetermined by redundancy (T6), laws without a free
-  /// direction for friction, and law_report().trouble. With redundant rows it costs O(m r²). Allocates.
+  /// direction for friction, and law_report().warning. With redundant rows it costs O(m r²). Allocates.
   std::vector<std::string> warnings() const;
   RankReport rank_report() const;  ///< Allocates.
 
   /// Fills name, t, wrenches, λ, power and residuals of every constraint of the block, in row order. Reuses memory.
-  /// @param ask_rank  also fill `determined` and `redundant`. With redundant rows this costs O(m r²) more, and it
+  /// @param with_rank  also fill `determined` and `redundant`. With redundant rows this costs O(m r²) more, and it
   /// allocates.
-  void reactions(const State& state, std::vector<Reaction>& out, bool ask_rank = true) const;
+  void reactions(const State& state, std::vector<Reaction>& out, bool with_rank = true) const;
   /// Fills the reaction of constraint i of the block alone. Name, gaps, residual and flags in `out` stay as they are.
   void reaction(int i, const State& state, Reaction& out) const;
 

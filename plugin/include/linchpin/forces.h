@@ -21,13 +21,13 @@ class ForceFrame {
   const double t;  ///< Time [s].
   const BodyState& operator[](std::size_t k) const { return bodies_[k]; }
   /// Adds a force [N] on body k at a world point [m].
-  void push(std::size_t k, const Vector3d& force, const Vector3d& p_WQ) {
+  void add_force(std::size_t k, const Vector3d& force, const Vector3d& p_WQ) {
     add(k, force, (p_WQ - bodies_[k].p).cross(force));
   }
   /// Adds a force [N] at the centre of mass of body k.
-  void push(std::size_t k, const Vector3d& force) { add(k, force, Vector3d::Zero()); }
+  void add_force(std::size_t k, const Vector3d& force) { add(k, force, Vector3d::Zero()); }
   /// Adds a moment [N·m] on body k.
-  void twist(std::size_t k, const Vector3d& moment) { add(k, Vector3d::Zero(), moment); }
+  void add_moment(std::size_t k, const Vector3d& moment) { add(k, Vector3d::Zero(), moment); }
 
  private:
   void add(std::size_t k, const Vector3d& f, const Vector3d& m) {

@@ -33,7 +33,7 @@ using Vector6 = Eigen::Matrix<double, 6, 1>;
 /// Who solves the equality constraints.
 enum class Mode {
   exact,   ///< linchpin solves them.
-  observe  ///< The host solves them. linchpin measures gaps and the forces that would have been exact.
+  passive  ///< The host solves them. linchpin measures gaps and the forces that would have been exact.
 };
 
 /// How an island goes through a step of the host.
@@ -55,7 +55,7 @@ struct Options {
   double newton_tolerance = 1e-15;   ///< |φ| at the end of a step [m or the row's unit] (T12)
   double gap_tolerance = 1e-9;       ///< |φ| at the start of a step above which poses are corrected [m or rad]
   double tolerance = 1e-9;           ///< error of a substep of Stepping::adaptive
-  double swing_limit = 1;            ///< ω·dt above which a step is taken in substeps (T15)
+  double max_tension_frequency = 1;  ///< ω·dt above which a step is taken in substeps (T15)
   int max_newton = 30;               ///< solves of one end-of-step Newton
   int max_substeps = 1024;           ///< of one step; above it the island is left to the host
   int threads = 1;                   ///< that solve islands without host rows, the caller's included
@@ -86,7 +86,7 @@ Options options_of(const O& o) {
           .newton_tolerance = o.newton_tolerance,
           .gap_tolerance = o.gap_tolerance,
           .tolerance = o.tolerance,
-          .swing_limit = o.swing_limit,
+          .max_tension_frequency = o.max_tension_frequency,
           .max_newton = o.max_newton,
           .max_substeps = o.max_substeps,
           .threads = o.threads,
@@ -97,34 +97,34 @@ Options options_of(const O& o) {
 /// Counts since the start or the last reset().
 struct Counts {
   long steps = 0;
-  long solves = 0;               ///< solves of islands
-  long factors = 0;              ///< factorisations: one for a step or substep, more where a gap is closed
-  long newton = 0;               ///< back-solves of the end-of-step Newton
-  long substepped = 0;           ///< steps of islands that were redone in substeps (T15)
-  long substeps = 0;             ///< substeps of those
-  long stiffened = 0;            ///< steps of islands with geometric stiffness instead
-  double stiffness_work = 0;     ///< work of its torques: what it damped, negative [J]
-  long damped = 0;               ///< steps of islands that were damped, as host rows would have given energy (T15)
-  double damping_work = 0;       ///< work of that damping, negative [J]
-  long parts = 0;                ///< substeps of rk4 and adaptive
-  long parts_refused = 0;        ///< tried besides, and taken again shorter
-  long stepped_down = 0;         ///< steps of islands taken semi-implicitly although Options::stepping is another
-  long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each step of an island (T9)
-  long mode_switches = 0;        ///< times a friction element of a law began to stick or to slide (T10)
-  long released = 0;             ///< times a unilateral constraint was released
-  long engaged = 0;              ///< times it was engaged again
-  long fallbacks = 0;            ///< steps of islands that were left to the host
-  long non_finite = 0;           ///< times a non-finite number was kept from the host
-  long gap_corrections = 0;      ///< corrections of poses at the start of a step
-  double corrected = 0;          ///< largest displacement of one of them [m]
-  double turned = 0;             ///< largest turn of a body by one of them [rad]
-  long turned_back = 0;          ///< steps of islands that began with a joint turned far (0.5 rad) from its place
-  double widest = 0;             ///< the largest such turn [rad]
-  double imbalance = 0;          ///< largest BodyBooks::imbalance() of any body at any step whose balance was read
+  long solves = 0;                ///< solves of islands
+  long factorizations = 0;        ///< factorisations: one for a step or substep, more where a gap is closed
+  long newton_solves = 0;         ///< back-solves of the end-of-step Newton
+  long substepped_steps = 0;      ///< steps of islands that were redone in substeps (T15)
+  long substeps = 0;              ///< substeps of those
+  long stiffened_steps = 0;       ///< steps of islands with geometric stiffness instead
+  double stiffness_work = 0;      ///< work of its torques: what it damped, negative [J]
+  long damped_steps = 0;          ///< steps of islands that were damped, as host rows would have given energy (T15)
+  double damping_work = 0;        ///< work of that damping, negative [J]
+  long integrator_substeps = 0;   ///< substeps of rk4 and adaptive
+  long rejected_substeps = 0;     ///< tried besides, and taken again shorter
+  long order_reductions = 0;      ///< steps of islands taken semi-implicitly although Options::stepping is another
+  long law_solves = 0;            ///< back-solves for laws, of the last evaluation of each step of an island (T9)
+  long mode_switches = 0;         ///< times a friction element of a law began to stick or to slide (T10)
+  long released = 0;              ///< times a unilateral constraint was released
+  long engaged = 0;               ///< times it was engaged again
+  long fallbacks = 0;             ///< steps of islands that were left to the host
+  long non_finite = 0;            ///< times a non-finite number was kept from the host
+  long gap_corrections = 0;       ///< corrections of poses at the start of a step
+  double largest_correction = 0;  ///< largest displacement of one of them [m]
+  double largest_correction_angle = 0;  ///< largest turn of a body by one of them [rad]
+  long realigned_steps = 0;         ///< steps of islands that began with a joint turned far (0.5 rad) from its place
+  double largest_misalignment = 0;  ///< the largest such turn [rad]
+  double imbalance = 0;  ///< largest MomentumBalance::imbalance() of any body at any step whose balance was read
   double activation_energy = 0;  ///< largest ½ΔvᵀMΔv by which a step began off its velocity constraints [J]
 };
 
-/// A warning of a law. Examples: a step without a solution for the actual normal force (Painlevé's case) or with
+/// A warning of a law. Examples: a step without a solution for the coupled normal force (Painlevé's case) or with
 /// several, an effort that jumps, or a normal force that redundancy leaves undetermined. The text names law and
 /// constraint.
 struct LawWarning {
@@ -133,7 +133,7 @@ struct LawWarning {
   long steps = 0;    ///< Number of such steps; 0: it holds as long as laws and constraints stay as they are.
 };
 /// Returns the text of a warning, and its first time and number of steps, as a summary prints it.
-std::string told(const LawWarning& warning);
+std::string warning_text(const LawWarning& warning);
 
 // ---- bodies and rows of the host ----
 
@@ -171,7 +171,7 @@ struct Row {
     limit,     ///< of a joint: pushes without bound, and one way only
     lock,      ///< of a joint: holds an angle both ways, without bound
     motor,     ///< any other row of a joint
-    equality,  ///< Mode::observe: the host's row of an equality constraint that linchpin knows
+    equality,  ///< Mode::passive: the host's row of an equality constraint that linchpin knows
     multibody  ///< acts on an articulated body as well
   };
   struct Side {
@@ -180,17 +180,17 @@ struct Row {
     double mobility = 0;          ///< J M⁻¹ Jᵀ of that body alone, in the host's own arithmetic [1/kg]
   };
   Kind kind = Kind::motor;
-  bool penetrates = false;    ///< a contact whose target velocity removes an overlap
-  bool bounded = false;       ///< It has a bound on both sides: it gives way where it cannot hold.
-  bool was_cut = false;       ///< out: a part of the impulse was left out, and `impulse` is the rest
-  int index = -1;             ///< in the host's array; for the adapter alone
-  int constraint = -1;        ///< entry of the joint that it belongs to; −1: none
-  double limit_sign = 1;      ///< of a limit: the direction in which it pushes
-  double ask = 0;             ///< change of velocity that the host asks for when it begins to iterate [m/s or rad/s]
-  double effective_mass = 0;  ///< impulse for each unit of velocity [kg]
-  double softness = 0;        ///< compliance of the row [1/kg]
-  double host_mobility = 0;   ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
-  double impulse = 0;         ///< [N·s or N·m·s]
+  bool penetrates = false;     ///< a contact whose target velocity removes an overlap
+  bool bounded = false;        ///< It has a bound on both sides: it gives way where it cannot hold.
+  bool was_cut = false;        ///< out: a part of the impulse was left out, and `impulse` is the rest
+  int index = -1;              ///< in the host's array; for the adapter alone
+  int constraint = -1;         ///< entry of the joint that it belongs to; −1: none
+  double limit_sign = 1;       ///< of a limit: the direction in which it pushes
+  double velocity_change = 0;  ///< change of velocity that the host asks for when it begins to iterate [m/s or rad/s]
+  double effective_mass = 0;   ///< impulse for each unit of velocity [kg]
+  double softness = 0;         ///< compliance of the row [1/kg]
+  double host_mobility = 0;    ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
+  double impulse = 0;          ///< [N·s or N·m·s]
   std::array<Side, 2> side;
 
   bool moves_nothing() const { return side[0].J.isZero(0) && side[1].J.isZero(0); }
@@ -315,8 +315,8 @@ struct ConstraintEntry {
   /// The state of a joint of the host.
   struct Joint {
     std::array<BodyId, 2> bodies;
-    bool is_mapped = false;   ///< as it is configured, and its bodies have stayed what they were
-    bool given_back = false;  ///< It has a name, but the host solves it until it is adopted again.
+    bool is_mapped = false;         ///< as it is configured, and its bodies have stayed what they were
+    bool released_to_host = false;  ///< It has a name, but the host solves it until it is adopted again.
   };
   /// A range of ConstraintSolver::laws().
   struct LawRange {
@@ -342,7 +342,7 @@ struct ConstraintEntry {
   unsigned frames_moved_at = 0;  ///< step in which the program was last found to have moved its frames
   double work = 0;               ///< since the start [J]
   double parting_speed = 0;      ///< unilateral: |φ̇| at the start of the last step
-  OneSided unilateral{.on = false};
+  Unilateral unilateral{.on = false};
   std::vector<Law> laws;
   std::unique_ptr<Constraint> deferred;  ///< while the system cannot take it: none of its bodies can move
   ConstraintId link_id;                  ///< in the system, of one on links of multibodies that have laws
@@ -447,14 +447,14 @@ class World {
   /// @param is_anew  as if they had always been as they are
   virtual void map_joints(bool /*is_anew*/) {}
   virtual void map_joint(int) {}                         ///< Maps one joint, or one constraint of the host on links.
-  virtual void forget_entry(int) {}                      ///< An entry is gone.
+  virtual void entry_removed(int) {}                     ///< An entry is gone.
   virtual bool keeps_entry(int) const { return false; }  ///< It still names an entry that is gone.
 
   // Joints and the user's constraints, by entry.
   virtual bool is_enabled(int) const { return true; }
   virtual void enable(int, bool) {}
   /// Whether the program reads the forces of a joint in every step.
-  virtual bool wants_forces(int) const { return false; }
+  virtual bool needs_forces(int) const { return false; }
   /// Impulse of one row above which a joint breaks [N·s or N·m·s].
   virtual double breaking_impulse(int) const { return std::numeric_limits<double>::infinity(); }
   virtual void break_joint(int) {}
@@ -490,7 +490,7 @@ class Companion {
   virtual bool has(int entry) const = 0;                       ///< It solves the constraint.
   virtual std::string why_no_law(int entry) = 0;               ///< why the constraint takes no law, or empty
   virtual std::string add_law(int entry, const Law& law) = 0;  ///< @return why not, or empty
-  virtual Instant problem() const = 0;
+  virtual ConstrainedProblem problem() const = 0;
   virtual std::vector<HostPart> host_parts() const = 0;
   virtual std::vector<Finding> check() = 0;
   virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
@@ -512,7 +512,7 @@ struct Context;
 class ConstraintSolver {
  public:
   /// @param world  kept by reference; it must live longer than the solver
-  /// @throw std::invalid_argument  a tolerance or the swing limit is not above 0, or a count is too small
+  /// @throw std::invalid_argument  a tolerance or the tension frequency limit is not above 0, or a count is too small
   ConstraintSolver(World& world, const Options& options);
   ~ConstraintSolver();
   ConstraintSolver(const ConstraintSolver&) = delete;
@@ -523,22 +523,22 @@ class ConstraintSolver {
   // ---- bodies ----
 
   System& system();
-  /// Adds a body. A kinematic body has BodyKind::driven. @param mass, inertia  [kg], principal moments [kg·m²]
+  /// Adds a body. A kinematic body has BodyKind::kinematic. @param mass, inertia  [kg], principal moments [kg·m²]
   /// @return its id; where the mass or the inertia is no number that a body can have, that of a fixed body
   BodyId add_body(BodyKind kind, double mass, const Vector3d& inertia);
   bool is_of_kind(BodyId body, BodyKind kind) const;  ///< also where its numbers are no mass
   /// The body is gone. Its id is used again when no constraint names it any more.
   void remove_body(BodyId body);
   /// The program is about to delete a body: removes it, and the user's constraints on it.
-  void forget_body(BodyId body);
+  void release_body(BodyId body);
   /// A body has become one of another kind: `now` takes the place of `old`, which is removed.
   void replace_body(BodyId old, BodyId now);
   /// Settings of a body have changed: its mass, or what World says about it.
   void change_body(BodyId body, double mass, const Vector3d& inertia);
   bool is_named(BodyId body) const;  ///< Some constraint names it.
   void set_in_world(BodyId body, bool is);
-  /// Reads state and forces of a body that can move, in the step that begins. Call it in World::look_at_bodies(). In
-  /// Mode::exact, a velocity that the host cannot hold becomes zero there.
+  /// Reads state and forces of a body that can move, in the step that begins. Call it in World::look_at_bodies().
+  /// In Mode::exact, a velocity that the host cannot hold becomes zero there.
   void read_body(BodyId body);
 
   // ---- constraints ----
@@ -559,17 +559,17 @@ class ConstraintSolver {
   /// Holds a joint of the host exactly as far as `shape` says.
   void set_joint(int entry, const std::array<BodyId, 2>& bodies, JointShape shape);
   /// The next set_joint() of an entry is not for a change of its settings.
-  void forget_mapping(int entry) { this->entry(entry).joint.is_mapped = false; }
+  void invalidate_mapping(int entry) { this->entry(entry).joint.is_mapped = false; }
   /// Names a joint, and takes it back if it was given back. @return why not, or empty
-  std::string adopt(int entry, std::string name);
+  std::string name_joint(int entry, std::string name);
   /// Leaves a joint, or a constraint of the host on links, to the host until it is adopted again. Removes an entry of
   /// another kind.
-  void give_back(int entry);
+  void release_to_host(int entry);
   /// The following throw std::out_of_range for an index that no entry has had.
   void remove(int entry);
   std::string add_law(int entry, Law law);  ///< @return why not, or empty
   void clear_laws(int entry);
-  std::string set_unilateral(int entry, OneSided how);
+  std::string set_unilateral(int entry, Unilateral how);
   void set_application_points(int entry, std::vector<Vector3d> p_BQ);
   void enable(int entry, bool on);
   void wake(int entry);
@@ -665,15 +665,15 @@ class ConstraintSolver {
   const Reaction& reaction(std::string_view name);  ///< an empty one named "" where there is none
   std::span<LawWork> laws();
   std::span<LawWork> laws_of(int entry);  ///< @throw std::out_of_range  there is no such entry
-  std::span<const BodyBooks> balances() const;
+  std::span<const MomentumBalance> momentum_balances() const;
   Counts& counts();
   const std::vector<LawWarning>& law_warnings() const;
-  std::string& trouble();  ///< reason of the last fallback
-  std::string summary();   ///< text about the last step
-  double energy() const;   ///< of the world [J]; NaN where there is none
+  std::string& fallback_reason();  ///< reason of the last fallback
+  std::string summary();           ///< text about the last step
+  double energy() const;           ///< of the world [J]; NaN where there is none
   std::vector<HostPart> host_parts() const;
   RankReport rank_report();
-  Instant problem(std::string_view constraint);
+  ConstrainedProblem problem(std::string_view constraint);
   std::vector<Finding> check();
   enum class Line { gap, on_first, on_second };
   /// Draws reactions on the first two bodies as arrows of `scale` [m/N], and open gaps as crosses whose arms are as
@@ -687,7 +687,7 @@ class ConstraintSolver {
   double dt() const;
 
   /// Clears all islands. They are made and analysed again.
-  void forget_islands();
+  void clear_islands();
   /// Clears histories, counts and work.
   void reset();
   std::shared_ptr<SolverHistory> history();
@@ -732,7 +732,7 @@ auto without_throwing(std::string& why, Make make) noexcept -> decltype(make()) 
 }
 
 /// One constraint of a solver. Cheap to copy; valid while the solver is, its world has not been destroyed and the
-/// constraint has not been removed; see valid(). On a stale handle, and on an empty one, law() and one_sided()
+/// constraint has not been removed; see valid(). On a stale handle, and on an empty one, law() and unilateral()
 /// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
 /// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
 /// stale when another constraint comes to have the place.
@@ -746,8 +746,8 @@ class ConstraintHandle {
   /// What its laws do, term by term: effort, work, power, stick or slide, the normal force they were given, the branch.
   /// The numbers are of the last step and valid until laws or constraints change.
   std::span<const LawWork> laws() const;
-  [[nodiscard]] std::string try_one_sided(OneSided how = {}) noexcept;  ///< empty when it went well
-  bool released() const;                                                ///< one-sided, and not holding now
+  [[nodiscard]] std::string try_unilateral(Unilateral how = {}) noexcept;  ///< empty when it went well
+  bool released() const;                                                   ///< unilateral, and not holding now
   /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
   /// again, and its handle stays valid.
   void remove();
@@ -789,14 +789,14 @@ class ChainedHandle : public ConstraintHandle {
   /// is the last that holds it, and with `reengage` it holds again in the step in which its gap would close. Switches
   /// are in Counts::released and engaged. Contacts of the host are not concerned.
   /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
-  Derived& one_sided(OneSided how = {}) {
-    demand(try_one_sided(how));
+  Derived& unilateral(Unilateral how = {}) {
+    demand(try_unilateral(how));
     return self();
   }
   /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
   /// particles.
-  Derived& acting_at(std::vector<Vector3d> p_BQ) {
-    set_application_points(std::move(p_BQ));
+  Derived& set_application_points(std::vector<Vector3d> p_BQ) {
+    ConstraintHandle::set_application_points(std::move(p_BQ));
     return self();
   }
   Derived& enable(bool on) {

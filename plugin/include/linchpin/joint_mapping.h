@@ -19,15 +19,15 @@ namespace linchpin::host {
 struct JointShape {
   JointRows rows;                                ///< in the bodies' own axes; none where the host has all
   std::shared_ptr<ConstraintFunction> function;  ///< in place of rows: a gear
-  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();  ///< where its wrench is reported [m]
-  std::array<bool, 6> exact_axis{};                                   ///< by axis of the joint: linear x y z, angular
+  Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();  ///< where its wrench is reported [m]
+  std::array<bool, 6> exact_axis{};  ///< by axis of the joint: linear x y z, angular
   /// Axes in the first body along which the host's own linear rows lie, for the breaking test; none: world axes.
   std::optional<Matrix3d> breaking_axes;
   std::string host_part;  ///< "limits, motor", or "all (why)"; empty where nothing stays with the host
 
   JointShape() = default;
   /// A joint that acts at the origins of two frames.
-  JointShape(const JointFrame& a, const JointFrame& b) : acting_A(a.origin), acting_B(b.origin) {}
+  JointShape(const JointFrame& a, const JointFrame& b) : application_A(a.origin), application_B(b.origin) {}
   /// A joint of which the host has all. @param why  the reason for reports
   static JointShape left_to_host(std::string_view why) {
     JointShape s;
@@ -38,9 +38,9 @@ struct JointShape {
 
   void leave(std::string_view part);  ///< The host keeps a part of the joint.
   void leave_all(std::string_view why) { host_part = "all (" + std::string(why) + ")"; }
-  void hold_point() { rows.points.push_back({acting_A, acting_B}); }
-  /// Holds a distance along an axis of A between the acting points.
-  void hold_distance(const Vector3d& u_A, double d) { rows.axes.push_back({u_A, acting_A, acting_B, d}); }
+  void hold_point() { rows.points.push_back({application_A, application_B}); }
+  /// Holds a distance along an axis of A between the application points.
+  void hold_distance(const Vector3d& u_A, double d) { rows.axes.push_back({u_A, application_A, application_B, d}); }
   void hold_dot(const Vector3d& u_A, const Vector3d& w_B, double c = 0) { rows.dots.push_back({u_A, w_B, c}); }
   /// Holds axis i of two frames together.
   void hold_direction(const JointFrame& a, const JointFrame& b, int i);

@@ -7,7 +7,7 @@
 //
 // Points p_AQ, p_BQ [m] and axes u_A, u_B are in the axes of the body named. Points are measured from its centre of
 // mass. Axes need not be unit. Zero axes and numbers that are not finite throw std::invalid_argument. Angles follow the
-// right hand about the axis. `world` is a body like others. Reactions on a and b are `on_a` and `on_b`.
+// right hand about the axis. `ground` is a body like others. Reactions on a and b are `on_a` and `on_b`.
 //
 // A joint acts at its points. A joint whose point of b slides along a acts on both bodies at that point of b. Rows are
 // in the order P, L, D. Two rows across an axis u use the perpendiculars e = u.unitOrthogonal() and u × e of the unit
@@ -66,7 +66,7 @@ Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, dou
 /// the carrier. A body must turn by less than half a turn in a step. @param ratio  not 0; > 0 for wheels that turn
 /// against each other.
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
-                BodyId carrier = world);
+                BodyId carrier = ground);
 
 /// One single row of the primitives, for hosts and for joints not listed here.
 Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B, double c = 0);
@@ -90,7 +90,7 @@ struct JointRows {
   static constexpr std::size_t primitive_count = 3;  ///< Number of kinds: points, axes and dots.
   /// The relative rotation that the dots hold, by frames of A and B (axes as columns, body axes). Dots alone vanish at
   /// other rotations, too, such as half a turn away. A joint that is turned by more than half a radian is brought to
-  /// this rotation (`close_gaps`).
+  /// this rotation (`project_positions`).
   struct Alignment {
     enum class Of {
       nothing,
@@ -109,9 +109,9 @@ struct JointRows {
   std::vector<Dot> dots;
   Alignment alignment = {};
 };
-/// @param acting_A, acting_B  points where its wrench is reported [m], body axes.
-Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& acting_A,
-                 const Vector3d& acting_B);
+/// @param application_A, application_B  points where its wrench is reported [m], body axes.
+Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
+                 const Vector3d& application_B);
 
 /// A generic callable of time on number types: [](auto t) { return 1.5 + 0.1 * sin(t); }
 template <class F>
@@ -154,14 +154,14 @@ Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const
     const auto l = length(s.t);
     return (dot(d, d) - l * l) / (2.0 * l);
   };
-  return holonomic(std::move(name), {a, b}, phi, RowUnit::metre).acting_at({p_AQ, p_BQ});
+  return holonomic(std::move(name), {a, b}, phi, RowUnit::metre).set_application_points({p_AQ, p_BQ});
 }
 
 template <class Surface>
 Constraint point_on_surface(std::string name, BodyId a, Surface f, BodyId b, const Vector3d& p_BQ) {
   detail::require_finite(name, "p_BQ", p_BQ);
   const auto phi = [=](const auto& s) { return f(s[0].to_body(s[1].point(p_BQ))); };
-  return holonomic(std::move(name), {a, b}, phi).acting_at({Vector3d::Zero(), p_BQ}).sliding_on(1);
+  return holonomic(std::move(name), {a, b}, phi).set_application_points({Vector3d::Zero(), p_BQ}).set_sliding_body(1);
 }
 
 template <class Curve>
@@ -176,7 +176,9 @@ Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ,
   detail::require_finite(name, "p_BQ", p_BQ);
   const Vector3d u = detail::unit_axis(name, "u_A", u_A);
   const auto phi = [=](const auto& s) { return dot(s[0].axis(u), s[1].point(p_BQ) - s[0].point(p_AQ)) - f(s.t); };
-  return holonomic(std::move(name), {a, b}, phi, RowUnit::metre).acting_at({p_AQ, p_BQ}).sliding_on(1);
+  return holonomic(std::move(name), {a, b}, phi, RowUnit::metre)
+      .set_application_points({p_AQ, p_BQ})
+      .set_sliding_body(1);
 }
 
 template <MotionOfTime Motion>

@@ -20,28 +20,29 @@ struct Prescribed {
   Vector3d moment = Vector3d::Zero();
 };
 
-/// Friction mode of a dry friction element, set by `Dynamics::grip()` (T10).
-enum class Grip {
+/// Friction mode of a dry friction element, set by `Dynamics::set_friction_mode()` (T10).
+enum class FrictionMode {
   automatic,  ///< The evaluation chooses by the slip and the bound.
   slips,      ///< The element slides in the given direction.
-  /// The element sticks, whatever its bound is. Compare `Contact::friction` with `Contact::bound` to decide when it
-  /// starts to slide.
+  /// The element sticks, whatever its bound is. Compare `FrictionElement::friction` with `FrictionElement::bound` to
+  /// decide when it starts to slide.
   sticks
 };
 
 /// A dry friction element: one dry friction term of a law on a constraint, at the last evaluation. Slip velocities are
 /// [slip m/s; spin rad/s] in world axes. The spin is multiplied by the arm where slip and spin share one bound
-/// (`Rubs::both`).
-struct Contact {
+/// (`FrictionKind::both`).
+struct FrictionElement {
   int constraint = 0;     ///< Index into the block's constraints.
   int law = 0, term = 0;  ///< Position in laws(system, id)[law].terms()[term].
   int dim = 0;            ///< Number of free directions in which friction acts. With 0 the element does nothing.
   bool sticks = false;
   /// Slip velocity at the state, the belt included.
-  Eigen::Matrix<double, 6, 1> rubbing = Eigen::Matrix<double, 6, 1>::Zero();
+  Eigen::Matrix<double, 6, 1> slip_velocity = Eigen::Matrix<double, 6, 1>::Zero();
   /// Rate of change of the slip velocity. It is 0 while the element sticks.
-  Eigen::Matrix<double, 6, 1> gaining = Eigen::Matrix<double, 6, 1>::Zero();
-  Eigen::Matrix<double, 6, 1> effort = Eigen::Matrix<double, 6, 1>::Zero();  ///< Effort on the first body [N; N·m] (W).
+  Eigen::Matrix<double, 6, 1> slip_acceleration = Eigen::Matrix<double, 6, 1>::Zero();
+  Eigen::Matrix<double, 6, 1> force =
+      Eigen::Matrix<double, 6, 1>::Zero();  ///< ForceMoment on the first body [N; N·m] (W).
   /// Norm of the effort [N or N·m]. Moments are divided by the arm where slip and spin share one bound.
   double friction = 0;
   double bound = 0;  ///< Largest friction of a sticking element at this normal force [N or N·m].
@@ -50,9 +51,9 @@ struct Contact {
   double kinetic = 0;
 };
 
-/// Effort of one term of one law at the last evaluation. It acts on the first body at Prescribed::p_WQ, and its
+/// ForceMoment of one term of one law at the last evaluation. It acts on the first body at Prescribed::p_WQ, and its
 /// opposite acts on the second body.
-struct LawEffort {
+struct LawForce {
   int constraint = 0;                  ///< Index into the block's constraints.
   int law = 0, term = 0;               ///< Position in laws(system, id)[law].terms()[term].
   Vector3d force = Vector3d::Zero();   ///< Force [N] (W).
@@ -60,17 +61,17 @@ struct LawEffort {
   Vector3d p_WQ = Vector3d::Zero();    ///< Point where both act [m] (W).
   /// Power on the two bodies together, at the state [W]. The motor of a belt is not one of these bodies.
   double power = 0;
-  Reads reads =
-      /// The normal force that the law received. It is also `ideal` where the law asked for the actual one and none was
-      /// found.
-      Reads::ideal;
-  Vector3d thrust = Vector3d::Zero();         ///< Normal force that the law received: on the first body [N] (W).
-  Vector3d thrust_moment = Vector3d::Zero();  ///< Moment of that reaction about p_WQ [N·m] (W).
-  /// The actual normal force minus the ideal one [N] (W), and the same for the moment [N·m] (W). It does not depend on
-  /// which of the two the law received. It is zero where they differ by no more than rounding, and where the law gives
-  /// the same effort for both.
+  NormalForce normal_force =
+      /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
+      /// none was found.
+      NormalForce::frictionless;
+  Vector3d normal = Vector3d::Zero();         ///< Normal force that the law received: on the first body [N] (W).
+  Vector3d normal_moment = Vector3d::Zero();  ///< Moment of that reaction about p_WQ [N·m] (W).
+  /// The coupled normal force minus the frictionless one [N] (W), and the same for the moment [N·m] (W). It does not
+  /// depend on which of the two the law received. It is zero where they differ by no more than rounding, and where the
+  /// law gives the same effort for both.
   Vector3d difference = Vector3d::Zero(), difference_moment = Vector3d::Zero();
-  int contact = -1;  ///< Index into contacts() for dry friction, −1 for a smooth term.
+  int element = -1;  ///< Index into contacts() for dry friction, −1 for a smooth term.
   long switches =
       /// Number of mode changes up to the last accept(). A dry term counts each start of sticking or sliding. A smooth
       /// term counts each reversal of its force.
@@ -79,28 +80,28 @@ struct LawEffort {
 
 /// How the laws were solved at the last evaluation.
 struct LawReport {
-  int contacts = 0, sticking = 0;  ///< Number of dry friction elements, and of those that stick.
+  int friction_elements = 0, sticking = 0;  ///< Number of dry friction elements, and of those that stick.
   /// Number of back-solves with the factor. It is 1 where friction does not change what laws read and nothing sticks
   /// (T5).
   int back_solves = 0;
-  double residual = 0;  ///< Residual of laws that read the actual normal force, relative to the largest effort.
-  /// Loop gain of the laws that read the actual normal force: the amplification of their effort by the normal forces
+  double residual = 0;  ///< Residual of laws that read the coupled normal force, relative to the largest effort.
+  /// Loop gain of the laws that read the coupled normal force: the amplification of their effort by the normal forces
   /// that it induces. Below 1 there is exactly one solution (T9).
   double gain = 0;
-  /// Number of solutions found for the actual normal force. 0 means none, or that no law reads it. There can be several
-  /// only where the gain allows it.
+  /// Number of solutions found for the coupled normal force. 0 means none, or that no law reads it. There can be
+  /// several only where the gain allows it.
   int solutions = 0;
-  int most_different = -1;  ///< Index into law_efforts() of the largest LawEffort::difference. −1 if all are zero.
+  int most_different = -1;  ///< Index into law_forces() of the largest LawForce::difference. −1 if all are zero.
   Branch branch = Branch::continuous;  ///< The branch that was taken where there are several solutions.
-  bool fell_back = false;              ///< No solution was found. The laws received the ideal normal force instead.
+  bool fell_back = false;  ///< No solution was found. The laws received the frictionless normal force instead.
   /// Upper bound of the rate at which smooth laws damp or rotate velocities [1/s]. An explicit step must be shorter
   /// than its inverse. The bound treats bodies as free until Dynamics::find_rate() has found a better one. At an
   /// instant it includes dry friction whose direction turns with its slip; `stiffest` is then −1. The rate of smooth
-  /// laws is computed only with a step, or after ask_rates().
+  /// laws is computed only with a step, or after compute_rates().
   double rate = 0;
-  int stiffest = -1;  ///< Index into law_efforts() of the term with that rate.
+  int stiffest = -1;  ///< Index into law_forces() of the term with that rate.
   /// Warning that names the laws and the constraint, where one of these values needs one. Otherwise empty.
-  std::string trouble;
+  std::string warning;
 };
 
 }  // namespace linchpin

@@ -1,6 +1,7 @@
-// Force laws of constraints that do work. Defines the input of a law (`Thrust`), its result (`Effort`) and a catalogue
-// of laws. Defines the properties that a solver needs: which normal force a law reads, whether it only dissipates, and
-// its bound at rest. Hides how a set-valued law is written down. The laws are solved in dynamics (T9, T10).
+// Force laws of constraints that do work. Defines the input of a law (`ConstraintReaction`), its result (`ForceMoment`)
+// and a catalogue of laws. Defines the properties that a solver needs: which normal force a law reads, whether it only
+// dissipates, and its bound at rest. Hides how a set-valued law is written down. The laws are solved in dynamics (T9,
+// T10).
 #pragma once
 
 #include <linchpin/system.h>
@@ -19,23 +20,25 @@ namespace linchpin {
 /// Input of a law: the reaction of its constraint and the relative motion. World axes. *Free* directions are those in
 /// which the constraint can apply no force (for `slip`) or no moment about `point` (for `spin`): along a rail, about a
 /// hinge's axis.
-struct Thrust {
+struct ConstraintReaction {
   double t = 0;                       ///< Time [s].
   Vector3d point = Vector3d::Zero();  ///< Point where the constraint acts on the first body [m].
-  /// Normal force: force of the constraint on the first body [N], ideal or actual, as `Reads` selects (T9).
+  /// Normal force: force of the constraint on the first body [N], coupled or frictionless, as `NormalForce` selects
+  /// (T9).
   Vector3d normal = Vector3d::Zero();
-  Vector3d moment = Vector3d::Zero();  ///< Moment of the constraint on the first body about `point` [N·m].
-  Vector3d slip = Vector3d::Zero();    ///< Slip velocity: free part of `relative` [m/s].
+  Vector3d moment = Vector3d::Zero();         ///< Moment of the constraint on the first body about `point` [N·m].
+  Vector3d slip_velocity = Vector3d::Zero();  ///< Slip velocity: free part of `relative` [m/s].
   /// Spin velocity: free part of the angular velocity of the first body relative to the second [rad/s].
-  Vector3d spin = Vector3d::Zero();
-  Vector3d axis = Vector3d::Zero();      ///< Unit axis of the free rotation if there is exactly one, otherwise zero.
-  Vector3d relative = Vector3d::Zero();  ///< Velocity of the first body relative to the second at `point` [m/s].
-  Vector3d memory = Vector3d::Zero();    ///< Internal state of the law, for laws that have one.
-  const BodyState* first = nullptr;      ///< The two bodies. `second` is null for a constraint on one body.
+  Vector3d spin_velocity = Vector3d::Zero();
+  Vector3d axis = Vector3d::Zero();  ///< Unit axis of the free rotation if there is exactly one, otherwise zero.
+  Vector3d relative_velocity =
+      Vector3d::Zero();                        ///< Velocity of the first body relative to the second at `point` [m/s].
+  Vector3d internal_state = Vector3d::Zero();  ///< Internal state of the law, for laws that have one.
+  const BodyState* first = nullptr;            ///< The two bodies. `second` is null for a constraint on one body.
   const BodyState* second = nullptr;
-  /// The value of `memory` a time `memory_span` ago, for laws at the end of a step.
-  Vector3d memory_before = Vector3d::Zero();
-  double memory_span = 0;  ///< Time since `memory_before` [s]. 0: the law is evaluated at an instant.
+  /// The value of `internal_state` a time `internal_state_span` ago, for laws at the end of a step.
+  Vector3d internal_state_before = Vector3d::Zero();
+  double internal_state_span = 0;  ///< Time since `internal_state_before` [s]. 0: the law is evaluated at an instant.
 
   /// ‖normal‖ [N]: the normal force of one contact as a vector norm. Moments are never mixed into it.
   double magnitude() const { return normal.norm(); }
@@ -44,30 +47,31 @@ struct Thrust {
   Vector3d slip_direction(double speed = 0) const;
 };
 
-/// Result of a law: acts on the first body at `Thrust::point`, and its opposite acts on the second.
-struct Effort {
+/// Result of a law: acts on the first body at `ConstraintReaction::point`, and its opposite acts on the second.
+struct ForceMoment {
   Vector3d force = Vector3d::Zero();   ///< Force [N] (W).
   Vector3d moment = Vector3d::Zero();  ///< Moment [N·m] (W).
 };
 
 /// The normal force that a law reads (T9). Both are the same for a single particle. They differ where the friction
 /// itself changes the normal force.
-enum class Reads {
+enum class NormalForce {
   /// The normal force while all laws act (the default). It is implicit, and there may be none or several (Painlevé).
-  actual,
+  coupled,
   /// The normal force of Q^N, which is that of the constraint without laws. It is explicit and always exists. The
   /// explicit law of the papers reads it.
-  ideal
+  frictionless
 };
-/// Selects one solution where there are several for the actual normal force.
+/// Selects one solution where there are several for the coupled normal force.
 enum class Branch {
-  /// Nearest to that of the last evaluation, or at the first evaluation nearest to the ideal normal force. The default.
+  /// Nearest to that of the last evaluation, or at the first evaluation nearest to the frictionless normal force. The
+  /// default.
   continuous,
   smallest,  ///< Smallest magnitude.
   largest
 };
 /// The relative motion that dry friction opposes.
-enum class Rubs {
+enum class FrictionKind {
   slip,  ///< Sliding: a force [N] along the free directions.
   spin,  ///< Rotation: a moment [N·m] about the free axes.
   roll,  ///< Rotation about free axes perpendicular to the normal force only: rolling resistance.
@@ -79,9 +83,9 @@ enum class Side { first, second };  ///< One of the two bodies of a law.
 
 /// A law for the nonideal force of a constraint. It is a value. Either it is made from a lambda
 ///
-///     Law law = [](const Thrust& n) { return Vector3d(-0.2 * n.magnitude() * n.slip_direction(1e-3)); };
+///     Law law = [](const ConstraintReaction& n) { return Vector3d(-0.2 * n.magnitude() * n.slip_direction(1e-3)); };
 ///
-/// that returns a force [N] or an Effort, or it is taken from the catalogue below. Laws add with +. One evaluation
+/// that returns a force [N] or a ForceMoment, or it is taken from the catalogue below. Laws add with +. One evaluation
 /// calls a lambda several times, with trial slips and normal forces, so it must not count or remember. A lambda that
 /// throws, or returns a value that is not finite or beyond all bounds, gives Status::invalid with the names of law and
 /// constraint.
@@ -91,79 +95,84 @@ enum class Side { first, second };  ///< One of the two bodies of a law.
 /// instead.
 class Law {
  public:
-  /// One summand. Exactly one of `effort` and `holding` is set.
+  /// One summand. Exactly one of `force` and `static_limit` is set.
   struct Term {
     std::string name = "law";
-    Reads reads = Reads::actual;
+    NormalForce normal_force = NormalForce::coupled;
     Branch branch = Branch::continuous;
-    bool turns = true;  ///< False: the effort has no moment. This saves half the work of an actual normal force.
+    bool has_moment = true;  ///< False: the force has no moment. This saves half the work of a coupled normal force.
     /// Declared to dissipate energy only. An evaluation in which it gives energy is invalid.
     bool dissipative = false;
-    /// Smooth in the normal force and velocities where `reads` is actual.
-    std::function<Effort(const Thrust&)> effort;
+    /// Smooth in the normal force and velocities where `normal_force` is coupled.
+    std::function<ForceMoment(const ConstraintReaction&)> force;
 
-    // Dry friction opposes the relative motion of `rubs`. At rest it takes any value up to `holding` (T10).
-    Rubs rubs = Rubs::slip;
-    double arm = 1;                                              ///< Radius for `Rubs::both` [m].
-    std::function<double(const Thrust&)> holding;                ///< Bound at rest [N or N·m] ≥ 0.
-    std::function<double(const Thrust&, double speed)> sliding;  ///< Magnitude at a speed > 0 [m/s or rad/s].
+    // Dry friction opposes the relative motion of `friction_kind`. At rest it takes any value up to `static_limit`
+    // (T10).
+    FrictionKind friction_kind = FrictionKind::slip;
+    double arm = 1;                                                 ///< Radius for `FrictionKind::both` [m].
+    std::function<double(const ConstraintReaction&)> static_limit;  ///< Bound at rest [N or N·m] ≥ 0.
+    std::function<double(const ConstraintReaction&, double speed)>
+        sliding_magnitude;  ///< Magnitude at a speed > 0 [m/s or rad/s].
 
     /// Velocity [m/s] (W) of a surface that moves along the body `belt_on` (a conveyor), relative to that body. Without
     /// `belt_on` the body is that of Law::on_belt(velocity).
-    std::function<Vector3d(const Thrust&)> belt;
+    std::function<Vector3d(const ConstraintReaction&)> belt;
     std::optional<Side> belt_on;
-    /// Contribution of the belt to `Thrust::slip` [m/s] (W). Zero without a belt.
-    Vector3d belt_slip(const Thrust& n) const;
+    /// Contribution of the belt to `ConstraintReaction::slip` [m/s] (W). Zero without a belt.
+    Vector3d belt_slip(const ConstraintReaction& n) const;
 
-    /// Internal state (LuGre). Both functions are given where there is a state. `memory_rate` is the rate at
-    /// `Thrust::memory`. Methods rk4 and the adaptive methods integrate it in their stages as they integrate
-    /// velocities. `advance` is the value after `dt` at this normal force, starting from `Thrust::memory`. All other
-    /// steps use it, because it is exact where the rate is fast for the step.
-    std::function<Vector3d(const Thrust&)> memory_rate;
-    std::function<Vector3d(const Thrust&, double dt)> advance;
+    /// Internal state (LuGre). Both functions are given where there is a state. `internal_state_rate` is the rate at
+    /// `ConstraintReaction::internal_state`. Methods rk4 and the adaptive methods integrate it in their stages as they
+    /// integrate velocities. `advance` is the value after `dt` at this normal force, starting from
+    /// `ConstraintReaction::internal_state`. All other steps use it, because it is exact where the rate is fast for the
+    /// step.
+    std::function<Vector3d(const ConstraintReaction&)> internal_state_rate;
+    std::function<Vector3d(const ConstraintReaction&, double dt)> advance_state;
   };
 
   Law() = default;  ///< No law. add_law refuses it.
   template <class F>
-  requires(!std::same_as<std::remove_cvref_t<F>, Law> && std::invocable<const std::remove_cvref_t<F>&, const Thrust&>)
+  requires(!std::same_as<std::remove_cvref_t<F>, Law> &&
+           std::invocable<const std::remove_cvref_t<F>&, const ConstraintReaction&>)
       Law(F f) {  // NOLINT: implicit, so that a lambda is a law
     Term term;
-    if constexpr (std::convertible_to<std::invoke_result_t<const F&, const Thrust&>, Effort>) {
-      term.effort = std::move(f);
+    if constexpr (std::convertible_to<std::invoke_result_t<const F&, const ConstraintReaction&>, ForceMoment>) {
+      term.force = std::move(f);
     } else {
-      static_assert(std::convertible_to<std::invoke_result_t<const F&, const Thrust&>, Vector3d>,
-                    "linchpin: a law returns a force (Vector3d) or an Effort");
-      term.turns = false;
-      term.effort = [f = std::move(f)](const Thrust& n) { return Effort{f(n), Vector3d::Zero()}; };
+      static_assert(std::convertible_to<std::invoke_result_t<const F&, const ConstraintReaction&>, Vector3d>,
+                    "linchpin: a law returns a force (Vector3d) or a ForceMoment");
+      term.has_moment = false;
+      term.force = [f = std::move(f)](const ConstraintReaction& n) { return ForceMoment{f(n), Vector3d::Zero()}; };
     }
     terms_.push_back(std::move(term));
   }
-  /// @throws std::invalid_argument unless the term has a name, exactly one of effort and holding (with sliding), and
-  /// both or neither of memory_rate and advance.
+  /// @throws std::invalid_argument unless the term has a name, exactly one of force and static_limit (with
+  /// sliding_magnitude), and both or neither of internal_state_rate and advance.
   explicit Law(Term term);
 
   // Each of these functions changes every summand of this law and returns the law.
-  Law& named(const std::string& name);  ///< Name of the law in messages. Not empty.
-  /// `reading(Reads::ideal)` makes it the explicit law of the papers. LawEffort::difference and LawWork::difference
-  /// report by how much the two normal forces differ.
-  Law& reading(Reads reads);
-  Law& choosing(Branch branch);
+  Law& with_name(const std::string& name);  ///< Name of the law in messages. Not empty.
+  /// `with_normal_force(NormalForce::frictionless)` makes it the explicit law of the papers. LawForce::difference and
+  /// LawWork::difference report by how much the two normal forces differ.
+  Law& with_normal_force(NormalForce normal_force);
+  Law& with_branch(Branch branch);
   Law& dissipative(bool declared = true);
   /// Lets friction act on a belt. A thing that lies still on the belt is carried along with `velocity`, of the surface
   /// relative to its body [m/s] (W). The belt is the first body of a joint, which has its surface or rail. A constraint
   /// on one body lies on a belt of the world. Both of these carry the parcel towards +x:
   ///
   ///     add_law(model, model.add(planar("belt", world, …, parcel, …)), coulomb(0.3).on_belt({2, 0, 0}));
-  ///     add_law(model, model.add(holonomic("belt", {parcel}, φ).acting_at(…)), coulomb(0.3).on_belt({2, 0, 0}));
+  ///     add_law(model, model.add(holonomic("belt", {parcel}, φ).set_application_points(…)), coulomb(0.3).on_belt({2,
+  ///     0, 0}));
   Law& on_belt(const Vector3d& velocity);
   /// Lets friction act on a belt of the body `on`, which carries the other body. Example: a tracked vehicle is the
   /// first body of its constraint with the ground. With Side::first and {−2, 0, 0} it drives towards +x. @param in
   /// axes of `velocity`
   Law& on_belt(const Vector3d& velocity, Side on, Axes in = Axes::of_world);
 
-  /// Effort of the law for an input. Dry friction without slip gives zero, because only dynamics can compute friction
-  /// at rest.
-  Effort operator()(const Thrust& thrust) const;
+  /// ForceMoment of the law for an input. Dry friction without slip gives zero, because only dynamics can compute
+  /// friction at rest.
+  ForceMoment operator()(const ConstraintReaction& n) const;
   std::span<const Term> terms() const { return terms_; }
   explicit operator bool() const { return !terms_.empty(); }
 
@@ -211,7 +220,7 @@ struct LuGre {
 Law lugre(const LuGre& parameters);
 /// Quadratic drag −coefficient·|slip|·slip. @param coefficient [N·s²/m²].
 Law drag(double coefficient);
-/// A given force [N] on the first body at the acting point. Not dissipative.
+/// A given force [N] on the first body at the application point. Not dissipative.
 Law constant_force(const Vector3d& force, Axes in = Axes::of_world);
 /// Force charge·(E + u × B), where u is the velocity at the point relative to the second body. Not dissipative. @param
 /// charge [C]. @param E [V/m] (W). @param B [T] (W).
@@ -220,7 +229,7 @@ Law lorentz(double charge, const Vector3d& E, const Vector3d& B);
 Law rolling_resistance(double arm);
 
 /// Friction of a joint from its whole reaction, as in commercial codes. A law without effect is refused: neither
-/// preload nor coefficient, or neither preload nor a radius. F is the force, M the moment about the acting point.
+/// preload nor coefficient, or neither preload nor a radius. F is the force, M the moment about the application point.
 /// Radial and axial are perpendicular to the free axis and along it. Without a single free axis all of F is radial.
 struct JointFriction {
   double mu_static = 0, mu_kinetic = 0;  ///< mu_static ≥ mu_kinetic.
@@ -243,16 +252,16 @@ Law cylinder_friction(const JointFriction& parameters);
 // ---- storage of laws ----
 
 /// Puts a law on a constraint. Several laws add up. A law acts between the first two of the constraint's bodies, and
-/// reads the force of the constraint on the first. @throws std::invalid_argument if the acting point of the constraint
-/// is unknown. It is unknown for a residual without `acting_at` or `acting_where`. Constraints between particles only,
-/// or between one particle and fixed or kinematic bodies, need neither.
+/// reads the force of the constraint on the first. @throws std::invalid_argument if the application point of the
+/// constraint is unknown. It is unknown for a residual without `set_application_points` or `set_application_point`.
+/// Constraints between particles only, or between one particle and fixed or kinematic bodies, need neither.
 void add_law(System& system, ConstraintId on, Law law);
 [[nodiscard]] std::string try_add_law(System& system, ConstraintId on, Law law) noexcept;
 void clear_laws(System& system, ConstraintId on);
 std::span<const Law> laws(const System& system, ConstraintId on);
 
 /// A unilateral constraint: active while its multiplier is ≥ 0 for φ ≥ 0 on the free side (or ≤ 0 for φ ≤ 0).
-struct OneSided {
+struct Unilateral {
   bool on = true;
   bool negative = false;  ///< The free side is φ < 0 instead of φ > 0.
   bool reengage = false;  ///< Activated again when φ comes back to zero (inelastically). Otherwise it stays inactive.
@@ -260,7 +269,7 @@ struct OneSided {
 /// Makes a constraint of one position row unilateral. In `Stepper`, rk4 and adaptive switch it at the event itself.
 /// semi_implicit switches it in the step in which the event lies. rattle rejects the step (stepper.h). @throws
 /// std::invalid_argument for other constraints.
-void set_one_sided(System& system, ConstraintId on, OneSided how = {});
-const OneSided& one_sided(const System& system, ConstraintId on);
+void set_unilateral(System& system, ConstraintId on, Unilateral how = {});
+const Unilateral& unilateral(const System& system, ConstraintId on);
 
 }  // namespace linchpin

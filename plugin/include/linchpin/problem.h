@@ -1,6 +1,6 @@
-// A constrained problem at one time and its solution. An `Instant` is plain data: mass matrix, forces, constraint rows.
-// `solve` computes accelerations and constraint forces. `Solver` does the same for many right-hand sides without
-// allocation. The sources hide factorisation, scaling, the rank decision and memory.
+// A constrained problem at one time and its solution. A `ConstrainedProblem` is plain data: mass matrix, forces,
+// constraint rows. `solve` computes accelerations and constraint forces. `ConstraintFactorization` does the same for
+// many right-hand sides without allocation. The sources hide factorisation, scaling, the rank decision and memory.
 #pragma once
 
 #include <Eigen/Core>
@@ -15,7 +15,7 @@ namespace linchpin {
 
 /// All data that `solve` needs, at one time: M v̇ = Q + Q^N + Q^W under A v̇ = b (T5). It is plain data, so that a
 /// program can print, save and replay it (`write_json`, `read_json`). SI units, world axes, n columns, m rows.
-struct Instant {
+struct ConstrainedProblem {
   struct Entry {
     int column = 0;
     double value = 0;
@@ -40,21 +40,22 @@ struct Instant {
   [[nodiscard]] std::string invalid() const;
 };
 
-/// The file form of an Instant, schema 1 (docs/architecture.md). Numbers have 17 digits, so that a round trip is exact.
-[[nodiscard]] std::string write_json(const Instant& instant);
+/// The file form of a ConstrainedProblem, schema 1 (docs/architecture.md). Numbers have 17 digits, so that a round
+/// trip is exact.
+[[nodiscard]] std::string write_json(const ConstrainedProblem& problem);
 /// @throws std::invalid_argument that names the place (line and column, or the key and index) and the error. Shapes are
 /// checked here. `solve` checks positive definiteness and finiteness.
-[[nodiscard]] Instant read_json(std::string_view text);
+[[nodiscard]] ConstrainedProblem read_json(std::string_view text);
 
-enum class Status { ok, redundant, inconsistent, invalid };  ///< The values are in rising precedence.
+enum class Status { ok, redundant, contradictory, invalid };  ///< The values are in rising precedence.
 const char* to_string(Status status);
-enum class Path { automatic, dense, sparse };
-const char* to_string(Path path);
+enum class Backend { automatic, dense, sparse };
+const char* to_string(Backend backend);
 
 struct SolveOptions {
   /// `dense` is the dense reference solver (T8). `sparse` and `automatic` factor over the graph of bodies and
   /// constraints (T7). They use the dense solver only for islands that they cannot solve.
-  Path path = Path::automatic;
+  Backend backend = Backend::automatic;
   /// Relative rank tolerance (T6). Singular values of B = A M^-½ with rows of unit length count as zero below this
   /// fraction of the largest.
   double rank_tolerance = 1e-6;
@@ -68,7 +69,7 @@ struct SolveOptions {
 
 /// How the last factorisation was done.
 struct SolveInfo {
-  Path path = Path::dense;  ///< Also `dense` when every island used the dense solver.
+  Backend backend = Backend::dense;  ///< Also `dense` when every island used the dense solver.
   /// Number of groups of constraints that share movable bodies and are solved separately. 0 when `dense` was requested.
   int islands = 0;
   int fallbacks = 0;  ///< Islands that used the dense solver, some perhaps in `apply` only.
@@ -80,7 +81,8 @@ struct SolveInfo {
   double smallest_pivot = 1;
 };
 
-/// Redundant, undetermined and contradictory constraints (T6), by index into Instant::constraints, ascending.
+/// Redundant, undetermined and contradictory constraints (T6), by index into ConstrainedProblem::constraints,
+/// ascending.
 struct RankReport {
   int rank = 0;
   /// Smallest singular value kept, relative to the largest. 0 when the rank is 0. It is exact from the dense solver,
@@ -100,27 +102,27 @@ struct Acceleration {
   Eigen::VectorXd nonideal;  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c.
   Eigen::VectorXd lambda;    ///< [m] Multipliers of Q^N, least norm in the rows as given.
   int rank = 0;
-  double residual = 0;      ///< ‖A v̇ − b‖∞, recomputed from A.
-  Path path = Path::dense;  ///< The solver that was used.
-  std::string fallback;     ///< Why islands used the dense solver. Empty when none did.
+  double residual = 0;               ///< ‖A v̇ − b‖∞, recomputed from A.
+  Backend backend = Backend::dense;  ///< The solver that was used.
+  std::string fallback;              ///< Why islands used the dense solver. Empty when none did.
   std::vector<std::string> redundant, contradictory, undetermined;  ///< Names (T6).
 };
 
 /// Computes the acceleration that meets the constraints and is nearest to the free one in the kinetic-energy metric
-/// (T5). Redundant rows change nothing but λ. Contradictory rows give Status::inconsistent and the least-squares v̇ in
+/// (T5). Redundant rows change nothing but λ. Contradictory rows give Status::contradictory and the least-squares v̇ in
 /// the rows as given. Never throws. Malformed or non-finite data give Status::invalid with the reason, and no numbers.
 /// The cost is proportional to bodies and rows where constraints form trees, and O(n m min(n, m)) with the dense
-/// solver. Allocates. A `Solver` does not allocate after warm-up.
-[[nodiscard]] Acceleration solve(const Instant& instant, const SolveOptions& options = {}) noexcept;
+/// solver. Allocates. A `ConstraintFactorization` does not allocate after warm-up.
+[[nodiscard]] Acceleration solve(const ConstrainedProblem& problem, const SolveOptions& options = {}) noexcept;
 
 /// One factorisation for many right-hand sides (T7, T8). Data that depend only on which rows use which bodies are kept
 /// while that stays the same. Memory only grows. One solver serves one thread at a time.
-class Solver {
+class ConstraintFactorization {
  public:
-  explicit Solver(SolveOptions options = {});
-  ~Solver();
-  Solver(Solver&&) noexcept;
-  Solver& operator=(Solver&&) noexcept;
+  explicit ConstraintFactorization(SolveOptions options = {});
+  ~ConstraintFactorization();
+  ConstraintFactorization(ConstraintFactorization&&) noexcept;
+  ConstraintFactorization& operator=(ConstraintFactorization&&) noexcept;
 
   const SolveOptions& options() const;
   void set_options(const SolveOptions& options);
@@ -130,7 +132,7 @@ class Solver {
   /// Phohomsiri require, Proc. R. Soc. A 462 (2006) 2097. Then the completed matrix is factored. v̇ and λ are the same
   /// once complete_force() has completed Q.
   /// @return false when M is neither positive definite nor completed, or a number is not finite. Then apply nothing.
-  bool factor(const Instant& instant) noexcept;
+  bool factor(const ConstrainedProblem& problem) noexcept;
   /// Completes Q for a singular M: Q += Σ κ aᵀb. Then inverse_mass(Q) is an acceleration a from which the equation can
   /// start. For other M it does nothing.
   void complete_force(std::span<const double> b, std::span<double> Q) const noexcept;
@@ -155,16 +157,17 @@ class Solver {
                std::span<const double> scale = {}) const noexcept;
   /// Solves as `apply` does, without refinement and without the consistency test. It costs half as much, and a tenth
   /// with redundant rows. It is for iterations that compute their own residual. With redundant rows λ is some solution,
-  /// see `shortest`. Dependent rows are then met only as far as the kept rows imply them. Where they contradict each
-  /// other, the result is not the least-squares one.
-  void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
-                std::span<double> dv) const noexcept;
+  /// see `minimum_norm_multipliers`. Dependent rows are then met only as far as the kept rows imply them. Where they
+  /// contradict each other, the result is not the least-squares one.
+  void solve_unrefined(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                       std::span<double> dv) const noexcept;
   /// Computes the multipliers of least norm.
   /// @param force   [n] in: Aᵀλ. Out: the same without the component that only dropped rows (below the rank tolerance)
   /// can make.
   /// @param lambda  [m] in: multipliers of `force`. Out: those of least norm in the rows as given.
   /// @param v       [n] in: some velocity. Out: the velocity minus M⁻¹ of that component. May be empty.
-  void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v = {}) const noexcept;
+  void minimum_norm_multipliers(std::span<double> force, std::span<double> lambda,
+                                std::span<double> v = {}) const noexcept;
   /// Computes M⁻¹ f, [n] → [n]. It may be done in place.
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
 
@@ -173,7 +176,7 @@ class Solver {
   RankReport report(std::span<const double> e, std::span<const double> scale = {}) const;
 
  private:
-  friend Acceleration solve(const Instant&, const SolveOptions&) noexcept;
+  friend Acceleration solve(const ConstrainedProblem&, const SolveOptions&) noexcept;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

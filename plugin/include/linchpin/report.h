@@ -39,35 +39,35 @@ struct Reaction : Wrenches {
   bool native = false;  ///< In the last step the host solved the constraint, and there is no exact reaction.
 };
 
-/// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + own + (imbalance).
-/// Each term is recorded separately, none by subtraction (T11).
-struct BodyBooks {
+/// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + constraints +
+/// (imbalance). Each term is recorded separately, none by subtraction (T11).
+struct MomentumBalance {
   BodyId body;
   Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();  ///< M (v₁ − v₀).
   Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();   ///< dt·Q as the step applied it.
   Eigen::Matrix<double, 6, 1> host =
       /// Contacts, limits, motors and springs of the host.
       Eigen::Matrix<double, 6, 1>::Zero();
-  Eigen::Matrix<double, 6, 1> own =
+  Eigen::Matrix<double, 6, 1> constraints =
       /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15).
       Eigen::Matrix<double, 6, 1>::Zero();
   Eigen::Matrix<double, 6, 1> rounding =
       /// M·(velocity as written to the host − v₁).
       Eigen::Matrix<double, 6, 1>::Zero();
   double gross_force = 0,
-         /// Largest single impulse summed in `own`. The round-off of the sum is measured by it.
+         /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
       gross_moment = 0;
   double linear_motion = 0, angular_motion = 0;  ///< Size of M v₀. The imbalance ignores 16 roundings of it.
-  /// momentum − applied − host − own| relative to the largest term or single impulse. Forces and moments are compared
-  /// separately. The scale of moments is at least that of the forces on an arm of 1 mm. The scale of forces is at least
-  /// that of the moments over 1 km.
+  /// momentum − applied − host − constraints| relative to the largest term or single impulse. Forces and moments are
+  /// compared separately. The scale of moments is at least that of the forces on an arm of 1 mm. The scale of forces is
+  /// at least that of the moments over 1 km.
   double imbalance() const;
 };
 
 /// Energy balance: changes of the kinetic energy since the start [J], as works of impulses ½(v₀ + v₁)·p (T11). kinetic
 /// = applied + laws + constraints + (imbalance). Each term is recorded separately. Without a host there is no fifth
 /// term.
-struct EnergyBooks {
+struct EnergyBalance {
   double kinetic = 0;  ///< Σ ½(v₀ + v₁)·M(v₁ − v₀).
   double applied = 0;  ///< Work of Q: gravity, springs and all impressed forces, those with a potential included.
   double laws = 0;     ///< Work of the prescribed forces of laws, on bodies that the equations move.
@@ -92,44 +92,44 @@ struct LawWork {
 
   // At the last evaluation of the last step: as the law acted in the step, or at its end where the law is implicit
   // (T10). Reaction::prescribed is that of the state before it.
-  Wrench effort;     ///< Effort on the first body. Its opposite acts on the second.
+  Wrench force;      ///< ForceMoment on the first body. Its opposite acts on the second.
   double power = 0;  ///< Power at the state before the step [W].
   Mode mode = Mode::smooth;
   double bound = 0;  ///< Bound of dry friction at rest [N or N·m].
-  Reads reads =
-      /// The normal force that the law received. It is also `ideal` where the law asked for the actual one and none was
-      /// found.
-      Reads::ideal;
-  Wrench thrust;      ///< That normal force, as a wrench on the first body.
-  int solutions = 0;  ///< Number of solutions for the actual normal force. 0 if no law reads it, or none was found.
+  NormalForce normal_force =
+      /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
+      /// none was found.
+      NormalForce::frictionless;
+  Wrench normal;      ///< That normal force, as a wrench on the first body.
+  int solutions = 0;  ///< Number of solutions for the coupled normal force. 0 if no law reads it, or none was found.
   Branch branch = Branch::continuous;  ///< The branch that was taken where there are several.
-  bool fell_back = false;              ///< The law asked for the actual normal force and there was none.
-  Wrench difference;                   ///< As LawEffort::difference.
+  bool fell_back = false;              ///< The law asked for the coupled normal force and there was none.
+  Wrench difference;                   ///< As LawForce::difference.
 
   double largest_difference = 0;         ///< Largest such force difference since the start [N].
   double largest_moment_difference = 0;  ///< Largest such moment difference since the start [N·m].
-  double thrust_there = 0;               ///< Normal force where the force differed most, or otherwise its moment.
+  double normal_force_there = 0;         ///< Normal force where the force differed most, or otherwise its moment.
 
   /// Number of mode changes. Dry: each start of sticking or sliding. Smooth: each reversal of the force from step to
   /// step.
   long switches = 0;
   double time = 0;   ///< Time over which they are counted [s].
-  long counted = 0;  ///< LawEffort::switches counted up to now.
+  long counted = 0;  ///< LawForce::switches counted up to now.
   double switches_per_second() const { return time > 0 ? static_cast<double>(switches) / time : 0; }
 
   void end_step(double dt);  ///< Adds the values of the last step to the sums and maxima.
 };
 
-/// Texts on the differences between the actual and the ideal normal force of laws since the start, and on which of them
-/// the laws read. One line for each law with more than rounding, the largest first. Beyond `most` lines, the last line
-/// gives the number of the others.
-std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::size_t most = 4);
+/// Texts on the differences between the coupled and the frictionless normal force of laws since the start, and on which
+/// of them the laws read. One line for each law with more than rounding, the largest first. Beyond `most` lines, the
+/// last line gives the number of the others.
+std::vector<std::string> normal_force_differences(std::span<const LawWork> laws, std::size_t most = 4);
 
 /// Adds the work of `e` to `to`, its member `last` included. The effort acted for dt between the velocities v0 and v1
 /// [n] of the block. It is of the last evaluation of `dynamics` at `state`. @return the part of the work on bodies that
 /// the equations move.
-double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
-                std::span<const double> v0, std::span<const double> v1, LawWork& to);
+double add_law_work(const System& system, const Dynamics& dynamics, const State& state, const LawForce& e, double dt,
+                    std::span<const double> v0, std::span<const double> v1, LawWork& to);
 
 /// Kinetic energy [J]: ½ vᵀM v of bodies, T of coordinates.
 double kinetic_energy(const System& system, const State& state);

@@ -30,25 +30,25 @@ namespace linchpin {
 ///     if (stages.error(on, absolute, relative) <= 1) …    // accepted; then begin(…, on, …), and go_on() for take()
 ///
 /// Does not allocate after warm-up. One object serves one thread at a time.
-class StepInStages {
+class RungeKuttaStages {
  public:
   /// @param method  rk4 or adaptive. @param from  its address must stay valid until the step is over. @param h  [s]
   void begin(const Dynamics& dynamics, Method method, const State& from, double h);
   /// Stores the accelerations that `dynamics` has just evaluated, laws included, for the stage placed last. The first
   /// stage is at `from`.
-  void take(const Dynamics& dynamics);
+  void store(const Dynamics& dynamics);
   /// Solves the stage placed last, for which `dynamics` has only been factored, and stores it. Uses ideal constraint
   /// forces. They are not refined with full row rank. This leaves an error of rounding times the condition of G, which
   /// the projection of the step's end removes with the error of the method. @param Q  [n] @return false where a number
   /// is not finite
   [[nodiscard]] bool solve(const Dynamics& dynamics, std::span<const double> Q);
   /// Stores the first stage of a substep that begins where the last substep of adaptive has ended.
-  void go_on();
+  void continue_from_last();
   /// Moves the block's bodies of `at`, and its clock, to the next stage, or to the end of the step. @return whether it
   /// is a stage, to be solved
-  bool place(State& at);
+  bool next_stage(State& at);
   /// For adaptive: the end placed last, at `off`, has been projected to `on`, with velocities v [n]. Its stage is next.
-  void arrive(const State& off, const State& on, std::span<const double> v);
+  void set_projected_end(const State& off, const State& on, std::span<const double> v);
   double weight() const;  ///< Weight of the stage solved last in the sums of the step [s].
   std::span<const double> vdot() const { return vdot_[placed_]; }  ///< [n] Acceleration of the stage solved last.
   std::span<const double> lambda() const { return lambda_; }       ///< [m] Multipliers of ideal and induced forces.
@@ -62,7 +62,7 @@ class StepInStages {
   static constexpr std::size_t most = 7;
   Method method_ = Method::rk4;
   const State* from_ = nullptr;
-  const Block* block_ = nullptr;
+  const IslandLayout* block_ = nullptr;
   double h_ = 0;
   std::size_t placed_ = 0;  // Index of the stage. The number of stages stands for the end.
   std::vector<double> v0_, v_, chart_, gained_, a_, error_, scale_, lambda_, dv_;

@@ -30,11 +30,11 @@ struct StepOptions {
   /// Limit of the geometric-stiffness frequency times dt, above which a semi-implicit step is repeated in substeps
   /// (T15). At 1.5 every motion survives, but chains gain energy at each impact when they become taut. At 1 they lose
   /// some instead.
-  double swing_limit = 1.0;
+  double max_tension_frequency = 1.0;
   /// Largest number of substeps of semi_implicit. At the finest substep the limit of stability, 2, replaces
-  /// swing_limit. Smooth laws may require as many substeps of rk4. With events and friction whose direction turns, a
-  /// step of rk4, rattle or rattle4 has at most 4000 substeps, and one of adaptive or adaptive8 at most 100000. A
-  /// longer one is rejected with a reason.
+  /// max_tension_frequency. Smooth laws may require as many substeps of rk4. With events and friction whose direction
+  /// turns, a step of rk4, rattle or rattle4 has at most 4000 substeps, and one of adaptive or adaptive8 at most
+  /// 100000. A longer one is rejected with a reason.
   int max_substeps = 64;
   /// Accuracy to which rk4 and the adaptive methods locate stick, slip and release [s] (T10).
   double event_tolerance = 1e-13;
@@ -54,7 +54,7 @@ struct StepReport {
   Status status = Status::ok;
   int substeps = 1;
   int newton_solves = 0;
-  double swing = 0;  ///< Largest geometric-stiffness frequency times dt of the accepted substeps.
+  double tension_frequency = 0;  ///< Largest geometric-stiffness frequency times dt of the accepted substeps.
   /// Number of mode changes: friction elements that stopped, turned or slid, unilateral constraints that released or
   /// engaged.
   int mode_switches = 0;
@@ -123,12 +123,12 @@ class Stepper {
   std::span<const Reaction> reactions();
   /// Momentum balances of the last step. They close for semi-implicit steps. For the other methods they hold the mean
   /// forces of the step and close only to the order of the method.
-  std::span<const BodyBooks> books() const;
+  std::span<const MomentumBalance> momentum_balances() const;
   /// Work of all constraints and laws since the start [J].
   double constraint_work() const;
   /// Energy balance since the start. It closes to round-off for the semi-implicit method, and to their order for the
   /// others.
-  const EnergyBooks& energy_books() const;
+  const EnergyBalance& energy_balance() const;
   /// Work of every law since the start.
   std::span<const LawWork> law_works() const;
   /// Mode changes in the last step, in order of time.

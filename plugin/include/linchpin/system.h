@@ -34,8 +34,8 @@ struct ConstraintId {
   friend bool operator==(ConstraintId, ConstraintId) = default;
 };
 
-/// The world itself: body 0 of every system, fixed, at the origin, not rotated.
-inline constexpr BodyId world{0};
+/// The ground: body 0 of every system, fixed, at the origin, not rotated.
+inline constexpr BodyId ground{0};
 
 /// Position of a body's centre of mass and orientation of its frame: p_WQ = p + q * p_BQ.
 struct Pose {
@@ -79,8 +79,9 @@ void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
 Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
 
 enum class BodyKind {
-  fixed,   ///< Does not move and has no columns.
-  driven,  ///< Kinematic: moves as the user or the host prescribes. No columns. Its velocity and acceleration enter b.
+  fixed,      ///< Does not move and has no columns.
+  kinematic,  ///< Kinematic: moves as the user or the host prescribes. No columns. Its velocity and acceleration enter
+              ///< b.
   particle,   ///< 3 columns: velocity.
   rigid,      ///< 6 columns: [velocity of the centre of mass; angular velocity], world axes.
   coordinate  ///< 1 column: a generalized coordinate of the user's own. p.x is q, v.x its rate.
@@ -120,7 +121,7 @@ class System {
   BodyId add_fixed(std::string name, const Pose& pose);
   /// Adds a kinematic body. @param motion  t [s] → its whole state at t (also v, w, a, alpha). Then `pose` is not used.
   /// May be empty where a host sets the state itself.
-  BodyId add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion = {});
+  BodyId add_kinematic(std::string name, const Pose& pose, std::function<BodyState(double)> motion = {});
 
   /// Adds generalized coordinates q of the user's own, coupled by the mass matrix of one kinetic energy
   /// (coordinates.h). Each is a body of one column: p.x is q and v.x its rate. A force on it has its generalized force
@@ -144,8 +145,8 @@ class System {
                                          const Pose& pose, const Vector3d& v = Vector3d::Zero(),
                                          const Vector3d& w = Vector3d::Zero()) noexcept;
   [[nodiscard]] std::string try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept;
-  [[nodiscard]] std::string try_add_driven(BodyId& id, std::string name, const Pose& pose,
-                                           std::function<BodyState(double)> motion = {}) noexcept;
+  [[nodiscard]] std::string try_add_kinematic(BodyId& id, std::string name, const Pose& pose,
+                                              std::function<BodyState(double)> motion = {}) noexcept;
   [[nodiscard]] std::string try_add_coordinates(BodyId& first, std::vector<std::string> names, std::vector<double> q,
                                                 std::vector<double> rate,
                                                 std::shared_ptr<const Kinetics> kinetics) noexcept;
@@ -203,7 +204,7 @@ class System {
   State initial_state() const;
   /// Sets fixed and kinematic bodies of `state` to their poses at state.t. Kinematic bodies without a motion stay as
   /// they are. Bodies added since `state` was made enter it as they were added.
-  void update_driven(State& state) const;
+  void update_kinematic(State& state) const;
 
   /// World inertia R I Rᵀ [kg·m²] of a rigid body.
   Matrix3d world_inertia(BodyId id, const Quaterniond& q) const;

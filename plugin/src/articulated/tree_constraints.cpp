@@ -253,7 +253,7 @@ std::string TreeConstraints::linearize_function(ConstraintRows& c, const System&
                                                 FarJoints far_joints) {
   states_.clear();
   for (const ConstraintBody& body : c.bodies) {
-    states_.push_back(body.id == linchpin::world ? BodyState{} : state[body.id]);
+    states_.push_back(body.id == linchpin::ground ? BodyState{} : state[body.id]);
     if (body.dof > 0) states_.back().a = states_.back().alpha = Vector3d::Zero();
   }
   try {
@@ -400,7 +400,7 @@ double TreeConstraints::solve_forces(std::span<double> lambda, std::span<double>
 
 void TreeConstraints::add_constraint_force(const ConstrainedTree& t, Columns in, std::span<const double> lambda,
                                            std::span<double> out) const {
-  const std::vector<Instant::Entry>& entries = in == Columns::joint ? joint_entries_ : problem_.entries;
+  const std::vector<ConstrainedProblem::Entry>& entries = in == Columns::joint ? joint_entries_ : problem_.entries;
   for (int r = 0; r < problem_.m(); ++r)
     for (int k = problem_.row_start[z(r)]; k < problem_.row_start[z(r + 1)]; ++k)
       if (const int c = entries[z(k)].column - t.column; c >= 0 && c < t.tree.columns())
@@ -450,8 +450,8 @@ double TreeConstraints::pose_rounding() const {
   return 4 * std::numeric_limits<double>::epsilon() * extent;
 }
 
-Instant TreeConstraints::problem_in_joint_coordinates() const {
-  Instant out = problem_;
+ConstrainedProblem TreeConstraints::problem_in_joint_coordinates() const {
+  ConstrainedProblem out = problem_;
   out.entries = joint_entries_;
   out.block_sizes.clear();
   out.mass.clear();

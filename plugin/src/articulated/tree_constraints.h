@@ -145,14 +145,14 @@ class TreeConstraints {
 
   BodyState state_of(const ConstraintBody& body, bool at_end) const;
   /// The problem in the trees' joint coordinates, with their mass matrices. Allocates.
-  Instant problem_in_joint_coordinates() const;
+  ConstrainedProblem problem_in_joint_coordinates() const;
 
   std::span<ConstrainedTree* const> trees() const { return trees_; }
   std::span<const ConstraintRows> constraints() const { return constraints_; }
   std::span<RigidBody> rigid_bodies() { return rigid_; }
   std::span<const RigidBody> rigid_bodies() const { return rigid_; }
-  const Instant& problem() const { return problem_; }
-  const Solver& solver() const { return solver_; }
+  const ConstrainedProblem& problem() const { return problem_; }
+  const ConstraintFactorization& solver() const { return solver_; }
   const TreeRank& rank() const { return rank_; }
   std::span<const double> position() const { return position_; }  ///< residuals of position at the start [rows]
   std::span<const double> velocity() const { return velocity_; }  ///< of velocity [rows]
@@ -180,9 +180,9 @@ class TreeConstraints {
   std::vector<ConstraintRows> constraints_;
   std::vector<RigidBody> rigid_;
   /// In the solver's columns: those of trees are of L⁻¹, so that their mass is one. Q has the rigid bodies alone.
-  Instant problem_;
-  std::vector<Instant::Entry> joint_entries_;  ///< A in joint coordinates, laid out as problem_.entries
-  Solver solver_;
+  ConstrainedProblem problem_;
+  std::vector<ConstrainedProblem::Entry> joint_entries_;  ///< A in joint coordinates, laid out as problem_.entries
+  ConstraintFactorization solver_;
   TreeRank rank_;
   double rank_cut_ = 0;
   std::vector<double> position_, velocity_, start_velocity_, free_;

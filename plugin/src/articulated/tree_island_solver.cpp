@@ -40,7 +40,7 @@ void read_boundaries(const TreeContext& context) {
   host::Context& c = context.host;
   for (const ConstraintRows& rows : context.island.constraints.constraints())
     for (const ConstraintBody& body : rows.bodies)
-      if (body.tree < 0 && body.id != linchpin::world) c.bodies.read_boundary(c.world, body.id, c.dt, c.teleported);
+      if (body.tree < 0 && body.id != linchpin::ground) c.bodies.read_boundary(c.world, body.id, c.dt, c.teleported);
 }
 
 // ---- its start ----
@@ -72,7 +72,7 @@ bool TreeIslandSolver::read_problem(TreeIsland& t) {
           t.constraints.linearize(c_.system, c_.bodies.start, c_.t, TreeConstraints::FarJoints::as_they_are);
       !why.empty())
     return host::fail(t, std::move(why));
-  if (c_.options.drift_correction && t.projection.has_gap(c_.bodies.start)) close_gaps(t);
+  if (c_.options.drift_correction && t.projection.has_gap(c_.bodies.start)) project_positions(t);
   return t.history.failure.empty();
 }
 
@@ -80,9 +80,9 @@ TreeStep TreeIslandSolver::step() const {
   return {c_.system, c_.bodies.start, c_.bodies.base, c_.bodies.end, c_.t, c_.dt};
 }
 
-void TreeIslandSolver::close_gaps(TreeIsland& t) {
+void TreeIslandSolver::project_positions(TreeIsland& t) {
   HostPoses poses(c_, world_, t);
-  GapClosing done = t.projection.close_gaps(step(), poses);
+  GapClosing done = t.projection.project_positions(step(), poses);
   t.step.moved = done.moved;
   t.step.turned = done.turned;
   t.step.turned_away = done.widest;
@@ -104,7 +104,7 @@ bool TreeIslandSolver::start(host::Island& b) {
     for (std::size_t r = 0; r < t.x.multipliers.size(); ++r) t.x.multipliers[r] = c_.dt * t.prescribed.lambda[r];
   }
   t.projection.solve_end_of_step(step(), t.x.v, t.x.multipliers, loose * c_.options.newton_tolerance, most_solves);
-  c_.counts.newton += t.projection.take_solves();
+  c_.counts.newton_solves += t.projection.take_solves();
   t.constraints.row_velocities(t.x.v, t.x.target);
   return true;
 }
@@ -125,7 +125,7 @@ bool TreeIslandSolver::finish(host::Island& b, host::SubstepStates&) {
   solve_forces(t);
   if (finite(t.x.v)) {
     add_forces(t);
-    if (c_.options.drift_correction) end_on_constraints(t);
+    if (c_.options.drift_correction) solve_end_of_step(t);
   }
   // The step's impulses beyond the reported forces, as mean multipliers.
   for (std::size_t r = 0; r < t.x.multipliers.size(); ++r)
@@ -169,7 +169,7 @@ void TreeIslandSolver::add_forces(TreeIsland& t) {
   }
 }
 
-void TreeIslandSolver::end_on_constraints(TreeIsland& t) {
+void TreeIslandSolver::solve_end_of_step(TreeIsland& t) {
   const double tolerance = std::max(c_.options.newton_tolerance, t.constraints.pose_rounding());
   t.vectors.v_before_newton = t.x.v;
   t.vectors.impulse_before_newton = t.x.multipliers;
@@ -179,12 +179,13 @@ void TreeIslandSolver::end_on_constraints(TreeIsland& t) {
   bool ends = newton();
   for (int round = 1; round < 4 && ends && t.prescribed.is_known && laws_.reapply_stick(); ++round)
     ends = newton();  // the constraints have the last iteration
-  c_.counts.newton += t.projection.take_solves();
+  c_.counts.newton_solves += t.projection.take_solves();
   if (!ends) {
     // The step is too long. It gets the velocities that the constraints allow now; the gap that is left is closed by
     // moving.
     ++c_.counts.fallbacks;
-    c_.notes.trouble = "links of multibodies: a step did not end on the constraints; its velocities were put on them";
+    c_.notes.fallback_reason =
+        "links of multibodies: a step did not end on the constraints; its velocities were put on them";
     t.x.v = t.vectors.v_before_newton;
     t.x.multipliers = t.vectors.impulse_before_newton;
     t.projection.project_velocities(t.x.v, t.x.multipliers);

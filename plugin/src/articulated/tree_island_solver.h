@@ -30,10 +30,10 @@ class TreeIslandSolver final : public host::IslandSolver {
  private:
   TreeStep step() const;
   bool read_problem(TreeIsland& t);
-  void close_gaps(TreeIsland& t);
+  void project_positions(TreeIsland& t);
   void solve_forces(TreeIsland& t);
   void add_forces(TreeIsland& t);
-  void end_on_constraints(TreeIsland& t);
+  void solve_end_of_step(TreeIsland& t);
 
   host::Context& c_;
   TreeWorld& world_;

@@ -112,7 +112,7 @@ std::string TreeLaws::add_with_laws(int entry, Constraint constraint, Made& made
   made.entries.emplace_back(r.link_id.index, entry);
   for (const Law& law : r.laws)
     if (why.empty()) why = linchpin::try_add_law(c_.system, r.link_id, law);
-  if (r.unilateral.on) linchpin::set_one_sided(c_.system, r.link_id, r.unilateral);
+  if (r.unilateral.on) linchpin::set_unilateral(c_.system, r.link_id, r.unilateral);
   return why;
 }
 
@@ -174,12 +174,12 @@ void TreeLaws::start(const Made& made) {
   t_.report.standing = {};
   t_.history.sticking.clear();
   if (const auto history = std::exchange(to_restore_, nullptr)) t_.dynamics->set_law_history(history);
-  const Block& block = t_.dynamics->assembly().block;
-  entry_of_constraint_.assign(block.constraints.size(), -1);
-  for (std::size_t i = 0; i < block.constraints.size(); ++i)
+  const IslandLayout& layout = t_.dynamics->assembly().layout;
+  entry_of_constraint_.assign(layout.constraints.size(), -1);
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i)
     for (const auto& [constraint, entry] : made.entries)
-      if (constraint == block.constraints[i].index) entry_of_constraint_[i] = entry;
-  for (auto* x : {&Q_, &v0_, &v1_}) x->assign(z(block.n()), 0);
+      if (constraint == layout.constraints[i].index) entry_of_constraint_[i] = entry;
+  for (auto* x : {&Q_, &v0_, &v1_}) x->assign(z(layout.n()), 0);
   applied_.resize(t_.trees.size());
   prescribed_.resize(t_.trees.size());
   PrescribedMotion& p = t_.prescribed;
@@ -240,12 +240,12 @@ void TreeLaws::collect_forces(bool with_rows) {
     t_.trees[t]->tree.applied_wrenches(applied_[t]);
     if (with_rows) add_row_forces(*t_.trees[t], applied_[t]);
   }
-  const Block& block = t_.dynamics->assembly().block;
+  const IslandLayout& layout = t_.dynamics->assembly().layout;
   std::fill(Q_.begin(), Q_.end(), 0.0);
   for (const Member& m : members_) {
-    const int slot = block.slot(m.id);
+    const int slot = layout.body_index(m.id);
     if (slot < 0) continue;
-    const int c = block.column[z(slot)];
+    const int c = layout.column[z(slot)];
     if (m.link.tree >= 0) {
       const Wrench& on = applied_[z(m.link.tree)][z(m.link.link + 1)];
       put(Q_, c, on.force);
@@ -285,7 +285,7 @@ void TreeLaws::solve_prescribed() {
   for (auto* x : {&p.c, &p.dv, &p.lambda}) std::fill(x->begin(), x->end(), 0.0);
   if (!p.is_known) {
     ++c_.counts.fallbacks;
-    c_.notes.trouble = "links of multibodies: laws were left out of a step: " + t_.dynamics->reason();
+    c_.notes.fallback_reason = "links of multibodies: laws were left out of a step: " + t_.dynamics->reason();
     return;
   }
   spread_prescribed();
@@ -299,12 +299,12 @@ void TreeLaws::solve_prescribed() {
 
 void TreeLaws::answer_at_start() {
   if (!t_.prescribed.is_known) return;
-  t_.dynamics->answer_at_instant(c_.bodies.start);
+  t_.dynamics->evaluate_laws_at(c_.bodies.start);
   solve_prescribed();
 }
 
 std::span<const BodyId> TreeLaws::bodies_of(const Prescribed& p) const {
-  return c_.system.constraint(t_.dynamics->assembly().block.constraints[z(p.constraint)]).bodies();
+  return c_.system.constraint(t_.dynamics->assembly().layout.constraints[z(p.constraint)]).bodies();
 }
 
 /// Writes the prescribed forces along the columns to c, and what they give to the solver's columns to dv.
@@ -330,7 +330,7 @@ void TreeLaws::spread_prescribed() {
 
 /// Adds a prescribed force to one of its bodies.
 void TreeLaws::add_prescribed(BodyId id, double sign, const Prescribed& p) {
-  if (id == linchpin::world) return;
+  if (id == linchpin::ground) return;
   const Vector3d force = sign * p.force, moment = sign * (p.moment + (p.p_WQ - c_.bodies.start[id].p).cross(p.force));
   if (const LinkTable::Place link = t_.links[id]; link.tree >= 0) {
     Wrench& to = prescribed_[z(link.tree)][z(link.link + 1)];
@@ -347,12 +347,12 @@ void TreeLaws::add_prescribed(BodyId id, double sign, const Prescribed& p) {
 
 /// Computes the velocities of the members, at the step's start, when the columns have the velocities v.
 void TreeLaws::velocities_of_members(std::span<const double> v, std::vector<double>& out) {
-  const Block& block = t_.dynamics->assembly().block;
+  const IslandLayout& layout = t_.dynamics->assembly().layout;
   int last = -1;
   for (const Member& m : members_) {
-    const int slot = block.slot(m.id);
+    const int slot = layout.body_index(m.id);
     if (slot < 0) continue;
-    const int c = block.column[z(slot)];
+    const int c = layout.column[z(slot)];
     if (m.link.tree < 0) {
       const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
       for (int k = 0; k < b.dof; ++k) out[z(c + k)] = v[z(b.column + k)];
@@ -372,7 +372,7 @@ bool TreeLaws::reapply_stick() {
   velocities_of_members(t_.x.v, v1_);
   double size = 1;
   for (const double x : t_.x.v) size = std::max(size, std::abs(x));
-  if (!(t_.dynamics->hold(c_.bodies.start, v1_) > 1e-15 * size)) return false;
+  if (!(t_.dynamics->reapply_stick(c_.bodies.start, v1_) > 1e-15 * size)) return false;
   const PrescribedMotion& p = t_.prescribed;
   last_dv_ = p.dv;
   last_lambda_ = p.lambda;
@@ -389,13 +389,13 @@ void TreeLaws::account() {
   velocities_of_members(t_.x.v, v1_);
   (void)c_.laws.all(c_.constraints);  // in their order
   host::note_law_warnings(c_, t_);
-  for (const LawEffort& e : t_.dynamics->law_efforts()) {
+  for (const LawForce& e : t_.dynamics->law_forces()) {
     const int entry = entry_of_constraint_[z(e.constraint)];
     if (entry < 0) continue;
     host::ConstraintEntry& r = c_.constraints[entry];
     for (LawWork& to : c_.laws.of(r)) {
       if (to.law != e.law || to.term != e.term) continue;
-      const double work = book_law(c_.system, *t_.dynamics, c_.bodies.start, e, c_.dt, v0_, v1_, to);
+      const double work = add_law_work(c_.system, *t_.dynamics, c_.bodies.start, e, c_.dt, v0_, v1_, to);
       to.end_step(c_.dt);
       if (r.reaction >= 0) c_.reactions.add_work(r, work);
     }

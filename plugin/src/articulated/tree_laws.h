@@ -38,8 +38,8 @@ class TreeLaws {
   void reset();
 
   // ---- a step ----
-  /// Reads the motions of all members at the step's start, and finds the forces that laws prescribe. Forces that depend
-  /// on the impulses of the host's rows are not known yet.
+  /// Reads the motions of all members at the step's start, and finds the forces that laws prescribe. Forces that
+  /// depend on the impulses of the host's rows are not known yet.
   void evaluate();
   /// Solves the laws again with the impulses of the host's rows, which are known now.
   void resolve();

@@ -213,7 +213,7 @@ ConstraintBody TreeLayout::take_body(BodyId id) {
   const LinkTable::Place place = t_.links[id];
   if (place.tree >= 0)
     t_.trees[z(place.tree)]->column = 0;
-  else if (id != linchpin::world && c_.system.dof(id) > 0)
+  else if (id != linchpin::ground && c_.system.dof(id) > 0)
     rigid_.insert(id.index);
   return {.id = id, .tree = place.tree, .link = place.link};
 }

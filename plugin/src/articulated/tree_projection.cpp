@@ -43,7 +43,7 @@ bool TreeProjection::has_gap(const State& state) const {
 double TreeProjection::widest_angle(const State& state, int& which) const {
   double most = 0;
   const auto R = [&](const ConstraintBody& body) {
-    return body.id == linchpin::world ? Matrix3d(Matrix3d::Identity()) : state[body.id].R();
+    return body.id == linchpin::ground ? Matrix3d(Matrix3d::Identity()) : state[body.id].R();
   };
   const auto constraints = constraints_.constraints();
   for (std::size_t i = 0; i < constraints.size(); ++i) {
@@ -59,7 +59,7 @@ double TreeProjection::widest_angle(const State& state, int& which) const {
 
 // An initial gap, or one that the program made, is closed by moving, not by pushing (T12). A gap that no motion closes,
 // as of a pin beyond the reach of its arm, stays open as it then is.
-GapClosing TreeProjection::close_gaps(const TreeStep& step, PoseAccess& poses) {
+GapClosing TreeProjection::project_positions(const TreeStep& step, PoseAccess& poses) {
   GapClosing out;
   step_ = &step;
   poses_ = &poses;
@@ -267,7 +267,7 @@ void TreeProjection::evaluate(const TreeStep& step, const ConstraintRows& c, dou
   states_.clear();
   for (const ConstraintBody& body : c.bodies)
     states_.push_back(body.tree >= 0                 ? constraints_.state_of(body, true)
-                      : body.id == linchpin::world   ? BodyState{}
+                      : body.id == linchpin::ground  ? BodyState{}
                       : body.dof > 0 || !is_midpoint ? step.end[body.id]
                                                      : step.base[body.id]);
   try {

@@ -63,7 +63,7 @@ class TreeProjection {
   void begin_step();  ///< no gap is left open as yet
   /// Returns whether there is a gap beyond the tolerance, or a joint is turned far.
   bool has_gap(const State& state) const;
-  GapClosing close_gaps(const TreeStep& step, PoseAccess& poses);
+  GapClosing project_positions(const TreeStep& step, PoseAccess& poses);
 
   // ---- velocities ----
   /// Corrects v until the step ends on the constraints, or where it is nearest to them if they contradict each other.

@@ -33,8 +33,8 @@ void TreeRank::set_length(int row, double links_square, double rigid_square, int
   rigid_square_[z(row)] = rigid_square;
 }
 
-bool TreeRank::drop_dependent_rows(Instant& problem, double smallest_pivot, Tolerances tolerances, const System& system,
-                                   const State& state, std::span<const RigidBody> rigid) {
+bool TreeRank::drop_dependent_rows(ConstrainedProblem& problem, double smallest_pivot, Tolerances tolerances,
+                                   const System& system, const State& state, std::span<const RigidBody> rigid) {
   // A factor that is this far from the cut is clear without a closer look, which compares every row with every other.
   // With very many rows there is no closer look.
   constexpr double clear = 100;
@@ -56,7 +56,7 @@ bool TreeRank::drop_dependent_rows(Instant& problem, double smallest_pivot, Tole
 }
 
 /// The smallest length of a row in joint coordinates, relative to its length in maximal ones.
-double TreeRank::smallest_relative_length(const Instant& problem, int first_rigid_column) const {
+double TreeRank::smallest_relative_length(const ConstrainedProblem& problem, int first_rigid_column) const {
   double least = 1;
   for (std::size_t r = 0; r < length_.size(); ++r) {
     double size = rigid_square_[r];
@@ -70,7 +70,7 @@ double TreeRank::smallest_relative_length(const Instant& problem, int first_rigi
 }
 
 /// Takes the rows of B, in units of their length in maximal coordinates.
-void TreeRank::fill_rows(const Instant& problem, const System& system, const State& state,
+void TreeRank::fill_rows(const ConstrainedProblem& problem, const System& system, const State& state,
                          std::span<const RigidBody> rigid) {
   columns_ = problem.n();
   remainder_.assign(length_.size() * z(columns_), 0);

@@ -44,12 +44,13 @@ class TreeRank {
   /// @param smallest_pivot  of the factor of all rows; a large one makes the closer look unnecessary
   /// @param rigid           whose columns follow those of the trees
   /// @return whether a row was dropped: then the problem has to be factored again
-  bool drop_dependent_rows(Instant& problem, double smallest_pivot, Tolerances tolerances, const System& system,
-                           const State& state, std::span<const RigidBody> rigid);
+  bool drop_dependent_rows(ConstrainedProblem& problem, double smallest_pivot, Tolerances tolerances,
+                           const System& system, const State& state, std::span<const RigidBody> rigid);
 
  private:
-  double smallest_relative_length(const Instant& problem, int first_rigid_column) const;
-  void fill_rows(const Instant& problem, const System& system, const State& state, std::span<const RigidBody> rigid);
+  double smallest_relative_length(const ConstrainedProblem& problem, int first_rigid_column) const;
+  void fill_rows(const ConstrainedProblem& problem, const System& system, const State& state,
+                 std::span<const RigidBody> rigid);
   void orthogonalize(double cut);
 
   int columns_ = 0;

@@ -131,8 +131,8 @@ void TreeReports::report_constraints() {
 }
 
 /// Where a constraint acts on one of its bodies: that of a gear at the joint's pivot.
-Vector3d TreeReports::acting_point(const ConstraintRows& c, int body) const {
-  if (!c.is_gear()) return c.constraint->acting_point(body, c_.bodies.start);
+Vector3d TreeReports::application_point(const ConstraintRows& c, int body) const {
+  if (!c.is_gear()) return c.constraint->application_point(body, c_.bodies.start);
   const ConstraintBody& of = c.bodies[z(body)];
   return t_.constraints.trees()[z(of.tree)]->tree.motion(of.link).pivot;
 }
@@ -149,8 +149,8 @@ void TreeReports::report_constraint(const ConstraintRows& c, Reaction& to) {
     w->others.resize(z(std::max(0, K - 2)));
   for (int k = 0; k < K; ++k) {
     const BodyId id = c.bodies[z(k)].id;
-    const BodyState s = id == linchpin::world ? BodyState{} : c_.bodies.start[id];
-    const Vector3d point = acting_point(c, k);
+    const BodyState s = id == linchpin::ground ? BodyState{} : c_.bodies.start[id];
+    const Vector3d point = application_point(c, k);
     const auto at = [&](std::span<const double> lambda) {
       const Vector6 f = t_.constraints.wrench_on(c, k, lambda);
       return Wrench{f.head<3>(), f.tail<3>(), s.p}.about(point);
@@ -182,7 +182,7 @@ void TreeReports::add_prescribed(std::size_t constraint, int entry, Reaction& to
     add_wrench(to.on(k), w);
     const BodyId id = ids[z(k)];
     const BodyState& s = c_.bodies.start[id];
-    if (id != linchpin::world) to.power += w.force.dot(s.v) + w.about(s.p).moment.dot(s.w);
+    if (id != linchpin::ground) to.power += w.force.dot(s.v) + w.about(s.p).moment.dot(s.w);
   }
 }
 
@@ -242,7 +242,7 @@ RankReport TreeReports::rank_report() const {
 
 void TreeReports::update_redundancy() {
   if (!t_.is_held()) return;
-  const linchpin::Solver& solver = t_.constraints.solver();
+  const linchpin::ConstraintFactorization& solver = t_.constraints.solver();
   host::update_redundancy(c_, t_, solver, [&] { return solver.report(t_.constraints.problem().b); });
 }
 

@@ -38,7 +38,7 @@ class TreeReports {
   void measure_gap(const ConstraintRows& c, Reaction& to);
   void report_constraints();
   void report_constraint(const ConstraintRows& c, Reaction& to);
-  Vector3d acting_point(const ConstraintRows& c, int body) const;
+  Vector3d application_point(const ConstraintRows& c, int body) const;
   void add_prescribed(std::size_t constraint, int entry, Reaction& to);
   void report_joint(int entry, Reaction& to);
   void write_joint_reaction(int entry, LinkTable::Place joint, Tree& t, Reaction& to);

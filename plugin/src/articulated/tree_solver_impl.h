@@ -35,7 +35,7 @@ struct TreeSolver::Impl final : host::Companion {
   std::string why_no_law(int entry) override { return laws.why_no_law(entry); }
   std::string add_law(int entry, const Law& law) override { return laws.add(entry, law); }
   /// The problem in the trees' own coordinates, with their mass matrices.
-  Instant problem() const override { return t.constraints.problem_in_joint_coordinates(); }
+  ConstrainedProblem problem() const override { return t.constraints.problem_in_joint_coordinates(); }
   std::vector<host::HostPart> host_parts() const override { return notes; }
   std::vector<host::Finding> check() override;
   std::shared_ptr<const Dynamics::LawHistory> law_history() const override { return laws.history(); }

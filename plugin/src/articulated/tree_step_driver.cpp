@@ -77,7 +77,7 @@ void TreeSolver::Impl::leave_to_host() {
   const std::string& why = t.history.failure;
   t.phase = host::Phase::failed;
   ++c.counts.fallbacks;
-  c.notes.trouble = "links of multibodies: " + why;
+  c.notes.fallback_reason = "links of multibodies: " + why;
   for (const int entry : t.topology.entries) {
     host::ConstraintEntry& r = c.constraints[entry];
     r.fallback = why;
@@ -176,7 +176,7 @@ void TreeSolver::finish() {
   host::SubstepStates no_substeps;
   if (!s.solver.finish(s.t, no_substeps)) {
     ++s.c.counts.non_finite;
-    s.c.notes.trouble = "links of multibodies: " + s.t.history.failure;
+    s.c.notes.fallback_reason = "links of multibodies: " + s.t.history.failure;
     return;
   }
   s.t.phase = host::Phase::solved;
@@ -202,7 +202,8 @@ void TreeSolver::Impl::read_row_impulses() {
   }
 }
 
-/// Reads the rigid bodies at the end of the host's solve: velocities, and poses, which split impulse may have moved.
+/// Reads the rigid bodies at the end of the host's solve: velocities, and poses, which split impulse may have
+/// moved.
 void TreeSolver::Impl::read_velocities_of_bodies() {
   for (const LoopBody& b : t.loop_bodies) {
     BodyState now;
@@ -225,7 +226,7 @@ void TreeSolver::Impl::write_velocities() {
     }
     world.add_velocity(i, velocity);
     if (const std::string why = world.why_limited(i, tree.own(std::span<const double>(t.x.v))); !why.empty())
-      c.notes.trouble = "links of multibodies: " + why;
+      c.notes.fallback_reason = "links of multibodies: " + why;
   }
   for (const LoopBody& b : t.loop_bodies) {
     host::Motion motion;

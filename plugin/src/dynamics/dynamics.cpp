@@ -19,7 +19,7 @@ struct Dynamics::Impl {
   const System* system;
   bool everything;
   std::vector<ConstraintId> only;  // Constraints of the block, when not `everything`.
-  Solver solver;
+  ConstraintFactorization solver;
   detail::KeptAssembly assembly;
   bool factored = false;
   Status status = Status::invalid;
@@ -61,20 +61,20 @@ struct Dynamics::Impl {
   void restructure() {
     added_inertia.clear();
     if (everything) {
-      assembly.block = whole(*system);
+      assembly.layout = whole_system(*system);
     } else {
       std::vector<ConstraintId> on;
       for (const ConstraintId id : only)
         if (!system->removed(id) && system->enabled(id)) on.push_back(id);
-      make_block(*system, on, assembly.block);
+      lay_out_island(*system, on, assembly.layout);
     }
-    const std::size_t n = z(assembly.block.n()), m = z(assembly.block.m());
+    const std::size_t n = z(assembly.layout.n()), m = z(assembly.layout.m());
     for (auto* x : {&a, &vdot, &ideal, &nonideal}) x->assign(n, 0.0);
     for (auto* x : {&consistency.scale, &lambda, &induced, &consistency.residual}) x->assign(m, 0.0);
-    laws_.restructure(assembly.block);
-    at_start.laws.restructure(assembly.block);
+    laws_.restructure(assembly.layout);
+    at_start.laws.restructure(assembly.layout);
     at_start.is_known = false;
-    consistency.projected.block = {};
+    consistency.projected.layout = {};
     factored = consistency.is_open = false;
     status = Status::invalid;
     reason = "not evaluated yet";
@@ -87,7 +87,7 @@ struct Dynamics::Impl {
     for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
     laws_.prescribed.clear();
     laws_.efforts.clear();
-    laws_.contacts.clear();
+    laws_.elements.clear();
     return status = Status::invalid;
   }
 
@@ -97,7 +97,7 @@ struct Dynamics::Impl {
               0.0);  // Rows of another pose contain no information on these.
     if (!assembly.failure.empty()) return fail(assembly.failure);
     if (!added_inertia.empty()) add_inertia();
-    if (!solver.factor(assembly.instant)) return fail(why_not_factored(state.t));
+    if (!solver.factor(assembly.problem)) return fail(why_not_factored(state.t));
     factored = true;
     return solver.full_row_rank() ? Status::ok : Status::redundant;
   }
@@ -108,18 +108,18 @@ struct Dynamics::Impl {
   /// @param test_consistency  test at once whether rows that disagree contradict each other. Otherwise this is tested
   /// on request.
   Status respond(const State& state, bool test_consistency) {
-    Instant& instant = assembly.instant;
+    ConstrainedProblem& problem = assembly.problem;
     ranks.is_known = at_start.is_known = false;
     reason.clear();
     std::fill(nonideal.begin(), nonideal.end(), 0.0);
     std::fill(induced.begin(), induced.end(), 0.0);
-    if (!finite(instant.Q)) return fail("the applied force is not finite");
+    if (!finite(problem.Q)) return fail("the applied force is not finite");
 
     thread_local std::vector<double> dv;
-    dv.assign(instant.Q.begin(), instant.Q.end());
-    solver.complete_force(instant.b, dv);
+    dv.assign(problem.Q.begin(), problem.Q.end());
+    solver.complete_force(problem.b, dv);
     solver.inverse_mass(dv, a);  // (T2)
-    difference(assembly, instant.b, a, consistency.residual, consistency.scale);
+    difference(assembly, problem.b, a, consistency.residual, consistency.scale);
     const double outside = solver.apply(consistency.residual, lambda, ideal, dv, consistency.scale);  // (T5)
     if (std::isinf(outside))
       return fail(*solver.info().reason ? solver.info().reason : "the acceleration is not finite");
@@ -128,15 +128,15 @@ struct Dynamics::Impl {
     status = solver.full_row_rank() ? Status::ok : Status::redundant;
     consistency.is_open = outside > consistency_tolerance();
     if (consistency.is_open) store_state_for_projection(state);
-    if (consistency.is_open && test_consistency && contradictory()) status = Status::inconsistent;
+    if (consistency.is_open && test_consistency && contradictory()) status = Status::contradictory;
 
-    std::fill(instant.c.begin(), instant.c.end(), 0.0);
+    std::fill(problem.c.begin(), problem.c.end(), 0.0);
     if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
     if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
     return status;
   }
 
-  void answer_at_instant(const State& state) {
+  void evaluate_laws_at(const State& state) {
     if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
     at_start.laws.start_at_instant_of(laws_);
     at_start.vdot.resize(vdot.size());
@@ -144,7 +144,7 @@ struct Dynamics::Impl {
     for (std::size_t j = 0; j < vdot.size(); ++j) at_start.vdot[j] += a[j];
     at_start.nonideal.assign(nonideal.size(), 0.0);
     at_start.induced.assign(induced.size(), 0.0);
-    std::vector<double>& c = assembly.instant.c;
+    std::vector<double>& c = assembly.problem.c;
     at_start.step_c = c;
     std::fill(c.begin(), c.end(), 0.0);
     at_start.is_known = at_start.laws.apply(scene(state), at_start.vdot, at_start.nonideal, at_start.induced).empty();
@@ -159,7 +159,7 @@ struct Dynamics::Impl {
   /// Returns A_ikᵀλ about the centre of mass. On a point mass it is a force only.
   Vector6d wrench_on(int i, int k, std::span<const double> multipliers) const {
     Vector6d w = wrench_at_centre(assembly, i, k, multipliers);
-    if (system->kind(system->constraint(assembly.block.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
+    if (system->kind(system->constraint(assembly.layout.constraints[z(i)]).bodies()[z(k)]) == BodyKind::particle)
       w.tail<3>().setZero();
     return w;
   }
@@ -174,8 +174,8 @@ struct Dynamics::Impl {
 
  private:
   void add_inertia() {
-    const std::vector<int>& column = assembly.block.column;
-    for_mass_blocks(assembly.block, assembly.instant, [&](std::size_t s, double* M, int) {
+    const std::vector<int>& column = assembly.layout.column;
+    for_mass_blocks(assembly.layout, assembly.problem, [&](std::size_t s, double* M, int) {
       if (s >= added_inertia.size() || column[s + 1] - column[s] != 6) return;
       for (int i = 0; i < 3; ++i)
         for (int j = 0; j < 3; ++j) M[(3 + i) * 6 + 3 + j] += added_inertia[s](i, j);
@@ -184,12 +184,12 @@ struct Dynamics::Impl {
 
   /// Returns why the solver failed, with the names of the system.
   std::string why_not_factored(double t) const {
-    const std::string why = assembly.instant.invalid();
+    const std::string why = assembly.problem.invalid();
     const std::size_t column = first_without_inertia();
-    if (column == z(assembly.block.n())) return why.empty() ? "the mass matrix could not be factored" : why;
+    if (column == z(assembly.layout.n())) return why.empty() ? "the mass matrix could not be factored" : why;
     std::size_t slot = 0;
-    while (z(assembly.block.column[slot + 1]) <= column) ++slot;
-    const BodyId id = assembly.block.bodies[slot];
+    while (z(assembly.layout.column[slot + 1]) <= column) ++slot;
+    const BodyId id = assembly.layout.bodies[slot];
     char when[48];
     std::snprintf(when, sizeof when, " at t = %.9g s", t);
     return (system->kind(id) == BodyKind::coordinate
@@ -201,16 +201,16 @@ struct Dynamics::Impl {
   /// Returns the first column of M whose pivot in a Cholesky factor is not above rounding. Returns n when all are
   /// above, or M is not finite.
   std::size_t first_without_inertia() const {
-    const Instant& instant = assembly.instant;
+    const ConstrainedProblem& problem = assembly.problem;
     std::size_t start = 0, first = 0;
-    for (const int size : instant.block_sizes) {
+    for (const int size : problem.block_sizes) {
       const std::size_t n = z(size);
-      std::vector<double> L(instant.mass.begin() + static_cast<std::ptrdiff_t>(start),
-                            instant.mass.begin() + static_cast<std::ptrdiff_t>(start + n * n));
+      std::vector<double> L(problem.mass.begin() + static_cast<std::ptrdiff_t>(start),
+                            problem.mass.begin() + static_cast<std::ptrdiff_t>(start + n * n));
       for (std::size_t j = 0; j < n; ++j) {
         const double whole = L[j * n + j];
         for (std::size_t k = 0; k < j; ++k) L[j * n + j] -= L[j * n + k] * L[j * n + k];
-        if (!std::isfinite(L[j * n + j])) return z(assembly.block.n());
+        if (!std::isfinite(L[j * n + j])) return z(assembly.layout.n());
         if (!(L[j * n + j] > 1e-14 * whole)) return first + j;
         L[j * n + j] = std::sqrt(L[j * n + j]);
         for (std::size_t i = j + 1; i < n; ++i) {
@@ -233,32 +233,33 @@ struct Dynamics::Impl {
   void store_state_for_projection(const State& state) {
     consistency.state.t = state.t;
     consistency.state.bodies.resize(state.bodies.size());
-    for (const ConstraintId id : assembly.block.constraints)
+    for (const ConstraintId id : assembly.layout.constraints)
       for (const BodyId body : system->constraint(id).bodies()) consistency.state[body] = state[body];
-    for (const BodyId body : assembly.block.bodies) consistency.state[body] = state[body];
+    for (const BodyId body : assembly.layout.bodies) consistency.state[body] = state[body];
   }
 
   /// Tests whether rows contradict each other. The velocities of any host obey the constraints only to O(dt). They put
   /// a part of that size outside range(A) into b. Only a part that remains with projected velocities is a contradiction
   /// (T11).
   bool contradictory() const {
-    const Block& block = assembly.block;
+    const IslandLayout& layout = assembly.layout;
     consistency.is_open = false;
-    if (consistency.projected.block.constraints != block.constraints || consistency.projected.block.row != block.row)
-      consistency.projected.block = block;
+    if (consistency.projected.layout.constraints != layout.constraints ||
+        consistency.projected.layout.row != layout.row)
+      consistency.projected.layout = layout;
     consistency.row.resize(consistency.residual.size());
     consistency.projection.resize(vdot.size());
     for (std::size_t r = 0; r < consistency.row.size(); ++r) consistency.row[r] = -assembly.velocity[r];
     solver.apply(consistency.row, {}, {}, consistency.projection);  // (T14)
-    for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-      BodyState& body = consistency.state[block.bodies[s]];
-      const double* d = &consistency.projection[z(block.column[s])];
+    for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+      BodyState& body = consistency.state[layout.bodies[s]];
+      const double* d = &consistency.projection[z(layout.column[s])];
       body.v += Vector3d(d[0], d[1], d[2]);
-      if (block.column[s + 1] - block.column[s] == 6) body.w += Vector3d(d[3], d[4], d[5]);
+      if (layout.column[s + 1] - layout.column[s] == 6) body.w += Vector3d(d[3], d[4], d[5]);
     }
     assemble_constraints(*system, consistency.state, consistency.projected);
     if (!consistency.projected.failure.empty()) return true;
-    difference(assembly, consistency.projected.instant.b, a, consistency.residual, consistency.scale);
+    difference(assembly, consistency.projected.problem.b, a, consistency.residual, consistency.scale);
     return solver.apply(consistency.residual, {}, {}, {}, consistency.scale) > consistency_tolerance();
   }
 };
@@ -280,23 +281,23 @@ Status Dynamics::evaluate(const State& state) noexcept {
 
 Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
   assemble_constraints(*impl_->system, state, impl_->assembly);
-  if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
-  impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
-  impl_->assembly.instant.c.resize(Q.size());
+  if (Q.size() != z(impl_->assembly.layout.n())) return impl_->fail("the applied force has the wrong length");
+  impl_->assembly.problem.Q.assign(Q.begin(), Q.end());
+  impl_->assembly.problem.c.resize(Q.size());
   return impl_->solve(state);
 }
 
 Status Dynamics::factor(const State& state) noexcept {
   assemble_constraints(*impl_->system, state, impl_->assembly);
-  impl_->assembly.instant.Q.assign(z(impl_->assembly.block.n()), 0.0);
-  impl_->assembly.instant.c.assign(z(impl_->assembly.block.n()), 0.0);
+  impl_->assembly.problem.Q.assign(z(impl_->assembly.layout.n()), 0.0);
+  impl_->assembly.problem.c.assign(z(impl_->assembly.layout.n()), 0.0);
   return impl_->factor(state);
 }
 
 Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {
   if (!impl_->factored) return Status::invalid;  // `reason` still contains the cause.
-  if (Q.size() != z(impl_->assembly.block.n())) return impl_->fail("the applied force has the wrong length");
-  impl_->assembly.instant.Q.assign(Q.begin(), Q.end());
+  if (Q.size() != z(impl_->assembly.layout.n())) return impl_->fail("the applied force has the wrong length");
+  impl_->assembly.problem.Q.assign(Q.begin(), Q.end());
   return impl_->respond(state, false);
 }
 
@@ -306,42 +307,42 @@ void Dynamics::add_inertia(std::span<const Eigen::Matrix3d> by_slot) {
 
 const std::string& Dynamics::reason() const { return impl_->reason; }
 const Assembly& Dynamics::assembly() const { return impl_->assembly; }
-const Solver& Dynamics::solver() const { return impl_->solver; }
+const ConstraintFactorization& Dynamics::solver() const { return impl_->solver; }
 std::span<const double> Dynamics::vdot() const { return impl_->vdot; }
 std::span<const double> Dynamics::ideal() const { return impl_->ideal; }
 std::span<const double> Dynamics::nonideal() const { return impl_->nonideal; }
 std::span<const double> Dynamics::lambda() const { return impl_->lambda; }
 std::span<const double> Dynamics::induced() const { return impl_->induced; }
 std::span<const Prescribed> Dynamics::prescribed() const { return impl_->reported_laws().prescribed; }
-std::span<const LawEffort> Dynamics::law_efforts() const { return impl_->laws_.efforts; }
+std::span<const LawForce> Dynamics::law_forces() const { return impl_->laws_.efforts; }
 void Dynamics::set_step(double dt) {
   impl_->laws_.step = dt > 0 && std::isfinite(dt) ? dt : 0;
   impl_->laws_.span = 0;
 }
-void Dynamics::set_instant(double dt) {
+void Dynamics::set_instantaneous(double dt) {
   impl_->laws_.step = 0;
   impl_->laws_.span = dt > 0 && std::isfinite(dt) ? dt : 0;
 }
-void Dynamics::ask_rates(bool on) { impl_->laws_.rates = on; }
+void Dynamics::compute_rates(bool on) { impl_->laws_.rates = on; }
 void Dynamics::find_rate(const State& state, double from) {
   if (impl_->status != Status::invalid) impl_->laws_.find_rate(impl_->scene(state), from);
 }
 double Dynamics::step() const { return impl_->laws_.step; }
-std::span<const Contact> Dynamics::contacts() const { return impl_->laws_.contacts; }
-void Dynamics::grip(int contact, Grip how, const Eigen::Matrix<double, 6, 1>& sense) {
-  impl_->laws_.grip(contact, how, sense);
+std::span<const FrictionElement> Dynamics::friction_elements() const { return impl_->laws_.elements; }
+void Dynamics::set_friction_mode(int contact, FrictionMode how, const Eigen::Matrix<double, 6, 1>& sense) {
+  impl_->laws_.set_friction_mode(contact, how, sense);
 }
-void Dynamics::release_grips() { impl_->laws_.release_grips(); }
-double Dynamics::hold(const State& state, std::span<double> v) {
+void Dynamics::reset_friction_modes() { impl_->laws_.reset_friction_modes(); }
+double Dynamics::reapply_stick(const State& state, std::span<double> v) {
   Impl& d = *impl_;
   if (d.status == Status::invalid || v.size() != d.vdot.size()) return 0;
-  return d.laws_.hold(d.scene(state), v, d.vdot, d.nonideal, d.induced);
+  return d.laws_.reapply_stick(d.scene(state), v, d.vdot, d.nonideal, d.induced);
 }
-std::span<const double> Dynamics::memory() const { return impl_->laws_.memory_now; }
-std::span<const double> Dynamics::memory_rate() const { return impl_->laws_.memory_rate; }
-void Dynamics::give_memory(std::span<const double> values) { impl_->laws_.give_memory(values); }
+std::span<const double> Dynamics::internal_state() const { return impl_->laws_.internal_state_now; }
+std::span<const double> Dynamics::internal_state_rate() const { return impl_->laws_.internal_state_rate; }
+void Dynamics::set_internal_state(std::span<const double> values) { impl_->laws_.set_internal_state(values); }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
-void Dynamics::answer_at_instant(const State& state) noexcept { impl_->answer_at_instant(state); }
+void Dynamics::evaluate_laws_at(const State& state) noexcept { impl_->evaluate_laws_at(state); }
 struct Dynamics::LawHistory {
   LawSolver::Snapshot snapshot;
 };
@@ -358,15 +359,15 @@ const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 std::vector<std::string> Dynamics::warnings() const {
   Impl& d = *impl_;
   std::vector<std::string> out;
-  if (!d.laws_.report.trouble.empty()) out.push_back(d.laws_.report.trouble);
+  if (!d.laws_.report.warning.empty()) out.push_back(d.laws_.report.warning);
   // The evaluated things may have been removed since.
   if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
-  for (const std::string& what : d.laws_.inactive_laws(*d.system, d.assembly.block)) out.push_back(what);
+  for (const std::string& what : d.laws_.inactive_laws(*d.system, d.assembly.layout)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
   // Writes one sentence for all constraints that have a law of the same name.
   std::vector<std::pair<std::string, std::vector<std::string>>> readers;
   for (const int i : d.known_ranks().undetermined) {
-    const ConstraintId id = d.assembly.block.constraints[z(i)];
+    const ConstraintId id = d.assembly.layout.constraints[z(i)];
     for (const Law& law : laws(*d.system, id))
       for (const Law::Term& term : law.terms()) {
         auto at = std::find_if(readers.begin(), readers.end(), [&](const auto& r) { return r.first == term.name; });
@@ -391,17 +392,17 @@ std::vector<std::string> Dynamics::warnings() const {
 
 RankReport Dynamics::rank_report() const { return impl_->known_ranks(); }
 
-void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool ask_rank) const {
+void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool with_rank) const {
   const Impl& d = *impl_;
-  const Block& block = d.assembly.block;
-  out.resize(block.constraints.size());
+  const IslandLayout& layout = d.assembly.layout;
+  out.resize(layout.constraints.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     reaction(static_cast<int>(i), state, out[i]);
-    const Constraint& constraint = d.system->constraint(block.constraints[i]);
+    const Constraint& constraint = d.system->constraint(layout.constraints[i]);
     out[i].name = constraint.name();
     out[i].gap = out[i].gap_angle = out[i].residual = 0;
-    for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
-      const RowUnit unit = constraint.function().unit(r - block.row[i]);
+    for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
+      const RowUnit unit = constraint.function().unit(r - layout.row[i]);
       double& worst = unit == RowUnit::metre    ? out[i].gap
                       : unit == RowUnit::radian ? out[i].gap_angle
                                                 : out[i].residual;
@@ -413,7 +414,7 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool as
     out[i].determined = true;
     out[i].redundant = false;
   }
-  if (!ask_rank || d.status == Status::invalid || d.solver.full_row_rank()) return;
+  if (!with_rank || d.status == Status::invalid || d.solver.full_row_rank()) return;
   for (const int i : d.known_ranks().undetermined) out[z(i)].determined = false;
   for (const int i : d.known_ranks().redundant) out[z(i)].redundant = true;
 }
@@ -430,10 +431,10 @@ const Prescribed* prescribed_on(const LawSolver& laws, int i) {
 
 void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
   const Impl& d = *impl_;
-  const Block& block = d.assembly.block;
-  const Constraint& constraint = d.system->constraint(block.constraints[z(i)]);
+  const IslandLayout& layout = d.assembly.layout;
+  const Constraint& constraint = d.system->constraint(layout.constraints[z(i)]);
   const auto bodies = constraint.bodies();
-  const int K = static_cast<int>(bodies.size()), first = block.row[z(i)], end = block.row[z(i + 1)];
+  const int K = static_cast<int>(bodies.size()), first = layout.row[z(i)], end = layout.row[z(i + 1)];
   reaction.t = state.t;
   reaction.lambda.assign(d.lambda.begin() + first, d.lambda.begin() + end);
   for (Wrenches* part : {static_cast<Wrenches*>(&reaction), &reaction.ideal, &reaction.prescribed, &reaction.induced,
@@ -447,7 +448,7 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
   reaction.power = 0;
   for (int k = 0; k < K; ++k) {
     const BodyState& body = state[bodies[z(k)]];
-    const Vector3d p_WQ = constraint.acting_point(k, state);
+    const Vector3d p_WQ = constraint.application_point(k, state);
     Wrench& ideal = reaction.ideal.on(k) = moved_to(d.wrench_on(i, k, d.lambda), body.p, p_WQ);
     Wrench& induced = reaction.induced.on(k) = moved_to(d.wrench_on(i, k, induced_now), body.p, p_WQ);
     const auto wrench_of = [&](const Prescribed* of) {

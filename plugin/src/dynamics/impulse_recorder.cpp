@@ -10,7 +10,7 @@
 
 namespace linchpin {
 
-void ImpulseRecorder::restructure(const System& system, const Block& block, bool forget) {
+void ImpulseRecorder::restructure(const System& system, const IslandLayout& layout, bool forget) {
   if (forget) {
     work_.clear();
     laws_.clear();
@@ -29,14 +29,14 @@ void ImpulseRecorder::restructure(const System& system, const Block& block, bool
   }
   start_.assign(1, 0);
   constraint_.clear();
-  for (const ConstraintId id : block.constraints) {
+  for (const ConstraintId id : layout.constraints) {
     start_.push_back(start_.back() + static_cast<int>(system.constraint(id).bodies().size()));
     constraint_.push_back(id.index);
   }
   impulses_.assign(z(start_.back()), {});
-  work_of_step_.assign(block.constraints.size(), 0.0);
-  balances_.assign(block.bodies.size(), {});
-  for (std::size_t s = 0; s < balances_.size(); ++s) balances_[s].body = block.bodies[s];
+  work_of_step_.assign(layout.constraints.size(), 0.0);
+  balances_.assign(layout.bodies.size(), {});
+  for (std::size_t s = 0; s < balances_.size(); ++s) balances_[s].body = layout.bodies[s];
 }
 
 void ImpulseRecorder::begin(const System& system) {
@@ -55,7 +55,7 @@ void ImpulseRecorder::begin(const System& system) {
   std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
   for (LawWork& law : laws_) law.last = 0;
   energy_of_step_ = {};
-  for (BodyBooks& balance : balances_) balance = BodyBooks{.body = balance.body};
+  for (MomentumBalance& balance : balances_) balance = MomentumBalance{.body = balance.body};
 }
 
 void ImpulseRecorder::store() {
@@ -97,16 +97,16 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
                              std::span<const double> stabilisation, std::span<const double> v0,
                              std::span<const double> v1) {
   const Assembly& assembly = dynamics.assembly();
-  const Block& block = assembly.block;
+  const IslandLayout& layout = assembly.layout;
   std::size_t law = 0;
   const auto prescribed = dynamics.prescribed();
-  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const auto bodies = system.constraint(block.constraints[z(i)]).bodies();
+  for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
+    const auto bodies = system.constraint(layout.constraints[z(i)]).bodies();
     while (law < prescribed.size() && prescribed[law].constraint < i) ++law;
     const bool has_law = law < prescribed.size() && prescribed[law].constraint == i;
     for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
       const BodyId id = bodies[z(k)];
-      const int slot = block.slot(id);
+      const int slot = layout.body_index(id);
       if (slot < 0) continue;
       Vector6d own = dt * (wrench_at_centre(assembly, i, k, dynamics.lambda()) +
                            wrench_at_centre(assembly, i, k, dynamics.induced()));
@@ -124,47 +124,48 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
       impulse.own += own;
       impulse.stabilisation += beyond;
       const Vector6d both = own + beyond;
-      work_of_step_[z(i)] += 0.5 * both.dot(twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1));
-      BodyBooks& balance = balances_[z(slot)];
-      balance.own += both;
+      work_of_step_[z(i)] += 0.5 * both.dot(twist_of(layout, z(slot), v0) + twist_of(layout, z(slot), v1));
+      MomentumBalance& balance = balances_[z(slot)];
+      balance.constraints += both;
       balance.gross_force = std::max(balance.gross_force, both.head<3>().norm());
       balance.gross_moment = std::max(balance.gross_moment, both.tail<3>().norm());
     }
   }
   for (std::size_t s = 0; s < balances_.size(); ++s) {
-    const Vector6d impulse = dt * twist_of(block, s, assembly.instant.Q);
+    const Vector6d impulse = dt * twist_of(layout, s, assembly.problem.Q);
     balances_[s].applied += impulse;
-    energy_of_step_.applied += 0.5 * impulse.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
+    energy_of_step_.applied += 0.5 * impulse.dot(twist_of(layout, s, v0) + twist_of(layout, s, v1));
   }
 
   double lawful = 0;
-  for (const LawEffort& e : dynamics.law_efforts())
-    lawful += book_law(system, dynamics, state, e, dt, v0, v1,
-                       laws_[law_index(system, block.constraints[z(e.constraint)], e.law, e.term)]);
+  for (const LawForce& e : dynamics.law_forces())
+    lawful += add_law_work(system, dynamics, state, e, dt, v0, v1,
+                           laws_[law_index(system, layout.constraints[z(e.constraint)], e.law, e.term)]);
   double all = 0;
   for (const double w : work_of_step_) all += w;
   energy_of_step_.laws += lawful;
   energy_of_step_.constraints = all - energy_of_step_.laws;
 }
 
-void ImpulseRecorder::record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
-                                     std::span<const double> v1) {
+void ImpulseRecorder::record_applied(const IslandLayout& layout, std::span<const double> impulse,
+                                     std::span<const double> v0, std::span<const double> v1) {
   for (std::size_t s = 0; s < balances_.size(); ++s) {
-    const Vector6d p = twist_of(block, s, impulse);
+    const Vector6d p = twist_of(layout, s, impulse);
     balances_[s].applied += p;
-    energy_of_step_.applied += 0.5 * p.dot(twist_of(block, s, v0) + twist_of(block, s, v1));
+    energy_of_step_.applied += 0.5 * p.dot(twist_of(layout, s, v0) + twist_of(layout, s, v1));
   }
 }
 
-void ImpulseRecorder::record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
-                                      std::span<const double> v0, std::span<const double> v1) {
+void ImpulseRecorder::record_momentum(const IslandLayout& layout, const ConstrainedProblem& problem,
+                                      std::span<const double> mass, std::span<const double> v0,
+                                      std::span<const double> v1) {
   const double* M = mass.data();
   std::size_t s = 0;  // Body of the column.
   int first = 0;
-  for (const int size : instant.block_sizes) {
+  for (const int size : problem.block_sizes) {
     for (int i = 0; i < size; ++i) {
-      while (block.column[s + 1] <= first + i) ++s;
-      const int own = first + i - block.column[s];
+      while (layout.column[s + 1] <= first + i) ++s;
+      const int own = first + i - layout.column[s];
       double before = 0;
       for (int j = 0; j < size; ++j) {
         before += M[i * size + j] * v0[z(first + j)];
@@ -189,16 +190,16 @@ void ImpulseRecorder::close(double dt) {
   energy_.constraints += energy_of_step_.constraints;
 }
 
-void ImpulseRecorder::fill_work(const System& system, const Block& block, const State& state, double dt,
+void ImpulseRecorder::fill_work(const System& system, const IslandLayout& layout, const State& state, double dt,
                                 std::vector<Reaction>& reactions) const {
   for (std::size_t i = 0; i < reactions.size(); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[i]);
+    const Constraint& constraint = system.constraint(layout.constraints[i]);
     reactions[i].work = work_[z(constraint_[i])];
     for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
       const BodyState& body = state[constraint.bodies()[z(k)]];
       Vector6d mean = Vector6d::Zero();
       if (dt > 0) mean = impulses_[z(start_[i] + k)].stabilisation / dt;
-      reactions[i].stabilisation.on(k) = moved_to(mean, body.p, constraint.acting_point(k, state));
+      reactions[i].stabilisation.on(k) = moved_to(mean, body.p, constraint.application_point(k, state));
     }
   }
 }

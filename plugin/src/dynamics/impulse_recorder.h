@@ -12,7 +12,7 @@ namespace linchpin {
 class ImpulseRecorder {
  public:
   /// Selects a new block. @param forget  clears also the work done so far
-  void restructure(const System& system, const Block& block, bool forget);
+  void restructure(const System& system, const IslandLayout& layout, bool forget);
   /// Stores the records since begin(), and restores them, for substeps that are repeated.
   void store();
   void restore();
@@ -23,20 +23,20 @@ class ImpulseRecorder {
   void record(const System& system, const Dynamics& dynamics, const State& state, double dt,
               std::span<const double> stabilisation, std::span<const double> v0, std::span<const double> v1);
   /// Records an applied impulse [n] in addition to dt·Q.
-  void record_applied(const Block& block, std::span<const double> impulse, std::span<const double> v0,
+  void record_applied(const IslandLayout& layout, std::span<const double> impulse, std::span<const double> v0,
                       std::span<const double> v1);
-  /// Records M(v₁ − v₀), with the blocks of M one after the other as in an Instant.
-  void record_momentum(const Block& block, const Instant& instant, std::span<const double> mass,
+  /// Records M(v₁ − v₀), with the blocks of M one after the other as in a ConstrainedProblem.
+  void record_momentum(const IslandLayout& layout, const ConstrainedProblem& problem, std::span<const double> mass,
                        std::span<const double> v0, std::span<const double> v1);
   /// Ends the records of a step, and adds the work of `dt` to the totals. A step that is not closed does not count.
   void close(double dt);
 
   /// Fills work and stabilisation of reactions of this block, at `state` after a step of `dt`.
-  void fill_work(const System& system, const Block& block, const State& state, double dt,
+  void fill_work(const System& system, const IslandLayout& layout, const State& state, double dt,
                  std::vector<Reaction>& reactions) const;
-  std::span<const BodyBooks> books() const { return balances_; }
+  std::span<const MomentumBalance> momentum_balances() const { return balances_; }
   double work() const;  ///< Work of constraints and laws together.
-  const EnergyBooks& energy() const { return energy_; }
+  const EnergyBalance& energy() const { return energy_; }
   std::span<const LawWork> laws() const { return laws_; }
 
  private:
@@ -50,18 +50,18 @@ class ImpulseRecorder {
   std::vector<double> work_;          // By constraint id, since the start.
   std::vector<unsigned> version_;     // Version of that constraint id.
   double work_of_removed_ = 0;        // Work of removed constraints whose index has been reused.
-  std::vector<BodyBooks> balances_;
+  std::vector<MomentumBalance> balances_;
   std::vector<LawWork> laws_;
   std::vector<unsigned long> cleared_;  // For each law: number of clear_laws() calls of its constraint before it began.
   unsigned long law_changes_ = 0;       // Value of the system's law_changes at the last begin().
   std::size_t next_law_ = 0;
-  EnergyBooks energy_, energy_of_step_;
+  EnergyBalance energy_, energy_of_step_;
 
   struct {
     std::vector<Impulse> impulses;
     std::vector<double> work, law;
-    std::vector<BodyBooks> books;
-    EnergyBooks energy;
+    std::vector<MomentumBalance> books;
+    EnergyBalance energy;
   } stored_;
   std::size_t law_index(const System& system, ConstraintId on, int law, int term);
 };

@@ -14,11 +14,11 @@
 
 namespace linchpin {
 
-double BodyBooks::imbalance() const {
-  const Eigen::Matrix<double, 6, 1> left = momentum - applied - host - own;
+double MomentumBalance::imbalance() const {
+  const Eigen::Matrix<double, 6, 1> left = momentum - applied - host - constraints;
   if (!left.allFinite()) return std::numeric_limits<double>::infinity();
   double force = gross_force, moment = gross_moment;
-  for (const auto* term : {&momentum, &applied, &host, &own}) {
+  for (const auto* term : {&momentum, &applied, &host, &constraints}) {
     force = std::max(force, term->head<3>().norm());
     moment = std::max(moment, term->tail<3>().norm());
   }
@@ -31,18 +31,18 @@ double BodyBooks::imbalance() const {
                    (left.tail<3>().norm() - slack * angular_motion) / moment_scale});
 }
 
-double book_law(const System& system, const Dynamics& dynamics, const State& state, const LawEffort& e, double dt,
-                std::span<const double> v0, std::span<const double> v1, LawWork& to) {
-  const Block& block = dynamics.assembly().block;
-  const ConstraintId id = block.constraints[z(e.constraint)];
+double add_law_work(const System& system, const Dynamics& dynamics, const State& state, const LawForce& e, double dt,
+                    std::span<const double> v0, std::span<const double> v1, LawWork& to) {
+  const IslandLayout& layout = dynamics.assembly().layout;
+  const ConstraintId id = layout.constraints[z(e.constraint)];
   const auto bodies = system.constraint(id).bodies();
   double on_moving = 0;
   for (int k = 0; k < std::min(2, static_cast<int>(bodies.size())); ++k) {
     const BodyState& body = state[bodies[z(k)]];
-    const int slot = block.slot(bodies[z(k)]);
+    const int slot = layout.body_index(bodies[z(k)]);
     Vector6d twice;
     if (slot >= 0)
-      twice = twist_of(block, z(slot), v0) + twist_of(block, z(slot), v1);
+      twice = twist_of(layout, z(slot), v0) + twist_of(layout, z(slot), v1);
     else  // A kinematic or fixed body counts with its own velocity.
       twice << 2 * body.v, 2 * body.w;
     if (system.kind(bodies[z(k)]) == BodyKind::particle) twice.tail<3>().setZero();
@@ -52,18 +52,18 @@ double book_law(const System& system, const Dynamics& dynamics, const State& sta
     if (slot >= 0) on_moving += work;
   }
   const LawReport& report = dynamics.law_report();
-  to.effort = Wrench{e.force, e.moment, e.p_WQ};
+  to.force = Wrench{e.force, e.moment, e.p_WQ};
   to.power = e.power;
-  to.reads = e.reads;
-  to.thrust = Wrench{e.thrust, e.thrust_moment, e.p_WQ};
-  to.solutions = e.reads == Reads::actual ? report.solutions : 0;
+  to.normal_force = e.normal_force;
+  to.normal = Wrench{e.normal, e.normal_moment, e.p_WQ};
+  to.solutions = e.normal_force == NormalForce::coupled ? report.solutions : 0;
   to.branch = report.branch;
-  to.fell_back = report.fell_back && laws(system, id)[z(e.law)].terms()[z(e.term)].reads == Reads::actual;
+  to.fell_back = report.fell_back && laws(system, id)[z(e.law)].terms()[z(e.term)].normal_force == NormalForce::coupled;
   to.mode = LawWork::Mode::smooth;
-  if (e.contact >= 0) {
-    const Contact& contact = dynamics.contacts()[z(e.contact)];
-    to.mode = contact.sticks ? LawWork::Mode::sticks : LawWork::Mode::slides;
-    to.bound = contact.bound;
+  if (e.element >= 0) {
+    const FrictionElement& element = dynamics.friction_elements()[z(e.element)];
+    to.mode = element.sticks ? LawWork::Mode::sticks : LawWork::Mode::slides;
+    to.bound = element.bound;
   }
   to.difference = Wrench{e.difference, e.difference_moment, e.p_WQ};
   if (e.switches > to.counted) to.switches += e.switches - to.counted;
@@ -74,17 +74,18 @@ double book_law(const System& system, const Dynamics& dynamics, const State& sta
 void LawWork::end_step(double dt) {
   work += last;
   time += dt;
-  const double force = difference.force.norm(), moment = difference.moment.norm();
-  if (force > largest_difference) thrust_there = thrust.force.norm();
-  if (largest_difference == 0 && force == 0 && moment > largest_moment_difference) thrust_there = thrust.moment.norm();
-  largest_difference = std::max(largest_difference, force);
-  largest_moment_difference = std::max(largest_moment_difference, moment);
+  const double force_difference = difference.force.norm(), moment_difference = difference.moment.norm();
+  if (force_difference > largest_difference) normal_force_there = normal.force.norm();
+  if (largest_difference == 0 && force_difference == 0 && moment_difference > largest_moment_difference)
+    normal_force_there = normal.moment.norm();
+  largest_difference = std::max(largest_difference, force_difference);
+  largest_moment_difference = std::max(largest_moment_difference, moment_difference);
 }
 
 namespace {
 
 std::string difference_text(const LawWork& law) {
-  const bool force = law.largest_difference > 0, actual = law.reads == Reads::actual;
+  const bool force = law.largest_difference > 0, actual = law.normal_force == NormalForce::coupled;
   const char* unit = force ? " N" : " N·m";
   std::ostringstream out;
   out.precision(4);
@@ -92,13 +93,13 @@ std::string difference_text(const LawWork& law) {
       << (actual ? "coupled" : "frictionless") << (force ? " normal force" : " moment") << "; it differed from the "
       << (actual ? "frictionless" : "coupled") << " one by up to "
       << (force ? law.largest_difference : law.largest_moment_difference) << unit << ", where it was "
-      << law.thrust_there << unit;
+      << law.normal_force_there << unit;
   return out.str();
 }
 
 }  // namespace
 
-std::vector<std::string> thrust_differences(std::span<const LawWork> laws, std::size_t most) {
+std::vector<std::string> normal_force_differences(std::span<const LawWork> laws, std::size_t most) {
   std::vector<const LawWork*> different;
   for (const LawWork& law : laws)
     if (law.largest_difference > 0 || law.largest_moment_difference > 0) different.push_back(&law);

@@ -21,7 +21,7 @@ constexpr double margin_of_turning = 1.25;
 
 /// @return whether the friction of an element turns with its slip
 bool LawSolver::turns_with_slip(const UnknownTerm& p) const {
-  return p.contact >= 0 && p.dim > 1 && !contacts[z(p.contact)].sticks && slides_along_slip(p);
+  return p.element >= 0 && p.dim > 1 && !elements[z(p.element)].sticks && slides_along_slip(p);
 }
 
 /// Friction μN against a slip of several directions damps velocities across the slip at the rate μN/|slip|. It is a
@@ -33,7 +33,7 @@ double LawSolver::bound_of_turning(const Mobility& free_mobility) const {
   for (const UnknownTerm& p : unknown_terms_) {
     if (!turns_with_slip(p)) continue;
     const double mobility = free_mobility(p);
-    sum += contacts[z(p.contact)].kinetic * std::sqrt(mobility);
+    sum += elements[z(p.element)].kinetic * std::sqrt(mobility);
     most = std::max(most, std::sqrt(mobility) / p.slip.norm());
   }
   return std::isfinite(sum * most) ? sum * most : 0;
@@ -57,9 +57,9 @@ void LawSolver::bound_turning_rate(const Scene& scene) {
 /// v ← P M⁻¹ f, with P = 1 − M⁻¹AᵀG⁺A. @return √(vᵀM v)
 double LawSolver::constrained_response(const Scene& scene, std::span<const double> f, std::span<double> v) {
   scene.solver.inverse_mass(f, v);
-  multiply(scene.assembly.instant, v, scratch_.row);
+  multiply(scene.assembly.problem, v, scratch_.row);
   for (double& r : scratch_.row) r = -r;
-  scene.solver.approach(scratch_.row, scratch_.lambda, {}, scratch_.dv);
+  scene.solver.solve_unrefined(scratch_.row, scratch_.lambda, {}, scratch_.dv);
   double square = 0;
   for (std::size_t j = 0; j < v.size(); ++j) {
     v[j] += scratch_.dv[j];

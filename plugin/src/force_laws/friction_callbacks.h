@@ -11,32 +11,32 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
  public:
   LawCallbacks(LawSolver& own, const Scene& scene) : own_(own), scene_(scene) {}
   double holding(int block, const detail::Six& N) override { return holding(term_of(block), N); }
-  double holding(const UnknownTerm& p, const detail::Six& N) { return own(p).holding(thrust(p, N)); }
+  double holding(const UnknownTerm& p, const detail::Six& N) { return own(p).static_limit(thrust(p, N)); }
   double sliding(int block, const detail::Six& N, double speed) override { return sliding(term_of(block), N, speed); }
   double sliding(const UnknownTerm& p, const detail::Six& N, double speed) {
-    return own(p).sliding(thrust(p, N), speed);
+    return own(p).sliding_magnitude(thrust(p, N), speed);
   }
   void effort(int block, const detail::Six& N, const detail::Six& slip, double* out) override {
     const UnknownTerm& p = term_of(block);
-    const Effort e =
-        own(p).effort(p.slip_implicit ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
-                                                            Eigen::Map<const Vector6d>(slip.data()))
-                                      : thrust(p, N));
+    const ForceMoment e =
+        own(p).force(p.slip_implicit ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
+                                                           Eigen::Map<const Vector6d>(slip.data()))
+                                     : thrust(p, N));
     in_basis(p, e, out);
   }
   /// Returns the effort of an unknown term that is known for its reaction, in its basis.
   Vector6d known(const UnknownTerm& p, const Vector6d& N) {
     detail::Six of{};
     std::copy_n(N.data(), 6, of.begin());
-    if (p.contact >= 0) return -sliding(p, of, p.slip.norm()) * own_.sliding_sense(p);
-    const Effort e = own(p).effort(thrust(p, of));
+    if (p.element >= 0) return -sliding(p, of, p.slip.norm()) * own_.sliding_sense(p);
+    const ForceMoment e = own(p).force(thrust(p, of));
     Vector6d out = Vector6d::Zero();
     in_basis(p, e, out.data());
     return out;
   }
   /// Returns the effort of a smooth unknown term that is implicit in its slip, at the slip that was found.
   Vector6d effort_at_solution(const UnknownTerm& p, const Vector6d& N) {
-    const Effort e = own(p).effort(own_.thrust_at_slip(scene_, p, N, own_.implicit_slip(p)));
+    const ForceMoment e = own(p).force(own_.thrust_at_slip(scene_, p, N, own_.implicit_slip(p)));
     Vector6d out;
     out << e.force, e.moment;
     return out;
@@ -44,15 +44,15 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
   bool reactions_allowed(std::span<const detail::Six> thrusts) override {
     for (std::size_t s = 0; s < own_.sites_.size(); ++s) {
       const Site& site = own_.sites_[s];
-      if (site.one_sided == 0) continue;
+      if (site.unilateral == 0) continue;
       const Vector3d N(thrusts[s][0], thrusts[s][1], thrusts[s][2]);
-      if (site.one_sided * N.dot(site.unit_force) < 0) return false;
+      if (site.unilateral * N.dot(site.unit_force) < 0) return false;
     }
     return true;
   }
 
  private:
-  static void in_basis(const UnknownTerm& p, const Effort& e, double* out) {
+  static void in_basis(const UnknownTerm& p, const ForceMoment& e, double* out) {
     for (int k = 0; k < p.dim; ++k)
       out[k] = p.basis.col(k).head<3>().dot(e.force) + p.basis.col(k).tail<3>().dot(e.moment);
   }
@@ -61,9 +61,10 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
     own_.set_error_context(own_.sites_[z(p.site)], *p.what);
     return *p.what;
   }
-  Thrust thrust(const UnknownTerm& p, const detail::Six& N) const {
-    Thrust n = own_.thrust_of(scene_, own_.sites_[z(p.site)], *p.what, Eigen::Map<const Vector6d>(N.data()));
-    if (p.memory >= 0) n.memory = own_.persistent_.memories[z(p.memory)].next;
+  ConstraintReaction thrust(const UnknownTerm& p, const detail::Six& N) const {
+    ConstraintReaction n =
+        own_.thrust_of(scene_, own_.sites_[z(p.site)], *p.what, Eigen::Map<const Vector6d>(N.data()));
+    if (p.memory >= 0) n.internal_state = own_.persistent_.memories[z(p.memory)].next;
     return n;
   }
   LawSolver& own_;

@@ -23,18 +23,18 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
     add(scene, sites_[z(unknown_terms_[z(i)].site)], effort_of(unknown_terms_[z(i)]), scratch_.applied);
   add_response(scene, scratch_.applied, vdot, nonideal, induced);
   return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
-           return p.block >= 0 || p.contact < 0 || keeps_sliding(scene, p, vdot, 0.25);
+           return p.block >= 0 || p.element < 0 || keeps_sliding(scene, p, vdot, 0.25);
          });
 }
 
-/// Lets a small number of unknowns read the actual normal force implicitly from the start. That takes no more
+/// Lets a small number of unknowns read the coupled normal force implicitly from the start. That takes no more
 /// back-solves, and shows how many solutions there are.
 void LawSolver::read_few_implicitly(const Scene& scene) {
   int unknowns = 0;
   for (const UnknownTerm& p : unknown_terms_) unknowns += p.block >= 0 ? p.dim : 0;
   if (unknowns > few_unknowns) return;
   for (UnknownTerm& p : unknown_terms_) {
-    if (p.block < 0 || p.reaction_implicit || p.what->reads != Reads::actual) continue;
+    if (p.block < 0 || p.reaction_implicit || p.what->normal_force != NormalForce::coupled) continue;
     if (p.slip_implicit && !depends_on_thrust(scene, smooth_terms_[z(p.smooth)])) continue;
     p.reaction_implicit = true;
     if (p.slip_implicit) set_basis(p, Vector6d::Zero());
@@ -87,7 +87,7 @@ void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<co
   block.reaction_implicit = p.reaction_implicit;
   std::copy_n(thrust_read(p).data(), 6, block.known.begin());
   using Kind = detail::FrictionProblem::Block::Kind;
-  block.kind = p.contact >= 0 ? Kind::dry : p.slip_implicit ? Kind::slip_implicit : Kind::smooth;
+  block.kind = p.element >= 0 ? Kind::dry : p.slip_implicit ? Kind::slip_implicit : Kind::smooth;
   block.slip_fraction = p.slip_fraction;
   if (p.slip_implicit) {
     std::copy_n(p.slip.data(), 6, block.start_slip.begin());
@@ -99,19 +99,20 @@ void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<co
 /// Sets the members of a block that belong to dry friction. @param m  number of rows
 void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
                               detail::FrictionProblem::Block& block) {
-  const ModeRequest& request = persistent_.requested_modes[z(p.contact)];
-  const Grip how = request.how;
+  const ModeRequest& request = persistent_.requested_modes[z(p.element)];
+  const FrictionMode how = request.how;
   const double speed = p.slip.norm();
   block.speed = speed;
   block.mobility = 1e-300;
   for (int k = 0; k < p.dim; ++k)
     block.mobility = std::max(block.mobility, coupling_.responses.mobility[z(p.start + k)]);
-  const bool at_end = how == Grip::slips && step > 0 && !(request.sense.squaredNorm() > 0);
+  const bool at_end = how == FrictionMode::slips && step > 0 && !(request.sense.squaredNorm() > 0);
   block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
-  const bool is_given = (how == Grip::slips && !at_end) ||
-                        (how == Grip::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
+  const bool is_given =
+      (how == FrictionMode::slips && !at_end) ||
+      (how == FrictionMode::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
   using Guidance = detail::FrictionProblem::Block::Guidance;
-  block.guidance = how == Grip::sticks ? Guidance::forced : is_given ? Guidance::given : Guidance::free;
+  block.guidance = how == FrictionMode::sticks ? Guidance::forced : is_given ? Guidance::given : Guidance::free;
   if (is_given) std::copy_n(sliding_sense(p).data(), 6, block.sense.begin());
   if (step > 0) std::copy_n(p.slip.data(), 6, block.start_slip.begin());
   for (int k = 0; k < p.dim; ++k) coupling_.problem.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
@@ -133,13 +134,13 @@ double LawSolver::residual_slip(const Scene& scene, int j, std::size_t m) const 
 /// accelerations at an instant.
 double LawSolver::reach_of(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const {
   const Site& site = sites_[z(p.site)];
-  const Block& block = scene.assembly.block;
+  const IslandLayout& block = scene.assembly.layout;
   double linear = step > 0 ? 0 : site.bias.norm(), angular = 0;
   for (const BodyId id : {site.first, site.second}) {
     if (id.index < 0) continue;
     const BodyState& body = scene.state[id];
     Vector3d v = body.v, w = body.w;
-    if (const int slot = block.slot(id); step == 0 && slot >= 0) {
+    if (const int slot = block.body_index(id); step == 0 && slot >= 0) {
       const Vector6d rate = twist_of(block, z(slot), vdot);
       v = rate.head<3>();
       w = rate.tail<3>();
@@ -175,7 +176,7 @@ void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::s
       scene.solver.inverse_mass(scratch_.applied, column);
       coupling_.responses.mobility[z(j)] = h * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], column));
       if (coupling_.responses.mobility[z(j)] > 0) coupling_.problem.weight(j) = coupling_.responses.mobility[z(j)];
-      multiply(scene.assembly.instant, column, scratch_.row);
+      multiply(scene.assembly.problem, column, scratch_.row);
       for (double& r : scratch_.row) r = -r;
       scene.solver.apply(scratch_.row, lambda, force, scratch_.dv);
       ++report.back_solves;
@@ -185,7 +186,7 @@ void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::s
       }
       for (const int o : coupling_.terms) {
         const UnknownTerm& other = unknown_terms_[z(o)];
-        if (other.contact < 0 && !other.slip_implicit) continue;
+        if (other.element < 0 && !other.slip_implicit) continue;
         const Vector6d u = twist(scene, sites_[z(other.site)], column);
         for (int i = 0; i < other.dim; ++i) coupling_.problem.W(other.start + i, j) = h * other.basis.col(i).dot(u);
       }
@@ -250,10 +251,10 @@ void LawSolver::solve(const Scene& scene) {
     if (result.solutions > 1) warn_of_several_solutions(result.gain);
     if (step > 0 && result.gain >= 1 && result.solutions == 1) check_jamming(scene, callbacks);
   }
-  if (result.worst >= 0 && report.trouble.empty()) warn_of_residual(scene, result);
+  if (result.worst >= 0 && report.warning.empty()) warn_of_residual(scene, result);
 }
 
-/// Starts at the last solution. It determines the branch of the actual normal force, and the distribution over
+/// Starts at the last solution. It determines the branch of the coupled normal force, and the distribution over
 /// redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
 /// @return whether there is one
 bool LawSolver::start_at_last_solution() {
@@ -275,7 +276,7 @@ detail::FrictionProblem::Choice LawSolver::branch_choice() const {
   return choice;
 }
 
-/// Makes all terms read the ideal normal force, because no actual one was found, and reports it.
+/// Makes all terms read the frictionless normal force, because no actual one was found, and reports it.
 void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
   report.fell_back = true;
   const Law::Term* reader = nullptr;
@@ -283,7 +284,7 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
   for (const int i : coupling_.terms)
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
       reader = p.what, where = &sites_[z(p.site)];
-  report.trouble = name_of(scene, *where, *reader) +
+  report.warning = name_of(scene, *where, *reader) +
                    (gain < 0.9 ? ": no coupled normal force was found that satisfies it (coupling gain "
                                : ": no coupled normal force satisfies it (coupling gain ") +
                    text(gain) +
@@ -300,7 +301,7 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
 }
 
 void LawSolver::warn_of_several_solutions(double gain) {
-  report.trouble = "several coupled normal forces satisfy the laws (coupling gain " + std::to_string(gain) +
+  report.warning = "several coupled normal forces satisfy the laws (coupling gain " + std::to_string(gain) +
                    "); taken is the one " +
                    (report.branch == Branch::smallest  ? "of least magnitude"
                     : report.branch == Branch::largest ? "of greatest magnitude"
@@ -314,15 +315,15 @@ void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProbl
   if (!(result.residual > 1e-3 && p.slip_implicit)) return;
   // Slips at the level of their rounding make forces that are rounding, too.
   if (result.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
-  report.trouble = name_of(scene, sites_[z(p.site)], *p.what);
+  report.warning = name_of(scene, sites_[z(p.site)], *p.what);
   if (jumps_at_rest(scene, p, coupling_.problem.read(coupling_.problem.blocks[z(result.worst)], coupling_.efforts)))
-    report.trouble +=
+    report.warning +=
         ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
         "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
   else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
-    report.trouble += jump;
+    report.warning += jump;
   else
-    report.trouble += ": met at the end of the step to " + text(result.residual) +
+    report.warning += ": met at the end of the step to " + text(result.residual) +
                       " of the largest force only, beside the other laws on these bodies. A shorter step helps";
 }
 
@@ -354,7 +355,7 @@ void LawSolver::store_efforts() {
 void LawSolver::check_jamming(const Scene& scene, LawCallbacks& callbacks) {
   const auto jams = [&](const UnknownTerm& p) {
     const auto& block = coupling_.problem.blocks[z(p.block)];
-    return p.contact >= 0 && block.reaction_implicit && !block.is_forced() && !block.at_rest &&
+    return p.element >= 0 && block.reaction_implicit && !block.is_forced() && !block.at_rest &&
            block.mode == detail::FrictionProblem::Mode::sticks;
   };
   const auto one =
@@ -370,7 +371,7 @@ void LawSolver::check_jamming(const Scene& scene, LawCallbacks& callbacks) {
     block.guidance = detail::FrictionProblem::Block::Guidance::given;
   }
   if (!coupling_.problem.solve(callbacks, slides, false, detail::FrictionProblem::Choice::continuous).found)
-    report.trouble = name_of(scene, sites_[z(unknown_terms_[z(*one)].site)], *unknown_terms_[z(*one)].what) +
+    report.warning = name_of(scene, sites_[z(unknown_terms_[z(*one)].site)], *unknown_terms_[z(*one)].what) +
                      ": no coupled normal force lets it slide (coupling gain " + text(report.gain) +
                      "; the Painlevé case); it stops within the step, as by an impact";
   coupling_.problem.blocks = blocks;
@@ -382,8 +383,8 @@ bool LawSolver::jumps_at_rest(const Scene& scene, const UnknownTerm& p, const de
   const Eigen::Map<const Vector6d> thrust(N.data());
   for (int k = 0; k < p.dim; ++k) {
     const auto across = [&](double slip) {
-      const Effort a = p.what->effort(thrust_at_slip(scene, p, thrust, slip * Vector6d::Unit(k)));
-      const Effort b = p.what->effort(thrust_at_slip(scene, p, thrust, -slip * Vector6d::Unit(k)));
+      const ForceMoment a = p.what->force(thrust_at_slip(scene, p, thrust, slip * Vector6d::Unit(k)));
+      const ForceMoment b = p.what->force(thrust_at_slip(scene, p, thrust, -slip * Vector6d::Unit(k)));
       return std::hypot((a.force - b.force).norm(), (a.moment - b.moment).norm());
     };
     constexpr double hardly = 1e-12;  // In m/s.
@@ -394,8 +395,8 @@ bool LawSolver::jumps_at_rest(const Scene& scene, const UnknownTerm& p, const de
   return false;
 }
 
-double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
-                       std::span<double> induced) {
+double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::span<double> vdot,
+                                std::span<double> nonideal, std::span<double> induced) {
   if (coupling_.problem.blocks.empty() || (step == 0 && report.sticking == 0)) return 0;
   double most = slips_at_midpoint(scene, v);
   scratch_.change.assign(z(coupling_.unknowns), 0.0);
@@ -411,7 +412,7 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
   // The end-of-step Newton has changed the slips. So every element responds again, within its bound.
   for (const int index : coupling_.terms) {
     const UnknownTerm& p = unknown_terms_[z(index)];
-    for (int k = 0; k < p.dim && (p.contact >= 0 || p.slip_implicit); ++k) {
+    for (int k = 0; k < p.dim && (p.element >= 0 || p.slip_implicit); ++k) {
       const int i = p.start + k;
       coupling_.problem.slip0(i) += scratch_.values[z(i)] - coupling_.problem.slip(i, coupling_.efforts);
     }
@@ -444,7 +445,7 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
       sites_[z(p.site)].effort += e;
       add(scene, sites_[z(p.site)], e, scratch_.applied);
     }
-    for (std::size_t j = 0; j < n; ++j) scene.assembly.instant.c[j] += scratch_.applied[j];
+    for (std::size_t j = 0; j < n; ++j) scene.assembly.problem.c[j] += scratch_.applied[j];
     report.sticking = 0;
     write_results(scene, vdot, induced);
     write_efforts();
@@ -459,17 +460,17 @@ double LawSolver::hold(const Scene& scene, std::span<double> v, std::span<double
 double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> v) {
   // One state for all blocks, because a state for each of thousands of blocks of one world is too large.
   thread_local State middle;
-  const Block& block = scene.assembly.block;
+  const IslandLayout& block = scene.assembly.layout;
   for (const Site& site : sites_) {
     const auto bodies = scene.system.constraint(block.constraints[z(site.constraint)]).bodies();
     copy_bodies(scene.state, bodies, middle);
     for (const BodyId id : bodies) {
       BodyState& body = middle[id];
-      if (const int slot = block.slot(id); slot >= 0) {
+      if (const int slot = block.body_index(id); slot >= 0) {
         const Vector6d u = twist_of(block, z(slot), v);
         body.v = u.head<3>();
         body.w = u.tail<3>();
-      } else if (scene.system.kind(id) != BodyKind::driven) {
+      } else if (scene.system.kind(id) != BodyKind::kinematic) {
         continue;
       }
       advance(body, body.v, body.w, 0.5 * step);
@@ -485,15 +486,15 @@ double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> 
   double most = 0;
   for (const int i : coupling_.terms) {
     const UnknownTerm& p = unknown_terms_[z(i)];
-    if (p.contact < 0 && !p.slip_implicit) continue;
+    if (p.element < 0 && !p.slip_implicit) continue;
     const Site& site = sites_[z(p.site)];
-    const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).acting_point(0, middle);
+    const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).application_point(0, middle);
     Vector6d rubs;
     rubs << velocity(site.first, at) - velocity(site.second, at),
         middle[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle[site.second].w);
-    if (p.what->belt && p.contact >= 0)
+    if (p.what->belt && p.element >= 0)
       rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
-    const bool sticks = p.contact >= 0 && contacts[z(p.contact)].sticks;
+    const bool sticks = p.element >= 0 && elements[z(p.element)].sticks;
     for (int k = 0; k < p.dim; ++k) {
       scratch_.values[z(p.start + k)] = p.basis.col(k).dot(rubs);
       if (sticks) most = std::max(most, std::fabs(scratch_.values[z(p.start + k)]));

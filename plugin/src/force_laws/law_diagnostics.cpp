@@ -15,21 +15,22 @@ namespace linchpin {
 /// Returns the value of a term: the effort of a smooth one, the bounds of a dry one.
 Vector6d LawSolver::evaluate_term(const Scene& scene, const Site& site, const Law::Term& term, const LawInput& in) {
   set_error_context(site, term);
-  const Thrust n = thrust_of(scene, site, term, in.thrust, in.relative, in.spin);
+  const ConstraintReaction n = thrust_of(scene, site, term, in.normal, in.relative, in.spin);
   Vector6d out = Vector6d::Zero();
-  if (term.effort) {
-    const Effort e = term.effort(n);
+  if (term.force) {
+    const ForceMoment e = term.force(n);
     out << e.force, e.moment;
     return out;
   }
-  Vector3d spin = n.spin;
-  if (term.rubs == Rubs::roll && n.normal.squaredNorm() > 0)
+  Vector3d spin = n.spin_velocity;
+  if (term.friction_kind == FrictionKind::roll && n.normal.squaredNorm() > 0)
     spin -= n.normal * (n.normal.dot(spin) / n.normal.squaredNorm());
-  const double speed = term.rubs == Rubs::slip   ? n.slip.norm()
-                       : term.rubs == Rubs::both ? std::hypot(n.slip.norm(), term.arm * spin.norm())
-                                                 : spin.norm();
-  out[0] = term.holding(n);
-  out[1] = term.sliding(n, std::max(speed, 1e-300));
+  const double speed = term.friction_kind == FrictionKind::slip ? n.slip_velocity.norm()
+                       : term.friction_kind == FrictionKind::both
+                           ? std::hypot(n.slip_velocity.norm(), term.arm * spin.norm())
+                           : spin.norm();
+  out[0] = term.static_limit(n);
+  out[1] = term.sliding_magnitude(n, std::max(speed, 1e-300));
   return out;
 }
 
@@ -46,7 +47,7 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
   if (!(whole > 0.02 * std::max(at_a.norm(), at_b.norm())) || !std::isfinite(whole)) return {};
   constexpr int halvings = 48;  // Down to the rounding of the interval.
   for (int k = 0; k < halvings; ++k) {
-    const LawInput middle{0.5 * (a.relative + b.relative), 0.5 * (a.spin + b.spin), 0.5 * (a.thrust + b.thrust)};
+    const LawInput middle{0.5 * (a.relative + b.relative), 0.5 * (a.spin + b.spin), 0.5 * (a.normal + b.normal)};
     const Vector6d at_middle = evaluate_term(scene, site, term, middle);
     const double left = (at_middle - at_a).norm(), right = (at_b - at_middle).norm();
     if (!(std::max(left, right) > 0.05 * whole)) return {};
@@ -57,12 +58,12 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
   const auto causes = [&](const LawInput& other) {
     return (evaluate_term(scene, site, term, other) - at_a).norm() > 0.5 * jump;
   };
-  if (causes({a.relative, a.spin, b.thrust}))
-    return ": jumps where its normal force is " + text(a.thrust.head<3>().norm()) +
+  if (causes({a.relative, a.spin, b.normal}))
+    return ": jumps where its normal force is " + text(a.normal.head<3>().norm()) +
            " N, and steps about there take the one value or the other. Make it smooth in its normal force";
-  const Thrust n = thrust_of(scene, site, term, a.thrust, a.relative, a.spin);
-  const bool by_slip = causes({b.relative, a.spin, a.thrust});
-  const Vector3d& where = by_slip ? n.slip : n.spin;
+  const ConstraintReaction n = thrust_of(scene, site, term, a.normal, a.relative, a.spin);
+  const bool by_slip = causes({b.relative, a.spin, a.normal});
+  const Vector3d& where = by_slip ? n.slip_velocity : n.spin_velocity;
   const double speed = where.norm();
   const double way = by_slip ? (end.relative - begin.relative).norm() : (end.spin - begin.spin).norm();
   if (speed <= 1e-9 + 1e-6 * way)
@@ -75,9 +76,9 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
          ", and steps about there take the one value or the other. Make it smooth over a width";
 }
 
-LawSolver::LawInput LawSolver::input_of(const Site& site, const LawEffort& e) const {
+LawSolver::LawInput LawSolver::input_of(const Site& site, const LawForce& e) const {
   LawInput out{site.relative, site.relative_spin, Vector6d::Zero()};
-  out.thrust << e.thrust, e.thrust_moment;
+  out.normal << e.normal, e.normal_moment;
   return out;
 }
 
@@ -117,10 +118,10 @@ void LawSolver::check_jumps(const Scene& scene) {
   for (const SmoothTerm& s : smooth_terms_)
     if (s.memory < 0) check_jump(scene, sites_[z(s.site)], *s.what, s.effort, s.e);
   for (const UnknownTerm& p : unknown_terms_) {
-    if (p.contact < 0) continue;
+    if (p.element < 0) continue;
     Vector6d bounds = Vector6d::Zero();
-    bounds[0] = contacts[z(p.contact)].bound;
-    bounds[1] = contacts[z(p.contact)].kinetic;
+    bounds[0] = elements[z(p.element)].bound;
+    bounds[1] = elements[z(p.element)].kinetic;
     check_jump(scene, sites_[z(p.site)], *p.what, p.effort, bounds);
   }
 }
@@ -128,31 +129,31 @@ void LawSolver::check_jumps(const Scene& scene) {
 /// Tests a law that damps so fast at a slip near rest for a jump there.
 void LawSolver::check_jump_at_rest(const Scene& scene, const Site& site, const Law::Term& term) {
   if (!fault_.text.empty()) return;
-  const Thrust n = thrust_of(scene, site, term, site.ideal);
+  const ConstraintReaction n = thrust_of(scene, site, term, site.ideal);
   constexpr double about = 1e-6;  // In m/s and rad/s.
-  if (n.slip.norm() > about || n.spin.norm() > about) return;
+  if (n.slip_velocity.norm() > about || n.spin_velocity.norm() > about) return;
   const auto look = [&](const Vector3d& slip, const Vector3d& spin) {
-    const Vector3d relative = site.relative - n.slip, turning = site.relative_spin - n.spin;
+    const Vector3d relative = site.relative - n.slip_velocity, turning = site.relative_spin - n.spin_velocity;
     const std::string jump =
         jump_between(scene, site, term, {relative - about * slip, turning - about * spin, site.ideal},
                      {relative + about * slip, turning + about * spin, site.ideal});
     if (!jump.empty() && fault_.text.empty()) set_fault(scene, site, term, jump);
   };
   for (int k = 0; k < site.slips; ++k) look(site.free_slip.col(k), Vector3d::Zero());
-  for (int k = 0; k < site.spins && term.turns; ++k) look(Vector3d::Zero(), site.free_spin.col(k));
+  for (int k = 0; k < site.spins && term.has_moment; ++k) look(Vector3d::Zero(), site.free_spin.col(k));
 }
 
 /// A dissipative law gives no force along the free directions where nothing moves, because it would start a motion.
 void LawSolver::check_push_at_rest(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e) {
   if (!fault_.text.empty()) return;
-  const Thrust n = thrust_of(scene, site, term, site.ideal);
-  if (n.slip.norm() > rest_speed || (term.turns && n.spin.norm() > rest_speed)) return;
+  const ConstraintReaction n = thrust_of(scene, site, term, site.ideal);
+  if (n.slip_velocity.norm() > rest_speed || (term.has_moment && n.spin_velocity.norm() > rest_speed)) return;
   Vector6d free = Vector6d::Zero();
   for (int k = 0; k < site.slips; ++k) free.head<3>() += site.free_slip.col(k).dot(e.head<3>()) * site.free_slip.col(k);
-  for (int k = 0; k < site.spins && term.turns; ++k)
+  for (int k = 0; k < site.spins && term.has_moment; ++k)
     free.tail<3>() += site.free_spin.col(k).dot(e.tail<3>()) * site.free_spin.col(k);
   // Against the small motion there it may have any strength.
-  if (free.head<3>().dot(n.slip) + free.tail<3>().dot(n.spin) < 0) return;
+  if (free.head<3>().dot(n.slip_velocity) + free.tail<3>().dot(n.spin_velocity) < 0) return;
   // Power at the velocity that the force makes in a millisecond.
   const double power = 1e-3 * free.dot(site.mobility * free);
   if (!(power > 1e-15)) return;  // Rounding.

@@ -44,7 +44,9 @@ Vector3d along(const Eigen::Matrix3d& columns, int count, const Vector3d& x) {
   return sum;
 }
 
-bool turns(const Law::Term& term) { return term.rubs == Rubs::spin || term.rubs == Rubs::roll; }
+bool turns(const Law::Term& term) {
+  return term.friction_kind == FrictionKind::spin || term.friction_kind == FrictionKind::roll;
+}
 
 }  // namespace
 
@@ -52,8 +54,8 @@ void LawSolver::free_directions(const Scene& scene, Site& site) const {
   const auto J = scene.assembly.jacobian(site.constraint, 0);
   const Vector3d arm = scene.state[site.first].p - site.point;
   Eigen::Matrix3d linear = Eigen::Matrix3d::Zero(), angular = Eigen::Matrix3d::Zero();
-  const int first = scene.assembly.block.row[z(site.constraint)];
-  const int rows = scene.assembly.block.row[z(site.constraint) + 1] - first;
+  const int first = scene.assembly.layout.row[z(site.constraint)];
+  const int rows = scene.assembly.layout.row[z(site.constraint) + 1] - first;
   for (int r = 0; r < rows; ++r) {
     const double* row = &J[z(6 * r)];
     Vector3d f(row[0], row[1], row[2]), m = Vector3d(row[3], row[4], row[5]) + arm.cross(f);
@@ -71,7 +73,7 @@ void LawSolver::free_directions(const Scene& scene, Site& site) const {
 }
 
 void LawSolver::motion_at(const Scene& scene, Site& site) const {
-  const Constraint& constraint = scene.system.constraint(scene.assembly.block.constraints[z(site.constraint)]);
+  const Constraint& constraint = scene.system.constraint(scene.assembly.layout.constraints[z(site.constraint)]);
   const auto velocity = [&](BodyId id) -> Vector3d {
     const BodyState& body = scene.state[id];
     if (scene.system.kind(id) == BodyKind::particle) return body.v;
@@ -79,15 +81,15 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
   };
   // Velocity of the acting point itself: that of its body, or from the declared function.
   Vector3d moves;
-  if (!constraint.wanders()) {
-    moves = velocity(constraint.sliding() < 0 ? site.first : constraint.bodies()[z(constraint.sliding())]);
+  if (!constraint.application_point_moves()) {
+    moves = velocity(constraint.sliding_body() < 0 ? site.first : constraint.bodies()[z(constraint.sliding_body())]);
   } else {
     thread_local State at;
     const auto point = [&](double s) {
       copy_bodies(scene.state, constraint.bodies(), at);
       at.t += s;
       for (const BodyId id : constraint.bodies()) advance(at[id], at[id].v, at[id].w, s);
-      return constraint.acting_point(0, at);
+      return constraint.application_point(0, at);
     };
     const double h = 1e-4;
     moves = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h);
@@ -97,19 +99,19 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
     const BodyKind kind = scene.system.kind(id);
     if (kind == BodyKind::particle) return Vector3d::Zero();
     Vector3d sum = body.w.cross(moves - body.v);
-    if (kind == BodyKind::driven) sum += body.a + body.alpha.cross(site.point - body.p);
+    if (kind == BodyKind::kinematic) sum += body.a + body.alpha.cross(site.point - body.p);
     return sum;
   };
   site.relative = velocity(site.first);
   site.relative_spin = scene.state[site.first].w;
   site.bias = gains(site.first);
   site.bias_spin.setZero();
-  if (scene.system.kind(site.first) == BodyKind::driven) site.bias_spin += scene.state[site.first].alpha;
+  if (scene.system.kind(site.first) == BodyKind::kinematic) site.bias_spin += scene.state[site.first].alpha;
   if (site.second.index < 0) return;
   site.relative -= velocity(site.second);
   site.relative_spin -= scene.state[site.second].w;
   site.bias -= gains(site.second);
-  if (scene.system.kind(site.second) == BodyKind::driven) site.bias_spin -= scene.state[site.second].alpha;
+  if (scene.system.kind(site.second) == BodyKind::kinematic) site.bias_spin -= scene.state[site.second].alpha;
 }
 
 Vector6d LawSolver::reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const {
@@ -121,21 +123,21 @@ Vector6d LawSolver::reaction(const Scene& scene, const Site& site, std::span<con
   return w;
 }
 
-Thrust LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N,
-                            const Vector3d& relative, const Vector3d& spin) const {
-  Thrust n;
+ConstraintReaction LawSolver::thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& N,
+                                        const Vector3d& relative, const Vector3d& spin) const {
+  ConstraintReaction n;
   n.t = scene.state.t;
   n.point = site.point;
   n.normal = N.head<3>();
   n.moment = N.tail<3>();
   n.first = &scene.state[site.first];
   n.second = site.second.index < 0 ? nullptr : &scene.state[site.second];
-  n.relative = relative;
+  n.relative_velocity = relative;
   if (site.spins == 1) n.axis = site.free_spin.col(0);
   Vector3d rubs = relative;
   rubs += term.belt_slip(n);
-  n.slip = along(site.free_slip, site.slips, rubs);
-  n.spin = along(site.free_spin, site.spins, spin);
+  n.slip_velocity = along(site.free_slip, site.slips, rubs);
+  n.spin_velocity = along(site.free_spin, site.spins, spin);
   return n;
 }
 
@@ -149,29 +151,29 @@ Vector6d LawSolver::implicit_slip(const UnknownTerm& p) const {
 
 /// Returns the input of a smooth unknown term for another slip than at the state. Its internal state is advanced
 /// through the step with that slip.
-Thrust LawSolver::thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& N,
-                                 const Vector6d& slip) const {
+ConstraintReaction LawSolver::thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& N,
+                                             const Vector6d& slip) const {
   const Site& site = sites_[z(p.site)];
   Vector6d u;
   u << site.relative, site.relative_spin;
   u += p.basis.leftCols(p.dim) * (slip - p.slip).head(p.dim);
-  Thrust n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
+  ConstraintReaction n = thrust_of(scene, site, *p.what, N, u.head<3>(), u.tail<3>());
   if (p.memory >= 0) {
-    n.memory = n.memory_before = persistent_.memories[z(p.memory)].value;
-    n.memory = p.what->advance(n, step);
-    n.memory_span = step;
+    n.internal_state = n.internal_state_before = persistent_.memories[z(p.memory)].value;
+    n.internal_state = p.what->advance_state(n, step);
+    n.internal_state_span = step;
   }
   return n;
 }
 
 void LawSolver::free_mobility(const Scene& scene, Site& site) const {
-  const Block& block = scene.assembly.block;
+  const IslandLayout& layout = scene.assembly.layout;
   site.mobility.setZero();
   for (const BodyId id : {site.first, site.second}) {
-    const int slot = id.index < 0 ? -1 : block.slot(id);
+    const int slot = id.index < 0 ? -1 : layout.body_index(id);
     if (slot < 0) continue;
-    const int dof = block.column[z(slot + 1)] - block.column[z(slot)];
-    const double* M = &scene.assembly.instant.mass[masses_[z(slot)]];
+    const int dof = layout.column[z(slot + 1)] - layout.column[z(slot)];
+    const double* M = &scene.assembly.problem.mass[masses_[z(slot)]];
     site.mobility.topLeftCorner<3, 3>().diagonal().array() += 1 / M[0];
     if (dof != 6) continue;
     Eigen::Matrix3d I, arm;
@@ -191,14 +193,14 @@ void LawSolver::free_mobility(const Scene& scene, Site& site) const {
 /// with them.
 Vector6d LawSolver::effort_at(const Scene& scene, const SmoothTerm& s, const Vector6d& N, const Vector3d& relative,
                               const Vector3d& spin) const {
-  Thrust n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
+  ConstraintReaction n = thrust_of(scene, sites_[z(s.site)], *s.what, N, relative, spin);
   if (s.memory >= 0) {
     const Memory& m = persistent_.memories[z(s.memory)];
-    n.memory = n.memory_before = m.value;
-    n.memory = step > 0 ? s.what->advance(n, step) : m.next;
-    n.memory_span = step;
+    n.internal_state = n.internal_state_before = m.value;
+    n.internal_state = step > 0 ? s.what->advance_state(n, step) : m.next;
+    n.internal_state_span = step;
   }
-  const Effort e = s.what->effort(n);
+  const ForceMoment e = s.what->force(n);
   Vector6d out;
   out << e.force, e.moment;
   return out;
@@ -220,7 +222,7 @@ void LawSolver::measure(const Scene& scene, SmoothTerm& s, const Vector6d& N) {
   const Site& site = sites_[z(s.site)];
   const Law::Term& term = *s.what;
   set_error_context(site, term);
-  const Thrust n = thrust_of(scene, site, term, N);
+  const ConstraintReaction n = thrust_of(scene, site, term, N);
   const Vector6d here =
       s.memory >= 0 || N != site.ideal ? effort_at(scene, s, N, site.relative, site.relative_spin) : s.e;
   measure_slope(scene, s, N, n, here);
@@ -230,18 +232,18 @@ void LawSolver::measure(const Scene& scene, SmoothTerm& s, const Vector6d& N) {
 }
 
 /// Measures the rate by the derivative of the effort at the slip. @param here  effort at the slip
-void LawSolver::measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n,
+void LawSolver::measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const ConstraintReaction& n,
                               const Vector6d& here) {
   const Site& site = sites_[z(s.site)];
   Eigen::Matrix<double, 6, 6> C = Eigen::Matrix<double, 6, 6>::Zero();
   for (int k = 0; k < site.slips; ++k) {
     const Vector3d u = site.free_slip.col(k);
-    const double h = 1e-6 * n.slip.norm() + 1e-9;
+    const double h = 1e-6 * n.slip_velocity.norm() + 1e-9;
     C.leftCols<3>() -= (effort_at(scene, s, N, site.relative + h * u, site.relative_spin) - here) / h * u.transpose();
   }
-  for (int k = 0; k < site.spins && s.what->turns; ++k) {
+  for (int k = 0; k < site.spins && s.what->has_moment; ++k) {
     const Vector3d u = site.free_spin.col(k);
-    const double h = 1e-6 * n.spin.norm() + 1e-9;
+    const double h = 1e-6 * n.spin_velocity.norm() + 1e-9;
     C.rightCols<3>() -= (effort_at(scene, s, N, site.relative, site.relative_spin + h * u) - here) / h * u.transpose();
   }
   const Eigen::Matrix<double, 6, 6> A = site.mobility * C;
@@ -253,11 +255,11 @@ void LawSolver::measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d&
 }
 
 /// Measures the rate by the chord to the opposite slip, and uses it where it is larger. @param here  effort at the slip
-void LawSolver::measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n,
+void LawSolver::measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const ConstraintReaction& n,
                               const Vector6d& here) {
   const Site& site = sites_[z(s.site)];
   Vector6d slip;
-  slip << n.slip, s.what->turns ? n.spin : Vector3d(Vector3d::Zero());
+  slip << n.slip_velocity, s.what->has_moment ? n.spin_velocity : Vector3d(Vector3d::Zero());
   if (!(slip.squaredNorm() > 0)) return;
   const Vector6d change =
       here - effort_at(scene, s, N, site.relative - 2 * slip.head<3>(), site.relative_spin - 2 * slip.tail<3>());
@@ -278,24 +280,24 @@ void LawSolver::measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d&
 }
 
 /// Measures the rate of bristles, which are a spring where steps are explicit.
-void LawSolver::measure_bristles(SmoothTerm& s, const Thrust& n) const {
+void LawSolver::measure_bristles(SmoothTerm& s, const ConstraintReaction& n) const {
   const Law::Term& term = *s.what;
-  Thrust bent = n;
-  bent.memory = persistent_.memories[z(s.memory)].next;
-  const double h = 1e-6 * bent.memory.norm() + 1e-12;
+  ConstraintReaction bent = n;
+  bent.internal_state = persistent_.memories[z(s.memory)].next;
+  const double h = 1e-6 * bent.internal_state.norm() + 1e-12;
   double stiffness = 0;
   for (int k = 0; k < 3; ++k) {
-    Thrust more = bent;
-    more.memory[k] += h;
-    stiffness -= (sites_[z(s.site)].mobility.topLeftCorner<3, 3>() * (term.effort(more).force - s.e.head<3>()))[k] / h;
+    ConstraintReaction more = bent;
+    more.internal_state[k] += h;
+    stiffness -= (sites_[z(s.site)].mobility.topLeftCorner<3, 3>() * (term.force(more).force - s.e.head<3>()))[k] / h;
   }
   if (stiffness > 0) s.rate = std::max(s.rate, std::sqrt(stiffness));
   // The decay rate of the bristles is the rate at which their force settles.
   constexpr double moment = 1e-7;
   for (int k = 0; k < 3; ++k) {
-    Thrust more = bent;
-    more.memory[k] += h;
-    const double kept = (term.advance(more, moment) - term.advance(bent, moment))[k] / h;
+    ConstraintReaction more = bent;
+    more.internal_state[k] += h;
+    const double kept = (term.advance_state(more, moment) - term.advance_state(bent, moment))[k] / h;
     if (kept < 1) s.rate = std::max(s.rate, -std::log(std::max(kept, 1e-300)) / moment);
   }
   s.slip_implicit = true;
@@ -305,10 +307,10 @@ void LawSolver::measure_bristles(SmoothTerm& s, const Thrust& n) const {
 /// evaluated at the slip at the end of the step, as dry friction is. So they never give energy, however stiff they are.
 /// Laws that turn their slip (Lorentz) are evaluated at its mean, which conserves energy.
 void LawSolver::classify_smooth(const Scene& scene) {
-  const Block& block = scene.assembly.block;
+  const IslandLayout& layout = scene.assembly.layout;
   const auto slots = [&](const SmoothTerm& s) {
     const Site& site = sites_[z(s.site)];
-    const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : block.slot(id); };
+    const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : layout.body_index(id); };
     return std::array<int, 2>{slot(site.first), slot(site.second)};
   };
   std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
@@ -341,18 +343,18 @@ void LawSolver::classify_smooth(const Scene& scene) {
     }
     const bool stiff =
         step > 0 && s.slip_implicit && s.rate > 0 && (s.turns || s.memory >= 0 || rate * step > explicit_limit);
-    if (stiff || s.what->reads == Reads::actual) {
+    if (stiff || s.what->normal_force == NormalForce::coupled) {
       UnknownTerm& p = add_unknown_term(scene, s.site, s.law, s.term, *s.what, s.memory, s.effort);
       p.smooth = static_cast<int>(&s - smooth_terms_.data());
       p.measured_at = sites_[z(s.site)].ideal;
       p.slip_implicit = stiff;
       p.slip_fraction = s.turns ? 0.5 : 1;
       set_basis(p, s.e);
-      effort_count_ += s.what->turns ? 6 : 3;
+      effort_count_ += s.what->has_moment ? 6 : 3;
       continue;
     }
     Site& site = sites_[z(s.site)];
-    const Thrust n = thrust_of(scene, site, *s.what, site.ideal);
+    const ConstraintReaction n = thrust_of(scene, site, *s.what, site.ideal);
     set_error_context(site, *s.what);
     check(scene, site, *s.what, {s.e.head<3>(), s.e.tail<3>()}, n);
     efforts[z(s.effort)].force = s.e.head<3>();
@@ -368,7 +370,7 @@ void LawSolver::classify_smooth(const Scene& scene) {
 bool LawSolver::stiffens(const Scene& scene, UnknownTerm& p) {
   constexpr double hardly = 0.1;
   const Site& site = sites_[z(p.site)];
-  if (step == 0 || p.contact >= 0 || p.slip_implicit) return false;
+  if (step == 0 || p.element >= 0 || p.slip_implicit) return false;
   if ((site.actual - p.measured_at).norm() <= hardly * std::max(site.actual.norm(), p.measured_at.norm())) return false;
   SmoothTerm& s = smooth_terms_[z(p.smooth)];
   p.measured_at = site.actual;
@@ -382,12 +384,12 @@ bool LawSolver::stiffens(const Scene& scene, UnknownTerm& p) {
 }
 
 void LawSolver::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
-  const Block& block = scene.assembly.block;
+  const IslandLayout& layout = scene.assembly.layout;
   const auto on = [&](BodyId id, double sign) {
     if (id.index < 0) return;
-    const int slot = block.slot(id);
+    const int slot = layout.body_index(id);
     if (slot < 0) return;
-    const int column = block.column[z(slot)], dof = block.column[z(slot + 1)] - column;
+    const int column = layout.column[z(slot)], dof = layout.column[z(slot + 1)] - column;
     const Vector3d f = sign * effort.head<3>();
     for (int j = 0; j < 3; ++j) out[z(column + j)] += f[j];
     if (dof < 6) return;
@@ -399,28 +401,28 @@ void LawSolver::add(const Scene& scene, const Site& site, const Vector6d& effort
 }
 
 Vector6d LawSolver::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
-  const Block& block = scene.assembly.block;
+  const IslandLayout& layout = scene.assembly.layout;
   const auto of = [&](BodyId id) -> Vector6d {
     Vector6d u = Vector6d::Zero();
     if (id.index < 0) return u;
-    const int slot = block.slot(id);
+    const int slot = layout.body_index(id);
     if (slot < 0) return u;
-    u = twist_of(block, z(slot), v);
+    u = twist_of(layout, z(slot), v);
     u.head<3>() += Vector3d(u.tail<3>()).cross(site.point - scene.state[id].p);
     return u;
   };
   return of(site.first) - of(site.second);
 }
 
-std::string LawSolver::name_of(const System& system, const Block& block, const Site& site,
+std::string LawSolver::name_of(const System& system, const IslandLayout& layout, const Site& site,
                                const Law::Term& term) const {
   return (term.name == "law" ? term.name : "law '" + term.name + "'") + " on " +
-         system.name(block.constraints[z(site.constraint)]);
+         system.name(layout.constraints[z(site.constraint)]);
 }
 
 /// Names all laws of a constraint.
 std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
-  const ConstraintId id = scene.assembly.block.constraints[z(site.constraint)];
+  const ConstraintId id = scene.assembly.layout.constraints[z(site.constraint)];
   const Law::Term* only = nullptr;
   std::string names;
   for (const Law& law : laws(scene.system, id))
@@ -446,16 +448,17 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
   p.across.setZero();
   p.axes.setZero();
   p.effort_offset = effort_count_;
-  reads_actual_ = reads_actual_ || what.reads == Reads::actual;
+  reads_actual_ = reads_actual_ || what.normal_force == NormalForce::coupled;
   // Branches other than `continuous` select one of several solutions.
-  p.reaction_implicit = what.reads == Reads::actual && what.branch != Branch::continuous;
-  if (what.holding) {
+  p.reaction_implicit = what.normal_force == NormalForce::coupled && what.branch != Branch::continuous;
+  if (what.static_limit) {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
-    if (what.rubs == Rubs::spin || what.rubs == Rubs::both)
+    if (what.friction_kind == FrictionKind::spin || what.friction_kind == FrictionKind::both)
       for (int k = 0; k < site.spins; ++k)
-        p.basis.col(p.dim++).tail<3>() = (what.rubs == Rubs::both ? what.arm : 1) * site.free_spin.col(k);
-    if (what.rubs == Rubs::roll) {
+        p.basis.col(p.dim++).tail<3>() =
+            (what.friction_kind == FrictionKind::both ? what.arm : 1) * site.free_spin.col(k);
+    if (what.friction_kind == FrictionKind::roll) {
       // Uses the free axes perpendicular to the normal force, or all of them without a normal force.
       const Vector3d n = site.ideal.head<3>();
       const auto S = site.free_spin.leftCols(site.spins);
@@ -467,20 +470,20 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
       for (int k = 0; k < count; ++k) p.basis.col(p.dim++).tail<3>() = across.col(k);
     }
     p.axes = p.basis;
-    if (what.rubs == Rubs::both) p.axes.bottomRows<3>() /= what.arm;
-    p.contact = static_cast<int>(contacts.size());
-    Contact contact;
-    contact.constraint = site.constraint;
-    contact.law = law;
-    contact.term = index;
-    contact.dim = p.dim;
+    if (what.friction_kind == FrictionKind::both) p.axes.bottomRows<3>() /= what.arm;
+    p.element = static_cast<int>(elements.size());
+    FrictionElement element;
+    element.constraint = site.constraint;
+    element.law = law;
+    element.term = index;
+    element.dim = p.dim;
     Vector6d rubs;
     rubs << site.relative, site.relative_spin;
     if (what.belt) rubs.head<3>() += what.belt_slip(thrust_of(scene, site, what, site.ideal));
     p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
-    contact.rubbing = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
-    contacts.push_back(contact);
-    efforts[z(effort)].contact = p.contact;
+    element.slip_velocity = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
+    elements.push_back(element);
+    efforts[z(effort)].element = p.element;
     effort_count_ += p.dim;
   }
   return p;
@@ -489,7 +492,7 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
 /// Returns the reaction that an unknown term reads in this iteration, unless it reads it implicitly.
 const Vector6d& LawSolver::thrust_read(const UnknownTerm& p) const {
   const Site& site = sites_[z(p.site)];
-  return p.what->reads == Reads::actual ? site.read : site.ideal;
+  return p.what->normal_force == NormalForce::coupled ? site.read : site.ideal;
 }
 
 /// Sets the directions of the efforts of a smooth unknown term. An unknown term that is implicit in its slip, at a
@@ -505,11 +508,11 @@ void LawSolver::set_basis(UnknownTerm& p, const Vector6d& effort) {
   p.dim = 0;
   if (p.slip_implicit && !p.reaction_implicit) {
     for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
-    for (int k = 0; k < site.spins && p.what->turns; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
+    for (int k = 0; k < site.spins && p.what->has_moment; ++k) p.basis.col(p.dim++).tail<3>() = site.free_spin.col(k);
     p.across = effort - p.basis.leftCols(p.dim) * (p.basis.leftCols(p.dim).transpose() * effort);
-    if (!p.what->turns) p.across.tail<3>().setZero();
+    if (!p.what->has_moment) p.across.tail<3>().setZero();
   } else {
-    p.dim = p.what->turns ? 6 : 3;
+    p.dim = p.what->has_moment ? 6 : 3;
     p.basis.setIdentity();
     p.known.head(p.dim) = effort.head(p.dim);
   }
@@ -520,14 +523,15 @@ void LawSolver::set_basis(UnknownTerm& p, const Vector6d& effort) {
   if (p.basis != before) coupling_.responses.of.clear();
 }
 
-void LawSolver::write_memory(int which, const Thrust& n) {
+void LawSolver::write_memory(int which, const ConstraintReaction& n) {
   const std::size_t first = 3 * z(which);
-  if (memory_now.size() < first + 3) memory_now.resize(first + 3), memory_rate.resize(first + 3);
-  Eigen::Map<Vector3d>{&memory_now[first]} = n.memory;
-  Eigen::Map<Vector3d>{&memory_rate[first]} = persistent_.memories[z(which)].what->memory_rate(n);
+  if (internal_state_now.size() < first + 3)
+    internal_state_now.resize(first + 3), internal_state_rate.resize(first + 3);
+  Eigen::Map<Vector3d>{&internal_state_now[first]} = n.internal_state;
+  Eigen::Map<Vector3d>{&internal_state_rate[first]} = persistent_.memories[z(which)].what->internal_state_rate(n);
 }
 
-void LawSolver::give_memory(std::span<const double> values) {
+void LawSolver::set_internal_state(std::span<const double> values) {
   const bool all = values.size() == 3 * persistent_.memories.size();
   for (std::size_t i = 0; i < persistent_.memories.size(); ++i) {
     persistent_.memories[i].given = all;
@@ -537,11 +541,11 @@ void LawSolver::give_memory(std::span<const double> values) {
 
 // Collects sites, unknown terms and friction elements at this state, and evaluates all smooth laws.
 void LawSolver::gather(const Scene& scene) {
-  const Block& block = scene.assembly.block;
+  const IslandLayout& layout = scene.assembly.layout;
   sites_.clear();
   unknown_terms_.clear();
   efforts.clear();
-  contacts.clear();
+  elements.clear();
   smooth_terms_.clear();
   effort_count_ = 0;
   coupling_.responses.of.clear();
@@ -549,8 +553,8 @@ void LawSolver::gather(const Scene& scene) {
   refresh_fault(scene.system);
   int memory_count = 0;
   if (!persistent_.memory_begun) persistent_.memory_t = scene.state.t, persistent_.memory_begun = true;
-  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const auto on_this = laws(scene.system, block.constraints[z(i)]);
+  for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
+    const auto on_this = laws(scene.system, layout.constraints[z(i)]);
     if (on_this.empty()) continue;
     add_site(scene, i, on_this);
     for (std::size_t l = 0; l < on_this.size(); ++l)
@@ -558,31 +562,31 @@ void LawSolver::gather(const Scene& scene) {
         add_term(scene, static_cast<int>(l), static_cast<int>(k), on_this[l].terms()[k], memory_count);
   }
   persistent_.memories.resize(z(memory_count));  // Entries of removed laws would have dangling pointers.
-  memory_now.resize(3 * z(memory_count));
-  memory_rate.resize(3 * z(memory_count));
+  internal_state_now.resize(3 * z(memory_count));
+  internal_state_rate.resize(3 * z(memory_count));
   classify_smooth(scene);
-  if (persistent_.requested_modes.size() != contacts.size())
-    persistent_.requested_modes.assign(contacts.size(), ModeRequest{});
+  if (persistent_.requested_modes.size() != elements.size())
+    persistent_.requested_modes.assign(elements.size(), ModeRequest{});
 }
 
 /// Adds constraint i with its laws: its acting point, free directions, motion and reaction.
 void LawSolver::add_site(const Scene& scene, int i, std::span<const Law> on_this) {
-  const ConstraintId id = scene.assembly.block.constraints[z(i)];
+  const ConstraintId id = scene.assembly.layout.constraints[z(i)];
   const Constraint& constraint = scene.system.constraint(id);
   Site& site = sites_.emplace_back();
   site.constraint = i;
   site.first = constraint.bodies()[0];
   site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
-  site.point = constraint.acting_point(0, scene.state);
+  site.point = constraint.application_point(0, scene.state);
   site.unit_force.setZero();
-  const OneSided& sided = one_sided(scene.system, id);
-  site.one_sided = !sided.on ? 0 : sided.negative ? -1 : 1;
+  const Unilateral& sided = unilateral(scene.system, id);
+  site.unilateral = !sided.on ? 0 : sided.negative ? -1 : 1;
   free_directions(scene, site);
   motion_at(scene, site);
   site.read = site.ideal = reaction(scene, site, scene.lambda);
   site.effort.setZero();
   if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
-        return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.holding; });
+        return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.static_limit; });
       }))
     free_mobility(scene, site);
 }
@@ -593,21 +597,21 @@ void LawSolver::add_term(const Scene& scene, int law, int index, const Law::Term
   const Site& site = sites_.back();
   set_error_context(site, term);
   int memory = -1;
-  Thrust n = thrust_of(scene, site, term, site.ideal);
-  if (term.advance) {
+  ConstraintReaction n = thrust_of(scene, site, term, site.ideal);
+  if (term.advance_state) {
     memory = memory_count++;
     read_memory(scene, memory, term, n);
   }
-  LawEffort& own = efforts.emplace_back();
+  LawForce& own = efforts.emplace_back();
   own.constraint = site.constraint;
   own.law = law;
   own.term = index;
   own.p_WQ = site.point;
-  own.thrust = site.ideal.head<3>();
-  own.thrust_moment = site.ideal.tail<3>();
+  own.normal = site.ideal.head<3>();
+  own.normal_moment = site.ideal.tail<3>();
   if (efforts.size() <= records_.histories.size()) own.switches = records_.histories[efforts.size() - 1].switches;
   const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
-  if (term.holding) {
+  if (term.static_limit) {
     if (add_unknown_term(scene, here, law, index, term, memory, effort).dim == 0) unknown_terms_.pop_back();
     return;
   }
@@ -618,35 +622,36 @@ void LawSolver::add_term(const Scene& scene, int law, int index, const Law::Term
   s.effort = effort;
   s.memory = memory;
   s.what = &term;
-  const Effort e = term.effort(n);
+  const ForceMoment e = term.force(n);
   s.e << e.force, e.moment;
   if (!s.e.allFinite()) throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
   if (term.dissipative) check_push_at_rest(scene, site, term, s.e);
 }
 
 /// Sets the internal state of the input n of a term, advanced to the time of this evaluation.
-void LawSolver::read_memory(const Scene& scene, int which, const Law::Term& term, Thrust& n) {
+void LawSolver::read_memory(const Scene& scene, int which, const Law::Term& term, ConstraintReaction& n) {
   const double elapsed = std::max(0.0, scene.state.t - persistent_.memory_t);
   if (z(which) == persistent_.memories.size()) persistent_.memories.emplace_back();
   Memory& m = persistent_.memories[z(which)];
   if (m.what && m.what != &term) m = Memory{};
   m.what = &term;
-  n.memory = m.value;
+  n.internal_state = m.value;
   m.thrust = n;
-  if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance(n, elapsed) : m.value;
-  n.memory = m.next;
+  if (!m.given || step > 0) m.next = elapsed > 0 ? term.advance_state(n, elapsed) : m.value;
+  n.internal_state = m.next;
   write_memory(which, n);
 }
 
-void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& e, const Thrust& n) {
+void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& term, const ForceMoment& e,
+                      const ConstraintReaction& n) {
   if (!e.force.allFinite() || !e.moment.allFinite())
     throw std::runtime_error(name_of(scene, site, term) + " returned a force that is not finite");
   if (!term.dissipative) return;
-  const double power = e.force.dot(n.slip) + e.moment.dot(n.spin);
+  const double power = e.force.dot(n.slip_velocity) + e.moment.dot(n.spin_velocity);
   // Slip and spin are parts of these velocities, and have their rounding. A picowatt counts as rounding in any case.
   const Vector3d turning = n.first->w - (n.second ? n.second->w : Vector3d::Zero());
-  if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip.norm() + n.relative.norm()) +
-                              e.moment.norm() * (n.spin.norm() + turning.norm())))
+  if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip_velocity.norm() + n.relative_velocity.norm()) +
+                              e.moment.norm() * (n.spin_velocity.norm() + turning.norm())))
     throw std::runtime_error(name_of(scene, site, term) + " is declared dissipative but gives " +
                              std::to_string(power) + " W");
 }

@@ -18,11 +18,11 @@
 
 namespace linchpin {
 
-void LawSolver::restructure(const Block& block) {
+void LawSolver::restructure(const IslandLayout& block) {
   sites_.clear();
   prescribed.clear();
   unknown_terms_.clear();
-  contacts.clear();
+  elements.clear();
   persistent_.memories.clear();
   persistent_.requested_modes.clear();
   persistent_.last_efforts.clear();
@@ -62,9 +62,9 @@ void LawSolver::add_response(const Scene& scene, std::span<const double> c, std:
   for (std::size_t j = 0; j < vdot.size(); ++j) {
     vdot[j] += scratch_.dv[j];
     nonideal[j] += c[j];
-    scene.assembly.instant.c[j] += c[j];
+    scene.assembly.problem.c[j] += c[j];
   }
-  multiply(scene.assembly.instant, scratch_.dv, scratch_.row);
+  multiply(scene.assembly.problem, scratch_.dv, scratch_.row);
   for (double& r : scratch_.row) r = -r;
   scene.solver.apply(scratch_.row, scratch_.lambda, scratch_.force, scratch_.dv);  // −AᵀG⁺A M⁻¹c
   ++report.back_solves;
@@ -81,7 +81,7 @@ void LawSolver::restore_without_laws(const Scene& scene, std::span<double> vdot,
   std::copy(ideal_.vdot.begin(), ideal_.vdot.end(), vdot.begin());
   std::copy(ideal_.nonideal.begin(), ideal_.nonideal.end(), nonideal.begin());
   std::copy(ideal_.induced.begin(), ideal_.induced.end(), induced.begin());
-  std::fill(scene.assembly.instant.c.begin(), scene.assembly.instant.c.end(), 0.0);
+  std::fill(scene.assembly.problem.c.begin(), scene.assembly.problem.c.end(), 0.0);
 }
 
 // Writes the results of all friction elements and laws. Checks that laws have the properties that they declare.
@@ -90,23 +90,23 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
   read_thrusts(scene, induced);
   for (const UnknownTerm& p : unknown_terms_) {
     const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &coupling_.problem.blocks[z(p.block)];
-    const bool actual =
-        p.what->reads == Reads::actual && (block == nullptr || block->reaction_implicit || !report.fell_back);
+    const bool actual = p.what->normal_force == NormalForce::coupled &&
+                        (block == nullptr || block->reaction_implicit || !report.fell_back);
     detail::Six N{};
     if (block != nullptr)
       N = coupling_.problem.read(*block, coupling_.efforts);
     else
       std::copy_n(thrust_read(p).data(), 6, N.begin());
-    LawEffort& own = efforts[z(p.effort)];
-    own.reads = actual ? Reads::actual : Reads::ideal;
-    own.thrust = Vector3d(N[0], N[1], N[2]);
-    own.thrust_moment = Vector3d(N[3], N[4], N[5]);
-    if (p.contact < 0)
+    LawForce& own = efforts[z(p.effort)];
+    own.normal_force = actual ? NormalForce::coupled : NormalForce::frictionless;
+    own.normal = Vector3d(N[0], N[1], N[2]);
+    own.normal_moment = Vector3d(N[3], N[4], N[5]);
+    if (p.element < 0)
       check_smooth_result(scene, p, Eigen::Map<const Vector6d>(N.data()));
     else
       write_friction_element(scene, p, N, callbacks, vdot);
   }
-  report.contacts = static_cast<int>(contacts.size());
+  report.friction_elements = static_cast<int>(elements.size());
   if (reads_actual_ && (coupling_.terms.empty() || !coupling_.any_reaction_implicit)) report.solutions = 1;
   update_differences(scene);
   if (step == 0 && span == 0) bound_turning_rate(scene);
@@ -116,23 +116,23 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
 void LawSolver::check_smooth_result(const Scene& scene, const UnknownTerm& p, const Vector6d& N) {
   const Site& site = sites_[z(p.site)];
   if (p.slip_implicit) {
-    const Thrust n = thrust_at_slip(scene, p, N, implicit_slip(p));
+    const ConstraintReaction n = thrust_at_slip(scene, p, N, implicit_slip(p));
     // Its internal state advances through the step with the slip at which the law is evaluated.
     if (p.memory >= 0) {
       Memory& m = persistent_.memories[z(p.memory)];
       m.thrust = n;
-      m.thrust.memory = m.value;
+      m.thrust.internal_state = m.value;
     }
     // Evaluates the law itself. The result found differs from it a little where no slip satisfies the law.
-    check(scene, site, *p.what, p.what->effort(n), n);
+    check(scene, site, *p.what, p.what->force(n), n);
     return;
   }
-  Thrust n = thrust_of(scene, site, *p.what, N);
-  if (p.memory >= 0) {  // So far it was evaluated at the ideal normal force.
+  ConstraintReaction n = thrust_of(scene, site, *p.what, N);
+  if (p.memory >= 0) {  // So far it was evaluated at the frictionless normal force.
     Memory& m = persistent_.memories[z(p.memory)];
-    n.memory = m.value;
+    n.internal_state = m.value;
     m.thrust = n;
-    n.memory = m.next;
+    n.internal_state = m.next;
     write_memory(p.memory, n);
   }
   const Vector6d e = effort_of(p);
@@ -143,32 +143,33 @@ void LawSolver::check_smooth_result(const Scene& scene, const UnknownTerm& p, co
 void LawSolver::write_friction_element(const Scene& scene, const UnknownTerm& p, const detail::Six& N,
                                        LawCallbacks& callbacks, std::span<const double> vdot) {
   const detail::FrictionProblem::Block* const block = p.block < 0 ? nullptr : &coupling_.problem.blocks[z(p.block)];
-  Contact& contact = contacts[z(p.contact)];
+  FrictionElement& element = elements[z(p.element)];
   const bool solved = block != nullptr && !block->is_given();
-  contact.sticks = solved && block->mode == detail::FrictionProblem::Mode::sticks;
-  contact.bound = callbacks.holding(p, N);
+  element.sticks = solved && block->mode == detail::FrictionProblem::Mode::sticks;
+  element.bound = callbacks.holding(p, N);
   double speed = p.slip.norm();
   if (solved) {  // Then friction is that of the slip at the end.
     speed = 0;
     for (int k = 0; k < p.dim; ++k) speed += std::pow(coupling_.problem.slip(p.start + k, coupling_.efforts), 2);
     speed = std::sqrt(speed);
   }
-  contact.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
-  if (!std::isfinite(contact.bound) || !std::isfinite(contact.kinetic) || !effort_of(p).allFinite())
+  element.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
+  if (!std::isfinite(element.bound) || !std::isfinite(element.kinetic) || !effort_of(p).allFinite())
     throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) + " returned a bound that is not finite");
-  if (contact.bound < 0 || contact.kinetic < 0)
+  if (element.bound < 0 || element.kinetic < 0)
     throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) +
                              " is dry friction but gives power: its bound is " +
-                             std::to_string(std::min(contact.bound, contact.kinetic)));
-  contact.gaining.setZero();
-  if (contact.sticks) {
+                             std::to_string(std::min(element.bound, element.kinetic)));
+  element.slip_acceleration.setZero();
+  if (element.sticks) {
     ++report.sticking;
   } else {
-    for (int k = 0; k < p.dim; ++k) contact.gaining += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
+    for (int k = 0; k < p.dim; ++k) element.slip_acceleration += end_slip(scene, p, k, vdot, 0) * p.axes.col(k);
   }
 }
 
-/// Computes the difference between the actual and the ideal normal force, where a law gives different efforts for them.
+/// Computes the difference between the actual and the frictionless normal force, where a law gives different efforts
+/// for them.
 void LawSolver::update_differences(const Scene& scene) {
   constexpr double rounding = 1e-9;
   const auto differ = [](const auto& a, const auto& b, double size) { return (a - b).norm() > rounding * size; };
@@ -176,7 +177,7 @@ void LawSolver::update_differences(const Scene& scene) {
   double most = 0;
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
-    LawEffort& own = efforts[i];
+    LawForce& own = efforts[i];
     own.difference.setZero();
     own.difference_moment.setZero();
     while (at->constraint != own.constraint) ++at;
@@ -186,8 +187,8 @@ void LawSolver::update_differences(const Scene& scene) {
     const bool moments = differ(at->actual.tail<3>(), at->ideal.tail<3>(), std::max(moment, 1e-3 * force));
     if (!forces && !moments) continue;
     const Law::Term& term =
-        laws(scene.system, scene.assembly.block.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
-    if (!term.advance) {
+        laws(scene.system, scene.assembly.layout.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
+    if (!term.advance_state) {
       const Vector6d actual = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->actual});
       const Vector6d ideal = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
       if (!differ(actual, ideal, std::max(actual.norm(), ideal.norm()))) continue;
@@ -210,24 +211,24 @@ void LawSolver::write_efforts() {
     const Vector6d e = effort_of(p);
     efforts[z(p.effort)].force = e.head<3>() + p.across.head<3>();
     efforts[z(p.effort)].moment = e.tail<3>() + p.across.tail<3>();
-    if (p.contact < 0) continue;
-    Contact& contact = contacts[z(p.contact)];
-    contact.effort = e;
-    if (p.what->rubs == Rubs::both)
-      contact.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
+    if (p.element < 0) continue;
+    FrictionElement& element = elements[z(p.element)];
+    element.force = e;
+    if (p.what->friction_kind == FrictionKind::both)
+      element.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
     else
-      contact.friction = e.norm();
+      element.friction = e.norm();
   }
   // Between the stages of a method a law may jump although it is the same at the end of every step.
   for (std::size_t i = 0; step == 0 && i < efforts.size() && records_.histories.size() == efforts.size(); ++i) {
     History& h = records_.histories[i];
     Vector6d now;
     now << efforts[i].force, efforts[i].moment;
-    h.reversed = h.reversed || (efforts[i].contact < 0 && now.dot(h.seen) < 0 && now.norm() > 0.1 * h.largest);
+    h.reversed = h.reversed || (efforts[i].element < 0 && now.dot(h.seen) < 0 && now.norm() > 0.1 * h.largest);
     h.seen = now;
   }
   auto at = sites_.begin();
-  for (LawEffort& e : efforts) {
+  for (LawForce& e : efforts) {
     while (at->constraint != e.constraint) ++at;
     e.power = e.force.dot(at->relative) + e.moment.dot(at->relative_spin);
   }
@@ -238,13 +239,13 @@ void LawSolver::write_efforts() {
 
 std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                              std::span<double> induced) {
-  report.contacts = report.sticking = report.back_solves = report.solutions = 0;
+  report.friction_elements = report.sticking = report.back_solves = report.solutions = 0;
   report.residual = report.gain = report.rate = 0;
   report.stiffest = -1;
   report.most_different = -1;
   report.branch = Branch::continuous;
   report.fell_back = false;
-  report.trouble.clear();
+  report.warning.clear();
   coupling_.problem.blocks.clear();
   prescribed.clear();
   error_.term = nullptr;
@@ -264,13 +265,13 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     classify_sliding(scene);
     for (FixedPointState iteration;;) {
       report.fell_back = false;
-      report.trouble.clear();
+      report.warning.clear();
       read_few_implicitly(scene);
       add_known_efforts(scene, vdot, nonideal, induced);
       // Other friction has turned an element that was sliding. All friction is then solved together.
       if (!couple_friction(scene, vdot, nonideal, induced)) {
         for (UnknownTerm& p : unknown_terms_)
-          if (p.contact >= 0) p.block = 0;
+          if (p.element >= 0) p.block = 0;
       } else if (laws_agree(scene, induced, iteration)) {
         break;
       }
@@ -284,8 +285,8 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     if (std::string why = excessive_force(scene, nonideal); !why.empty()) return why;
     write_efforts();
     check_jumps(scene);
-    if (report.trouble.empty()) report.trouble = fault_.text;
-    if (report.trouble.empty()) report.trouble = chatter_warning(scene);
+    if (report.warning.empty()) report.warning = fault_.text;
+    if (report.warning.empty()) report.warning = chatter_warning(scene);
   } catch (const std::exception& e) {
     // Exceptions of this library name the law. Exceptions of a law do not.
     const std::string what = e.what();
@@ -303,8 +304,8 @@ std::string LawSolver::chatter_warning(const Scene& scene) const {
   for (std::size_t i = 0; i < efforts.size(); ++i)
     if (const int of16 = std::popcount(records_.histories[i].reversals & 0xffffu);
         of16 >= 9 || records_.histories[i].overshoots >= 2) {
-      const LawEffort& e = efforts[i];
-      const ConstraintId id = scene.assembly.block.constraints[z(e.constraint)];
+      const LawForce& e = efforts[i];
+      const ConstraintId id = scene.assembly.layout.constraints[z(e.constraint)];
       const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
       const auto site =
           std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
@@ -333,20 +334,21 @@ std::string LawSolver::excessive_force(const Scene& scene, std::span<const doubl
   return names_on(scene, sites_[worst]) + beyond_all_bounds(size, largest(scratch_.dv));
 }
 
-std::vector<std::string> LawSolver::inactive_laws(const System& system, const Block& block) const {
+std::vector<std::string> LawSolver::inactive_laws(const System& system, const IslandLayout& block) const {
   std::vector<std::string> out;
   for (const Site& site : sites_) {
     const ConstraintId id = block.constraints[z(site.constraint)];
     for (const Law& law : laws(system, id))
       for (const Law::Term& term : law.terms()) {
         bool slides = site.slips == 0, spins = site.spins == 0;
-        if (term.holding) {
-          slides = slides && (term.rubs == Rubs::slip || term.rubs == Rubs::both);
-          spins = spins && term.rubs == Rubs::spin;  // Rolling friction needs a normal force, which may appear later.
-          if (term.rubs == Rubs::both && site.spins > 0) slides = false;
+        if (term.static_limit) {
+          slides = slides && (term.friction_kind == FrictionKind::slip || term.friction_kind == FrictionKind::both);
+          spins = spins && term.friction_kind ==
+                               FrictionKind::spin;  // Rolling friction needs a normal force, which may appear later.
+          if (term.friction_kind == FrictionKind::both && site.spins > 0) slides = false;
         } else {  // A smooth law that only dissipates acts only where something moves.
-          slides = slides && term.dissipative && (!term.turns || spins);
-          spins = slides && term.turns;
+          slides = slides && term.dissipative && (!term.has_moment || spins);
+          spins = slides && term.has_moment;
         }
         if (slides || spins)
           out.push_back(name_of(system, block, site, term) + ": the constraint leaves no direction to " +
@@ -359,7 +361,7 @@ std::vector<std::string> LawSolver::inactive_laws(const System& system, const Bl
 void LawSolver::accept(double dt) {
   for (Memory& m : persistent_.memories)
     if (m.what != nullptr) {
-      m.value = m.given ? m.next : m.what->advance(m.thrust, dt);
+      m.value = m.given ? m.next : m.what->advance_state(m.thrust, dt);
       m.given = false;
     }
   persistent_.memory_t += dt;
@@ -368,7 +370,7 @@ void LawSolver::accept(double dt) {
   auto at = sites_.begin();
   for (std::size_t i = 0; i < efforts.size(); ++i) {
     History& h = records_.histories[i];
-    const LawEffort& e = efforts[i];
+    const LawForce& e = efforts[i];
     while (at->constraint != e.constraint) ++at;
     const LawInput input = input_of(*at, e);
     Vector6d now;
@@ -378,9 +380,9 @@ void LawSolver::accept(double dt) {
     h.value = records_.values[i];
     const double size = now.norm(), before = h.last.norm();
     h.largest = std::max(h.largest, size);
-    const bool stuck = e.contact >= 0 && contacts[z(e.contact)].sticks;
+    const bool stuck = e.element >= 0 && elements[z(e.element)].sticks;
     // At rest, a force reverses with its rounding, and dry friction that sticks reverses with the load.
-    const bool rounding = size <= 1e-9 * std::max(e.thrust.norm(), e.thrust_moment.norm());
+    const bool rounding = size <= 1e-9 * std::max(e.normal.norm(), e.normal_moment.norm());
     const bool reverses =
         h.known && (stuck != h.stuck || (!rounding && (h.reversed || (!stuck && !h.stuck && now.dot(h.last) < 0 &&
                                                                       std::max(size, before) > 0.1 * h.largest))));
@@ -399,15 +401,16 @@ void LawSolver::start_at_instant_of(const LawSolver& of_step) {
   persistent_ = of_step.persistent_;
   records_.stuck_before = of_step.records_.stuck_before;
   fault_ = of_step.fault_;
-  give_memory(of_step.memory_now);  // Uses the values at the evaluation, because accept() may have followed since.
+  set_internal_state(
+      of_step.internal_state_now);  // Uses the values at the evaluation, because accept() may have followed since.
 }
 
-void LawSolver::grip(int contact, Grip how, const Vector6d& sense) {
-  if (contact < 0 || z(contact) >= persistent_.requested_modes.size()) return;
-  persistent_.requested_modes[z(contact)] = {how, sense};
+void LawSolver::set_friction_mode(int element, FrictionMode how, const Vector6d& sense) {
+  if (element < 0 || z(element) >= persistent_.requested_modes.size()) return;
+  persistent_.requested_modes[z(element)] = {how, sense};
 }
 
-void LawSolver::release_grips() {
+void LawSolver::reset_friction_modes() {
   std::fill(persistent_.requested_modes.begin(), persistent_.requested_modes.end(), ModeRequest{});
 }
 

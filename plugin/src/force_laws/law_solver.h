@@ -38,22 +38,22 @@ class LawSolver {
   struct Scene {
     const System& system;
     Assembly& assembly;  ///< Its `c` is written.
-    const Solver& solver;
+    const ConstraintFactorization& solver;
     const State& state;
     std::span<const double> lambda;  ///< Multipliers of the ideal forces.
   };
 
-  void restructure(const Block& block);
+  void restructure(const IslandLayout& block);
   /// Evaluates the laws and adds their effect.
   /// @param vdot      [n] in: ideal. Out: with laws. @param induced [m], nonideal [n]  out.
   /// @return why a law failed. Empty on success.
   std::string apply(const Scene& scene, std::span<double> vdot, std::span<double> nonideal, std::span<double> induced);
   /// The same as Dynamics::hold().
-  double hold(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
-              std::span<double> induced);
+  double reapply_stick(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
+                       std::span<double> induced);
   void accept(double dt);
-  /// The same as Dynamics::give_memory().
-  void give_memory(std::span<const double> values);
+  /// The same as Dynamics::set_internal_state().
+  void set_internal_state(std::span<const double> values);
   /// Copies the internal states and the friction modes from the laws of a step. The next apply() is then at the instant
   /// at which that step begins.
   void start_at_instant_of(const LawSolver& of_step);
@@ -63,10 +63,10 @@ class LawSolver {
   void restore(const Snapshot& from);
 
   /// Describes laws whose constraints leave no direction in which they can act.
-  std::vector<std::string> inactive_laws(const System& system, const Block& block) const;
+  std::vector<std::string> inactive_laws(const System& system, const IslandLayout& block) const;
 
-  void grip(int contact, Grip how, const Vector6d& sense);
-  void release_grips();
+  void set_friction_mode(int element, FrictionMode how, const Vector6d& sense);
+  void reset_friction_modes();
 
   /// The same as Dynamics::find_rate().
   void find_rate(const Scene& scene, double from);
@@ -76,10 +76,10 @@ class LawSolver {
   bool rates = false;  // Rates of laws are computed at an instant, too.
   LawReport report;
   std::vector<Prescribed> prescribed;
-  std::vector<LawEffort> efforts;
-  std::vector<Contact> contacts;
+  std::vector<LawForce> efforts;
+  std::vector<FrictionElement> elements;
   // Internal states at the last evaluation, and their rates. Three values for each law that has one.
-  std::vector<double> memory_now, memory_rate;
+  std::vector<double> internal_state_now, internal_state_rate;
 
  private:
   static constexpr double nan_ = std::numeric_limits<double>::quiet_NaN();
@@ -93,29 +93,29 @@ class LawSolver {
     Vector3d relative, relative_spin, bias, bias_spin;  // Relative velocities at the point, and their rates at v̇ = 0.
     Vector6d ideal, actual;                             // Reaction on the first body about the point [N; N·m].
     Vector6d read;                                      // Reaction that laws on the actual one read in this iteration.
-    int one_sided = 0;                                  // Sign that its multiplier must have. 0: any.
+    int unilateral = 0;                                 // Sign that its multiplier must have. 0: any.
     Vector3d unit_force;                                // Force of a unit multiplier.
     Vector6d effort;                                    // Sum of the efforts of all laws.
     // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
     Eigen::Matrix<double, 6, 6> mobility;
   };
-  /// A law term whose effort is unknown at first: dry, on the actual normal force, or too stiff for the step.
+  /// A law term whose effort is unknown at first: dry, on the coupled normal force, or too stiff for the step.
   struct UnknownTerm {
     int site = 0;
     const Law::Term* what = nullptr;
     int effort = 0;                     // Index in `efforts`.
-    int contact = -1;                   // Index in `contacts` of a dry one.
+    int element = -1;                   // Index in `contacts` of a dry one.
     Eigen::Matrix<double, 6, 6> basis;  // Basis of efforts, the first dim columns.
     Eigen::Matrix<double, 6, 6> axes;   // The same with unit length.
     int effort_offset = 0, dim = 0;     // Place among the efforts of all unknown terms.
     // Index in the friction problem, and start among its unknowns. −1: its effort is `known`.
     int block = -1, start = 0;
     Vector6d slip;   // Slip in basis coordinates.
-    Vector6d known;  // Effort in the basis, where it slides, or is smooth and weak for the step.
-    Vector6d next;   // The same at the present actual normal force.
+    Vector6d known;  // ForceMoment in the basis, where it slides, or is smooth and weak for the step.
+    Vector6d next;   // The same at the present coupled normal force.
     // Sliding friction at the time when the unknown term was classified as sliding, in a step.
     double classified_friction = 0;
-    bool disagrees = false;  // The effort differs from that at the actual normal force.
+    bool disagrees = false;  // The effort differs from that at the coupled normal force.
     int memory = -1, smooth = -1;
     Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
     // For an unknown term that is implicit in its slip: effort across the free directions, as at the state.
@@ -129,7 +129,7 @@ class LawSolver {
   struct SmoothTerm {
     int site = 0, law = 0, term = 0, effort = 0, memory = -1;
     const Law::Term* what = nullptr;
-    Vector6d e;       // Effort at the state.
+    Vector6d e;       // ForceMoment at the state.
     double rate = 0;  // Rate at which it damps or rotates velocities [1/s], without other laws.
     bool slip_implicit =
         // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
@@ -146,12 +146,12 @@ class LawSolver {
   /// Inputs of a law, beside time and bodies.
   struct LawInput {
     Vector3d relative = Vector3d::Zero(), spin = Vector3d::Zero();
-    Vector6d thrust = Vector6d::Zero();
+    Vector6d normal = Vector6d::Zero();
   };
   /// History of a term in the last steps. The effort of a law that jumps, or is too strong for the step, reverses in
   /// each step.
   struct History {
-    // Effort at the end of the last step, and at the last evaluation.
+    // ForceMoment at the end of the last step, and at the last evaluation.
     Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();
     double largest = 0;
     Vector6d value = Vector6d::Zero();  // Result of LawSolver::evaluate_term() in the last step.
@@ -168,11 +168,11 @@ class LawSolver {
     Vector3d next = Vector3d::Zero();   // Value at the time of this evaluation.
     bool given = false;                 // `next` was set by the caller.
     const Law::Term* what = nullptr;
-    Thrust thrust;
+    ConstraintReaction thrust;
   };
   /// Friction mode that the caller requires.
   struct ModeRequest {
-    Grip how = Grip::automatic;
+    FrictionMode how = FrictionMode::automatic;
     Vector6d sense = Vector6d::Zero();
   };
   /// Values that one evaluation leaves to the next, at an instant as in a step.
@@ -214,7 +214,7 @@ class LawSolver {
     int unknowns = 0;
     std::vector<double> efforts;         // By unknown.
     UnitResponses responses;             // By unknown.
-    bool any_reaction_implicit = false;  // Any unknown reads the actual normal force implicitly.
+    bool any_reaction_implicit = false;  // Any unknown reads the coupled normal force implicitly.
     bool continues = false;              // `efforts` is the result of the last iteration for the same unknowns.
   };
   /// Data of law terms by index of efforts.
@@ -248,32 +248,36 @@ class LawSolver {
   void gather(const Scene& scene);
   void add_site(const Scene& scene, int constraint, std::span<const Law> laws_on_it);
   void add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count);
-  void read_memory(const Scene& scene, int which, const Law::Term& term, Thrust& n);
+  void read_memory(const Scene& scene, int which, const Law::Term& term, ConstraintReaction& n);
   void free_directions(const Scene& scene, Site& site) const;
   void motion_at(const Scene& scene, Site& site) const;
-  Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction) const {
+  ConstraintReaction thrust_of(const Scene& scene, const Site& site, const Law::Term& term,
+                               const Vector6d& reaction) const {
     return thrust_of(scene, site, term, reaction, site.relative, site.relative_spin);
   }
-  Thrust thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction,
-                   const Vector3d& relative, const Vector3d& spin) const;
+  ConstraintReaction thrust_of(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& reaction,
+                               const Vector3d& relative, const Vector3d& spin) const;
   Vector6d implicit_slip(const UnknownTerm& p) const;
-  Thrust thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& reaction, const Vector6d& slip) const;
+  ConstraintReaction thrust_at_slip(const Scene& scene, const UnknownTerm& p, const Vector6d& reaction,
+                                    const Vector6d& slip) const;
   void free_mobility(const Scene& scene, Site& site) const;
   Vector6d effort_at(const Scene& scene, const SmoothTerm& s, const Vector6d& N, const Vector3d& relative,
                      const Vector3d& spin) const;
   bool depends_on_thrust(const Scene& scene, const SmoothTerm& s) const;
   void measure(const Scene& scene, SmoothTerm& s, const Vector6d& N);
-  void measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n, const Vector6d& here);
-  void measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const Thrust& n, const Vector6d& here);
-  void measure_bristles(SmoothTerm& s, const Thrust& n) const;
+  void measure_slope(const Scene& scene, SmoothTerm& s, const Vector6d& N, const ConstraintReaction& n,
+                     const Vector6d& here);
+  void measure_chord(const Scene& scene, SmoothTerm& s, const Vector6d& N, const ConstraintReaction& n,
+                     const Vector6d& here);
+  void measure_bristles(SmoothTerm& s, const ConstraintReaction& n) const;
   bool stiffens(const Scene& scene, UnknownTerm& p);
   void classify_smooth(const Scene& scene);
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
-  UnknownTerm& add_unknown_term(const Scene& scene, int site, int law, int term, const Law::Term& what, int memory,
-                                int effort);
-  void write_memory(int which, const Thrust& n);
+  UnknownTerm& add_unknown_term(const Scene& scene, int site, int law, int term, const Law::Term& what,
+                                int internal_state, int effort);
+  void write_memory(int which, const ConstraintReaction& n);
   void restore_without_laws(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                             std::span<double> induced);
   void classify_sliding(const Scene& scene);
@@ -337,7 +341,7 @@ class LawSolver {
   void set_error_context(const Site& site, const Law::Term& term) { error_ = {&site, &term}; }
   Vector6d evaluate_term(const Scene& scene, const Site& site, const Law::Term& term, const LawInput& in);
   std::string jump_between(const Scene& scene, const Site& site, const Law::Term& term, LawInput a, LawInput b);
-  LawInput input_of(const Site& site, const LawEffort& e) const;
+  LawInput input_of(const Site& site, const LawForce& e) const;
   bool overshoots(const Site& site, const History& h, const LawInput& input, const Vector6d& now, int effort,
                   double dt) const;
   void check_jump(const Scene& scene, const Site& site, const Law::Term& term, int effort, const Vector6d& value);
@@ -346,11 +350,12 @@ class LawSolver {
   void check_push_at_rest(const Scene& scene, const Site& site, const Law::Term& term, const Vector6d& e);
   void set_fault(const Scene& scene, const Site& site, const Law::Term& term, const std::string& what);
   void refresh_fault(const System& system);
-  void check(const Scene& scene, const Site& site, const Law::Term& term, const Effort& effort, const Thrust& thrust);
+  void check(const Scene& scene, const Site& site, const Law::Term& term, const ForceMoment& effort,
+             const ConstraintReaction& thrust);
   std::string name_of(const Scene& scene, const Site& site, const Law::Term& term) const {
-    return name_of(scene.system, scene.assembly.block, site, term);
+    return name_of(scene.system, scene.assembly.layout, site, term);
   }
-  std::string name_of(const System& system, const Block& block, const Site& site, const Law::Term& term) const;
+  std::string name_of(const System& system, const IslandLayout& block, const Site& site, const Law::Term& term) const;
   std::string names_on(const Scene& scene, const Site& site) const;
 
   Persistent persistent_;
@@ -361,7 +366,7 @@ class LawSolver {
   std::vector<std::size_t> masses_;  // By slot: start of its block of M.
   Rates rates_;
   int effort_count_ = 0;
-  bool reads_actual_ = false;  // Any law reads the actual normal force.
+  bool reads_actual_ = false;  // Any law reads the coupled normal force.
   Coupling coupling_;
   Accelerations ideal_;
   Scratch scratch_;

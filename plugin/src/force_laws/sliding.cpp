@@ -32,10 +32,10 @@ bool LawSolver::rounded_rest(const Scene& scene, const UnknownTerm& p, std::span
 
 /// Returns true if a sliding element slides along its slip, and not in a given sense.
 bool LawSolver::slides_along_slip(const UnknownTerm& p) const {
-  const ModeRequest& hold = persistent_.requested_modes[z(p.contact)];
+  const ModeRequest& hold = persistent_.requested_modes[z(p.element)];
   Vector6d given = Vector6d::Zero();
   for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(hold.sense);
-  return hold.how != Grip::slips || !(given.squaredNorm() > 0) ||
+  return hold.how != FrictionMode::slips || !(given.squaredNorm() > 0) ||
          (p.dim > 1 && p.slip.dot(given) > 0 && p.slip.norm() > std::max(rest_speed, hold.sense.norm()));
 }
 
@@ -43,7 +43,7 @@ bool LawSolver::slides_along_slip(const UnknownTerm& p) const {
 Vector6d LawSolver::sliding_sense(const UnknownTerm& p) const {
   Vector6d sense = p.slip;
   if (!slides_along_slip(p))
-    for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(persistent_.requested_modes[z(p.contact)].sense);
+    for (int k = 0; k < p.dim; ++k) sense[k] = p.axes.col(k).dot(persistent_.requested_modes[z(p.element)].sense);
   const double length = sense.norm();
   return length > 0 ? Vector6d(sense / length) : sense;
 }
@@ -55,22 +55,22 @@ Vector6d LawSolver::sliding_sense(const UnknownTerm& p) const {
 /// a table that slides slowly begin to yaw.
 void LawSolver::classify_sliding(const Scene& scene) {
   LawCallbacks callbacks(*this, scene);
-  const Block& block = scene.assembly.block;
+  const IslandLayout& layout = scene.assembly.layout;
   const auto on_bodies = [&](const UnknownTerm& p, const auto& visit) {
     const Site& site = sites_[z(p.site)];
     for (const BodyId id : {site.first, site.second})
-      if (const int slot = id.index < 0 ? -1 : block.slot(id); slot >= 0) visit(rates_.root[z(slot)]);
+      if (const int slot = id.index < 0 ? -1 : layout.body_index(id); slot >= 0) visit(rates_.root[z(slot)]);
   };
   std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
   scratch_.values.assign(2 * unknown_terms_.size(),
                          0.0);  // √mobility over the step, and its contribution to the rate of its bodies.
   for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
     UnknownTerm& p = unknown_terms_[i];
-    p.block = p.contact >= 0 || p.slip_implicit || p.reaction_implicit ? 0 : -1;
-    if (p.contact < 0 || p.reaction_implicit) continue;
-    const Grip how = persistent_.requested_modes[z(p.contact)].how;
+    p.block = p.element >= 0 || p.slip_implicit || p.reaction_implicit ? 0 : -1;
+    if (p.element < 0 || p.reaction_implicit) continue;
+    const FrictionMode how = persistent_.requested_modes[z(p.element)].how;
     const double speed = p.slip.norm();
-    if (how == Grip::sticks || (speed <= rest_speed && (how == Grip::automatic || step > 0)) ||
+    if (how == FrictionMode::sticks || (speed <= rest_speed && (how == FrictionMode::automatic || step > 0)) ||
         rounded_rest(scene, p, ideal_.vdot))
       continue;
     detail::Six N{};
@@ -133,7 +133,7 @@ void LawSolver::add_known_efforts(const Scene& scene, std::span<double> vdot, st
   if (step == 0) return;
   bool stays = true;
   for (UnknownTerm& p : unknown_terms_)
-    if (p.block < 0 && p.contact >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
+    if (p.block < 0 && p.element >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
   if (stays) return;
   restore_without_laws(scene, vdot, nonideal, induced);
   add_response_to_known();
@@ -143,7 +143,7 @@ void LawSolver::read_thrusts(const Scene& scene, std::span<const double> induced
   for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
 }
 
-/// Returns by how much the effort of an unknown term at the actual normal force differs from the one it gave, relative
+/// Returns by how much the effort of an unknown term at the coupled normal force differs from the one it gave, relative
 /// to the larger.
 double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const {
   const auto relative = [](const auto& a, const auto& b) {
@@ -156,7 +156,7 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
     return relative(p.next, p.known);
   }
   if (p.slip_implicit) return relative(callbacks.effort_at_solution(p, is), callbacks.effort_at_solution(p, was));
-  const auto& block = coupling_.problem.blocks[z(p.block)];
+  const auto& layout = coupling_.problem.blocks[z(p.block)];
   detail::Six before{}, after{};
   std::copy_n(was.data(), 6, before.begin());
   std::copy_n(is.data(), 6, after.begin());
@@ -165,16 +165,16 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
     speed += std::pow(coupling_.problem.slip(p.start + k, coupling_.efforts), 2);
     friction += std::pow(coupling_.efforts[z(p.start + k)], 2);
   }
-  if (block.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.
+  if (layout.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.
     const double bound = callbacks.holding(p, after);
     if (std::sqrt(friction) <= (1 + 1e-12) * bound) return 0;
     return relative(Vector1d(bound), Vector1d(callbacks.holding(p, before)));
   }
-  speed = std::max(block.is_given() ? block.speed : std::sqrt(speed), 1e-300);
+  speed = std::max(layout.is_given() ? layout.speed : std::sqrt(speed), 1e-300);
   return relative(Vector1d(callbacks.sliding(p, after, speed)), Vector1d(callbacks.sliding(p, before, speed)));
 }
 
-/// Returns true if the laws agree with the actual normal forces that result from their efforts (T9). Otherwise they
+/// Returns true if the laws agree with the coupled normal forces that result from their efforts (T9). Otherwise they
 /// read these in the next iteration, as long as that probably ends in fewer iterations than there are unknowns. If not,
 /// terms that do not agree become unknowns that read their normal force implicitly.
 bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration) {
@@ -187,7 +187,7 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
   bool anew = false;
   for (UnknownTerm& p : unknown_terms_) {
     p.disagrees = false;
-    if (p.what->reads != Reads::actual) continue;
+    if (p.what->normal_force != NormalForce::coupled) continue;
     unknowns += p.dim;
     if (stiffens(scene, p)) anew = true;
     if (p.block >= 0 && (p.reaction_implicit || anew)) continue;
@@ -212,15 +212,15 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
     iteration.change = change;
   }
   for (UnknownTerm& p : unknown_terms_) {
-    if (p.what->reads != Reads::actual) continue;
-    if (iteration.ended && (p.disagrees || (p.block >= 0 && p.contact >= 0))) {
+    if (p.what->normal_force != NormalForce::coupled) continue;
+    if (iteration.ended && (p.disagrees || (p.block >= 0 && p.element >= 0))) {
       p.reaction_implicit = true;
       p.block = 0;
       if (p.slip_implicit) set_basis(p, Vector6d::Zero());
     } else if (p.block < 0) {
       p.known = p.next;
       // In a step, friction that has become larger than when it was classified also turns faster.
-      if (step > 0 && p.contact >= 0 && p.dim > 1 && p.known.norm() > much * p.classified_friction) p.block = 0;
+      if (step > 0 && p.element >= 0 && p.dim > 1 && p.known.norm() > much * p.classified_friction) p.block = 0;
     } else if (p.slip_implicit && !p.reaction_implicit && p.memory < 0) {
       const Site& site = sites_[z(p.site)];
       set_basis(p, effort_at(scene, smooth_terms_[z(p.smooth)], site.actual, site.relative, site.relative_spin));

@@ -87,7 +87,7 @@ void Bodies::read_boundary(const World& world, BodyId id, double dt, bool telepo
   }
   BodyState s;
   world.read(id, s);
-  if (system_.kind(id) == BodyKind::driven) {
+  if (system_.kind(id) == BodyKind::kinematic) {
     make_ends();
     if (teleported) {
       s.v.setZero();
@@ -122,7 +122,7 @@ void Bodies::make_ends() {
 void Bodies::note_kinematic(const World& world, double dt) {
   for (int i = 1; i < static_cast<int>(count()); ++i) {
     const BodyId id = system_.body_at(i);
-    if (!in_host(id) || system_.kind(id) != BodyKind::driven) continue;
+    if (!in_host(id) || system_.kind(id) != BodyKind::kinematic) continue;
     BodyState now;
     world.read(id, now);
     motions_[id.index] = {now.v, kinematic_spin(id, now, dt), now.q};

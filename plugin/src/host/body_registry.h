@@ -36,8 +36,8 @@ class Bodies {
   /// Reads state, loads and gyroscopic rule of a body that can move.
   void read(const World& world, BodyId id, unsigned step);
   bool was_read(BodyId id, unsigned step) const { return read_at_[static_cast<std::size_t>(id.index)] == step; }
-  /// Reads a body that no equation moves. The host shows a kinematic body where it is at the end of the step. Its start
-  /// pose is found from there.
+  /// Reads a body that no equation moves. The host shows a kinematic body where it is at the end of the step. Its
+  /// start pose is found from there.
   /// @param teleported  it has got there without a motion
   void read_boundary(const World& world, BodyId id, double dt, bool teleported);
   /// Stores the motions of kinematic bodies, after the host has integrated.

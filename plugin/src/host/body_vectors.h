@@ -25,13 +25,15 @@ inline void add(std::span<double> x, int column, const Vector3d& u) {
 inline double dot(const Vector3d& a, const Vector3d& b) { return a.x() * b.x() + a.y() * b.y() + a.z() * b.z(); }
 
 /// Number of columns of the body at `slot`: 6, or 3 of a particle.
-inline int dof_of(const Block& block, std::size_t slot) { return block.column[slot + 1] - block.column[slot]; }
-inline bool turns(const Block& block, std::size_t slot) { return dof_of(block, slot) == 6; }
+inline int dof_of(const IslandLayout& layout, std::size_t slot) {
+  return layout.column[slot + 1] - layout.column[slot];
+}
+inline bool turns(const IslandLayout& layout, std::size_t slot) { return dof_of(layout, slot) == 6; }
 
 /// Visits A in order: visit(row, entries of one body, their first column, how many).
 template <class Visit>
 void for_rows_of_bodies(const Assembly& assembly, Visit visit) {
-  const Instant& x = assembly.instant;
+  const ConstrainedProblem& x = assembly.problem;
   const Assembly::EntryRun* run = assembly.entry_runs.data();
   for (int r = 0; r < x.m(); ++r)
     for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; k += run->length, ++run)
@@ -51,11 +53,11 @@ inline void row_velocities(const Assembly& assembly, std::span<const double> v, 
 }
 
 /// v ← velocities of the bodies of a block in a state.
-inline void read_velocities(const Block& block, const State& at, std::span<double> v) {
-  for (std::size_t slot = 0; slot < block.bodies.size(); ++slot) {
-    const BodyState& s = at[block.bodies[slot]];
-    put(v, block.column[slot], s.v);
-    if (turns(block, slot)) put(v, block.column[slot] + 3, s.w);
+inline void read_velocities(const IslandLayout& layout, const State& at, std::span<double> v) {
+  for (std::size_t slot = 0; slot < layout.bodies.size(); ++slot) {
+    const BodyState& s = at[layout.bodies[slot]];
+    put(v, layout.column[slot], s.v);
+    if (turns(layout, slot)) put(v, layout.column[slot] + 3, s.w);
   }
 }
 

@@ -11,7 +11,7 @@ namespace linchpin::host {
 void break_joints(Context& c, const Island& b) {
   const std::span<const double> impulses = b.x.multipliers;
   for (const Topology::Joint& j : b.topology.joints)
-    break_if_overloaded(c, j.entry, impulses.subspan(z(j.row), z(b.block().row[z(j.place) + 1] - j.row)));
+    break_if_overloaded(c, j.entry, impulses.subspan(z(j.row), z(b.layout().row[z(j.place) + 1] - j.row)));
 }
 
 // A host compares the impulse of each of its rows with the threshold. Points come first among the rows of a joint; the

@@ -6,7 +6,7 @@
 
 namespace linchpin::host {
 
-const std::vector<Shadow>& Comparison::all() {
+const std::vector<NativeComparison>& Comparison::all() {
   const auto reactions = solver_.reactions();
   all_.resize(reactions.size());
   for (std::size_t i = 0; i < reactions.size(); ++i) all_[i].name = reactions[i].name;
@@ -38,12 +38,12 @@ void Comparison::compare() {
   }
 }
 
-void Comparison::compare(const ConstraintEntry& r, const Constraint& constraint, Shadow& s) {
+void Comparison::compare(const ConstraintEntry& r, const Constraint& constraint, NativeComparison& s) {
   const Reaction& exact = solver_.reactions()[z(r.reaction)];
   const auto bodies = constraint.bodies();
   const Vector3d com = solver_.start_state(bodies[0]).p, point = exact.ideal.on_a.point;
   const bool has_rows = r.outcome.has_host_rows;
-  if (solver_.options().mode == Mode::observe) {
+  if (solver_.options().mode == Mode::passive) {
     const Wrench w = has_rows ? Wrench{r.host->on_a.force, r.host->on_a.moment, com}.about(point) : Wrench{};
     s.force = w.force;
     s.moment = w.moment;
@@ -63,7 +63,7 @@ void Comparison::compare(const ConstraintEntry& r, const Constraint& constraint,
   }
 }
 
-bool Comparison::ghost(BodyId id, const BodyState& now, double scale, Pose& out) const {
+bool Comparison::native_pose(BodyId id, const BodyState& now, double scale, Pose& out) const {
   const auto [v, w] = velocity(id);
   const Vector3d dv = scale * (v - now.v), dw = scale * (w - now.w);
   if (!dv.allFinite() || !dw.allFinite()) return false;

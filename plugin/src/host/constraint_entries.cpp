@@ -58,11 +58,11 @@ void ConstraintSolver::remove(int entry) {
   if (r.owner == ConstraintEntry::Owner::locked_axes && r.id.index >= 0)
     c.locked.set(c.system.constraint(r.id).bodies()[0], 0, -1);
   c.constraints.remove(entry);
-  c.world.forget_entry(entry);
+  c.world.entry_removed(entry);
   refresh_order();
 }
 
-void ConstraintSolver::forget_body(BodyId body) {
+void ConstraintSolver::release_body(BodyId body) {
   Context& c = impl_->c;
   update_reports();
   for (int i = 0; i < entry_count(); ++i) {
@@ -72,7 +72,7 @@ void ConstraintSolver::forget_body(BodyId body) {
     if (std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return c.bodies.present(id) == body; })) remove(i);
   }
   remove_body(body);
-  forget_islands();
+  clear_islands();
 }
 
 // ---- joints of the host ----
@@ -95,7 +95,7 @@ std::string why_host_has_all(const Context& c, const ConstraintEntry& r) {
   std::string why;
   for (const BodyId id : r.joint.bodies)
     if (const char* unsupported = c.world.why_unsupported(id)) why = unsupported;
-  if (r.joint.given_back) why = "given back";
+  if (r.joint.released_to_host) why = "given back";
   if (r.joint.bodies[0] == r.joint.bodies[1]) why = "it joins a body to itself";
   return why;
 }
@@ -109,8 +109,9 @@ std::string attach(Context& c, int entry, JointShape& shape) {
   if (c.system.find_constraint(name).index >= 0) name += "~" + std::to_string(entry);
   c.laws.constraints_changed();
   try {
-    return c.constraints.attach(entry, shape.function ? Constraint(name, {a, b}, shape.function)
-                                                      : joint(name, a, b, shape.rows, shape.acting_A, shape.acting_B));
+    return c.constraints.attach(entry, shape.function
+                                           ? Constraint(name, {a, b}, shape.function)
+                                           : joint(name, a, b, shape.rows, shape.application_A, shape.application_B));
   } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
     return e.what();
   }
@@ -152,26 +153,26 @@ void ConstraintSolver::set_joint(int entry, const std::array<BodyId, 2>& bodies,
   if (was_exact && r.id.index < 0 && c.reactions.exist() && r.reaction >= 0) c.reactions.clear(c, r);
 }
 
-std::string ConstraintSolver::adopt(int entry, std::string name) {
+std::string ConstraintSolver::name_joint(int entry, std::string name) {
   if (const int other = find(name); other >= 0 && other != entry) return "linchpin: the name '" + name + "' is in use";
   update_reports();
   ConstraintEntry& r = this->entry(entry);
-  const bool was_left_to_host = r.outcome.left_to_host && !r.joint.given_back;
+  const bool was_left_to_host = r.outcome.left_to_host && !r.joint.released_to_host;
   impl_->c.constraints.rename(entry, std::move(name));
-  r.joint.given_back = r.joint.is_mapped = false;  // the system's constraint is made again under the new name
+  r.joint.released_to_host = r.joint.is_mapped = false;  // the system's constraint is made again under the new name
   impl_->c.world.map_joint(entry);
   refresh_reaction(entry);
   if (was_left_to_host) impl_->c.reactions.set_left_to_host(r, true);  // its report is still that of the last step
   return {};
 }
 
-void ConstraintSolver::give_back(int entry) {
+void ConstraintSolver::release_to_host(int entry) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints[entry];
   if (!r.is_of_host()) return remove(entry);
   update_reports();
   if (c.world.why_absent()) return;
-  r.joint.given_back = true;
+  r.joint.released_to_host = true;
   r.joint.is_mapped = false;
   c.world.map_joint(entry);
   refresh_reaction(entry);
@@ -298,7 +299,7 @@ void ConstraintSolver::clear_laws(int entry) {
   host::wake(c, r);
 }
 
-std::string ConstraintSolver::set_unilateral(int entry, OneSided how) {
+std::string ConstraintSolver::set_unilateral(int entry, Unilateral how) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints[entry];
   if (r.is_joint())
@@ -309,7 +310,7 @@ std::string ConstraintSolver::set_unilateral(int entry, OneSided how) {
     return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral";
   r.unilateral = how;
   for (const ConstraintId id : {r.id, r.link_id})
-    if (id.index >= 0) linchpin::set_one_sided(c.system, id, how);
+    if (id.index >= 0) linchpin::set_unilateral(c.system, id, how);
   if (r.released && !how.on) {
     r.released = false;
     c.world.enable(entry, r.enabled);
@@ -322,10 +323,10 @@ std::string ConstraintSolver::set_unilateral(int entry, OneSided how) {
 void ConstraintSolver::set_application_points(int entry, std::vector<Vector3d> points) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints[entry];
-  if (r.id.index >= 0) return void(c.system.constraint(r.id).acting_at(std::move(points)));
+  if (r.id.index >= 0) return void(c.system.constraint(r.id).set_application_points(std::move(points)));
   if (!r.is_on_links() || !r.deferred) return;
-  if (r.link_id.index >= 0) c.system.constraint(r.link_id).acting_at(points);
-  r.deferred->acting_at(std::move(points));
+  if (r.link_id.index >= 0) c.system.constraint(r.link_id).set_application_points(points);
+  r.deferred->set_application_points(std::move(points));
 }
 
 void ConstraintSolver::enable(int entry, bool on) {

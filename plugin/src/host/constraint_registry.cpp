@@ -54,7 +54,7 @@ std::string Constraints::attach(int entry, Constraint constraint) {
   }
   put_last(r);
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
-  if (r.unilateral.on) linchpin::set_one_sided(system_, r.id, r.unilateral);
+  if (r.unilateral.on) linchpin::set_unilateral(system_, r.id, r.unilateral);
   return {};
 }
 

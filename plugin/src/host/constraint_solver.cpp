@@ -80,7 +80,7 @@ const Options& checked(const Options& o) {
                                                                 {"newton_tolerance", o.newton_tolerance},
                                                                 {"gap_tolerance", o.gap_tolerance},
                                                                 {"tolerance", o.tolerance},
-                                                                {"max_tension_frequency", o.swing_limit}}};
+                                                                {"max_tension_frequency", o.max_tension_frequency}}};
   struct Count {
     const char* name;
     int value, least;
@@ -125,8 +125,8 @@ BodyId ConstraintSolver::add_body(BodyKind kind, double mass, const Vector3d& in
     why = c.system.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
     if (why.empty()) why = c.system.try_set_mass(id, mass, inertia.asDiagonal());
     if (!why.empty() && id.index >= 0) c.system.remove(id);
-  } else if (kind == BodyKind::driven) {
-    id = c.system.add_driven(name, Pose{});
+  } else if (kind == BodyKind::kinematic) {
+    id = c.system.add_kinematic(name, Pose{});
   }
   if (kind == BodyKind::fixed || !why.empty()) id = c.system.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
   c.bodies.add(id, true);
@@ -161,8 +161,8 @@ void refuse_velocities(Context& c, BodyId body) {
     if (c.world.can_hold(*u)) continue;
     char number[32];
     std::snprintf(number, sizeof number, "%g ", std::hypot(u->x(), u->y(), u->z()));
-    c.notes.trouble = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
-                      ", whose square is no number: it was taken for 0";
+    c.notes.fallback_reason = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
+                              ", whose square is no number: it was taken for 0";
     ++c.counts.non_finite;
     u->setZero();
   }
@@ -200,10 +200,10 @@ std::span<LawWork> ConstraintSolver::laws_of(int entry) {
   (void)impl_->c.laws.all(impl_->c.constraints);
   return impl_->c.laws.of(impl_->c.constraints.at(entry));
 }
-std::span<const BodyBooks> ConstraintSolver::balances() const { return impl_->c.balance.all(); }
+std::span<const MomentumBalance> ConstraintSolver::momentum_balances() const { return impl_->c.balance.all(); }
 Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
-std::string& ConstraintSolver::trouble() { return impl_->c.notes.trouble; }
+std::string& ConstraintSolver::fallback_reason() { return impl_->c.notes.fallback_reason; }
 
 std::string ConstraintSolver::summary() {
   World& world = impl_->c.world;
@@ -228,7 +228,7 @@ RankReport ConstraintSolver::rank_report() {
   return host::rank_report(impl_->c);
 }
 
-Instant ConstraintSolver::problem(std::string_view constraint) { return problem_of(impl_->c, constraint); }
+ConstrainedProblem ConstraintSolver::problem(std::string_view constraint) { return problem_of(impl_->c, constraint); }
 
 std::vector<Finding> ConstraintSolver::check() {
   Context& c = impl_->c;
@@ -255,7 +255,7 @@ std::span<const BodyId> ConstraintSolver::solved_bodies() {
   impl_->bodies.clear();
   for (const auto& b : impl_->c.islands.all())
     if (b->took_part(impl_->c.step))
-      impl_->bodies.insert(impl_->bodies.end(), b->block().bodies.begin(), b->block().bodies.end());
+      impl_->bodies.insert(impl_->bodies.end(), b->layout().bodies.begin(), b->layout().bodies.end());
   return impl_->bodies;
 }
 double ConstraintSolver::t() const { return impl_->c.t; }
@@ -264,7 +264,7 @@ double ConstraintSolver::dt() const { return impl_->c.dt; }
 
 // ---- forgetting, and going back ----
 
-void ConstraintSolver::forget_islands() {
+void ConstraintSolver::clear_islands() {
   Context& c = impl_->c;
   for (const auto& b : c.islands.all()) flush_work(c, *b);
   c.islands.clear();
@@ -282,7 +282,7 @@ void ConstraintSolver::reset() {
   c.dt = tuning::first_dt;
   c.bodies.forget_motions();
   impl_->sleep.forget();
-  c.notes.trouble.clear();
+  c.notes.fallback_reason.clear();
   for (const auto& b : c.islands.all()) {
     flush_work(c, *b);
     forget_history(c, *b);
@@ -326,8 +326,8 @@ std::string ConstraintSolver::restore(const SolverHistory& past) {
   c.gaps.forget_unreported();
   for (const EntryPast& was : past.entries) {
     ConstraintEntry& r = entry(was.entry);
-    if (!r.is_joint() || r.joint.given_back == was.given_back) continue;
-    r.joint.given_back = was.given_back;
+    if (!r.is_joint() || r.joint.released_to_host == was.released_to_host) continue;
+    r.joint.released_to_host = was.released_to_host;
     r.joint.is_mapped = false;
   }
   c.world.map_joints(true);  // joints that the program has set back are as they were then

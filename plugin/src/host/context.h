@@ -47,14 +47,14 @@ struct Context {
   IslandCache islands;
   LawRecords laws;
   ReactionTable reactions;
-  MomentumBalance balance;
+  MomentumBalances balance;
   GapMonitor gaps;
 
   Counts counts;
   struct Notes {
-    std::string trouble;                 ///< reason of the last fallback
-    const char* stepped_down = nullptr;  ///< last reason of Counts::stepped_down
-    std::string widest_turned;           ///< the joint of Counts::widest
+    std::string fallback_reason;             ///< reason of the last fallback
+    const char* order_reductions = nullptr;  ///< last reason of Counts::order_reductions
+    std::string widest_turned;               ///< the joint of Counts::widest
   } notes;
   std::vector<JointImpulse> joint_impulses;  ///< memory
   std::vector<int> left_to_host;             ///< entries that the host has in this step, though they are exact

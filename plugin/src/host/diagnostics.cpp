@@ -86,7 +86,7 @@ RankReport rank_report(Context& c) {
   return all;
 }
 
-Instant problem_of(Context& c, std::string_view constraint) {
+ConstrainedProblem problem_of(Context& c, std::string_view constraint) {
   const int entry = c.constraints.find(constraint);
   if (c.companion && c.companion->has(entry)) return c.companion->problem();
   Island* last = nullptr;  // sets of constraints from before a joint was switched still have islands
@@ -103,7 +103,7 @@ Instant problem_of(Context& c, std::string_view constraint) {
       (!last->step.problem_is_current && std::any_of(last->topology.ids.begin(), last->topology.ids.end(), gone)))
     return {};
   if (last->step.division == Division::stages && !last->report.has_start_problem) update_report(c, *last);
-  return last->report.has_start_problem ? last->report.start_problem : start_problem(c, *last).assembly().instant;
+  return last->report.has_start_problem ? last->report.start_problem : start_problem(c, *last).assembly().problem;
 }
 
 std::vector<HostPart> host_parts(const Context& c) {
@@ -153,7 +153,7 @@ std::vector<Finding> check(const Context& c, const State& now) {
     return out;
   }
   const RankReport ranks = all.rank_report();
-  const auto& block = all.assembly().block.constraints;
+  const auto& block = all.assembly().layout.constraints;
   const auto named = [&](int i) {
     const auto at = std::find(ids.begin(), ids.end(), block[z(i)]);
     return at == ids.end() ? std::string() : of[static_cast<std::size_t>(at - ids.begin())]->name;
@@ -241,29 +241,29 @@ void write_rank(Context& c, std::ostream& s, int exact) {
 
 void write_counts(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
-  s << "\n  solves " << n.solves << ", Newton " << n.newton << ", steps in substeps " << n.substepped << " ("
-    << n.substeps << " substeps), fallbacks " << n.fallbacks;
-  if (n.stiffened)
-    s << "\n  steps of islands with geometric stiffness, which damps: " << n.stiffened << " (work " << n.stiffness_work
-      << " J)";
-  if (n.damped)
+  s << "\n  solves " << n.solves << ", Newton " << n.newton_solves << ", steps in substeps " << n.substepped_steps
+    << " (" << n.substeps << " substeps), fallbacks " << n.fallbacks;
+  if (n.stiffened_steps)
+    s << "\n  steps of islands with geometric stiffness, which damps: " << n.stiffened_steps << " (work "
+      << n.stiffness_work << " J)";
+  if (n.damped_steps)
     s << "\n  steps of islands damped, because contacts, limits or motors would have given energy without a source: "
-      << n.damped << " (work " << n.damping_work << " J)";
-  if (n.parts) {
-    s << "\n  by stages in " << n.parts << " substeps";
-    if (n.parts_refused) s << ", another " << n.parts_refused << " rejected and repeated shorter";
+      << n.damped_steps << " (work " << n.damping_work << " J)";
+  if (n.integrator_substeps) {
+    s << "\n  by stages in " << n.integrator_substeps << " substeps";
+    if (n.rejected_substeps) s << ", another " << n.rejected_substeps << " rejected and repeated shorter";
     if (c.options.stepping == Stepping::adaptive) s << ", to a tolerance of " << c.options.tolerance;
   }
-  if (n.stepped_down)
-    s << "\n  steps of islands taken semi-implicitly, not by stages: " << n.stepped_down
-      << " (the last: " << c.notes.stepped_down << ")";
+  if (n.order_reductions)
+    s << "\n  steps of islands taken semi-implicitly, not by stages: " << n.order_reductions
+      << " (the last: " << c.notes.order_reductions << ")";
   if (n.released) s << "\n  unilateral constraints released " << n.released << " times, engaged again " << n.engaged;
   if (n.mode_switches) s << "\n  friction elements of laws that began to stick or to slide: " << n.mode_switches;
 }
 
 void write_laws(Context& c, std::ostream& s) {
-  for (const std::string& difference : thrust_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
-  for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << told(warning);
+  for (const std::string& difference : normal_force_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
+  for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << warning_text(warning);
   if (c.laws.warnings.full()) s << "\n  warning: laws had more warnings than these " << tuning::max_law_warnings;
 }
 
@@ -278,15 +278,15 @@ void write_corrections(const Context& c, std::ostream& s) {
       << n.activation_energy << " J";
   if (n.gap_corrections)
     s << "\n  start gaps closed by moving bodies, without velocity: " << n.gap_corrections << " times, at most "
-      << n.corrected << " m, " << n.turned << " rad";
-  if (n.turned_back)
-    s << "\n  joints turned far from where they are held: at most " << n.widest << " rad, " << c.notes.widest_turned
-      << "; brought back by moving bodies in " << n.turned_back << " steps of islands";
+      << n.largest_correction << " m, " << n.largest_correction_angle << " rad";
+  if (n.realigned_steps)
+    s << "\n  joints turned far from where they are held: at most " << n.largest_misalignment << " rad, "
+      << c.notes.widest_turned << "; brought back by moving bodies in " << n.realigned_steps << " steps of islands";
   if (n.non_finite) s << "\n  non-finite numbers kept from the world: " << n.non_finite;
   const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
                                     [](const auto& r) { return r.alive && r.outcome.broken; });
   if (broken) s << "\n  broken joints: " << broken;
-  if (!c.notes.trouble.empty()) s << "\n  last trouble: " << c.notes.trouble;
+  if (!c.notes.fallback_reason.empty()) s << "\n  last trouble: " << c.notes.fallback_reason;
 }
 
 }  // namespace
@@ -294,7 +294,7 @@ void write_corrections(const Context& c, std::ostream& s) {
 std::string summary(Context& c, double energy) {
   std::ostringstream s;
   s << std::setprecision(3) << "linchpin in " << c.world.name()
-    << (c.options.mode == Mode::observe ? ", observing" : "");
+    << (c.options.mode == Mode::passive ? ", observing" : "");
   const int exact = write_constraints(c, s);
   if (c.skipped)
     s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";

@@ -14,7 +14,7 @@ namespace linchpin::host {
 std::vector<int> contradictory_reactions(Context& c);
 RankReport rank_report(Context& c);
 /// Returns the problem of the island of a constraint at its last step. It is empty where there is none.
-Instant problem_of(Context& c, std::string_view constraint);
+ConstrainedProblem problem_of(Context& c, std::string_view constraint);
 std::vector<HostPart> host_parts(const Context& c);
 /// Checks derivatives, start residuals and rank of all constraints at the present state.
 /// @param now  that state

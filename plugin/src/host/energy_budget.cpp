@@ -47,7 +47,7 @@ bool gains_far_too_much(const Island& b, double gain, double kinetic, double all
 void count_damping(Island& b) {
   const bool dropped = std::any_of(b.rows.passive.begin(), b.rows.passive.end(),
                                    [](const PassiveRow& r) { return r.state == PassiveRow::State::dropped; });
-  if (dropped || largest(b.rows.damping) > 0) ++b.stats.damped;
+  if (dropped || largest(b.rows.damping) > 0) ++b.stats.damped_steps;
 }
 
 namespace {
@@ -82,23 +82,23 @@ class EnergyDamper {
   bool is_free() const { return b_.topology.boundary.empty(); }
 
   void find_rigid_motion() {
-    const Block& block = b_.block();
+    const IslandLayout& layout = b_.layout();
     double mass = 0;
-    for (const BodyId id : block.bodies) mass += c_.system.mass(id);
+    for (const BodyId id : layout.bodies) mass += c_.system.mass(id);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const double m = c_.system.mass(block.bodies[slot]) / mass;
-      centre_ += m * at_[block.bodies[slot]].p;
-      linear_ += m * head(v_, block.column[slot]);
+      const double m = c_.system.mass(layout.bodies[slot]) / mass;
+      centre_ += m * at_[layout.bodies[slot]].p;
+      linear_ += m * head(v_, layout.column[slot]);
     }
     Vector3d L(0, 0, 0);
     Matrix3d I = Matrix3d::Zero();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = block.bodies[slot];
-      const int column = block.column[slot];
+      const BodyId id = layout.bodies[slot];
+      const int column = layout.column[slot];
       const Vector3d r = at_[id].p - centre_;
       L += c_.system.mass(id) * r.cross(head(v_, column) - linear_);
       I += c_.system.mass(id) * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
-      if (!turns(block, slot)) continue;
+      if (!turns(layout, slot)) continue;
       const Matrix3d own = c_.system.world_inertia(id, at_[id].q);
       L += own * head(v_, column + 3);
       I += own;
@@ -109,7 +109,7 @@ class EnergyDamper {
 
   void find_kinematic_motion() {
     for (const BodyId id : b_.topology.boundary)
-      if (c_.system.kind(id) == BodyKind::driven) {
+      if (c_.system.kind(id) == BodyKind::kinematic) {
         centre_ = at_[id].p;
         linear_ = at_[id].v;
         angular_ = at_[id].w;
@@ -119,14 +119,14 @@ class EnergyDamper {
 
   void scale(double by, bool about_common) {
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = b_.block().bodies[slot];
-      const int column = b_.block().column[slot];
+      const BodyId id = b_.layout().bodies[slot];
+      const int column = b_.layout().column[slot];
       const Vector3d common_v =
                          about_common ? Vector3d(linear_ + angular_.cross(at_[id].p - centre_)) : Vector3d::Zero(),
                      v0 = head(v_, column), change = (by - 1) * (v0 - common_v);
       put(v_, column, v0 + change);
       add(b_.rows.damping, column, c_.system.mass(id) * change);
-      if (!turns(b_.block(), slot)) continue;
+      if (!turns(b_.layout(), slot)) continue;
       const Vector3d common_w = about_common ? angular_ : Vector3d::Zero(), w0 = head(v_, column + 3),
                      turn = (by - 1) * (w0 - common_w);
       put(v_, column + 3, w0 + turn);
@@ -137,12 +137,12 @@ class EnergyDamper {
   double kinetic(bool about_common) const {
     double sum = 0;
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = b_.block().bodies[slot];
-      const int column = b_.block().column[slot];
+      const BodyId id = b_.layout().bodies[slot];
+      const int column = b_.layout().column[slot];
       Vector3d u = head(v_, column);
       if (about_common) u -= linear_ + angular_.cross(at_[id].p - centre_);
       sum += 0.5 * c_.system.mass(id) * u.squaredNorm();
-      if (!turns(b_.block(), slot)) continue;
+      if (!turns(b_.layout(), slot)) continue;
       const Vector3d w = about_common ? Vector3d(head(v_, column + 3) - angular_) : head(v_, column + 3);
       sum += 0.5 * w.dot(c_.system.world_inertia(id, at_[id].q) * w);
     }

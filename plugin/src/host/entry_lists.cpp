@@ -28,11 +28,12 @@ void make_lists(Context& c) {
     }
     const bool off = !r.enabled || r.released;
     lists.any_exact = lists.any_exact || (!off && !is_lock && exact);
-    if (r.may_have_host_rows || !exact || c.options.mode == Mode::observe) lists.with_host_rows.push_back(i);
+    if (r.may_have_host_rows || !exact || c.options.mode == Mode::passive) lists.with_host_rows.push_back(i);
     if (r.owner == Owner::user) lists.users.push_back(i);
     if (!is_lock && exact && r.enabled) {
       const auto bodies = c.system.constraint(r.id).bodies();
-      if (std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return c.system.kind(id) == BodyKind::driven; }))
+      if (std::any_of(bodies.begin(), bodies.end(),
+                      [&](BodyId id) { return c.system.kind(id) == BodyKind::kinematic; }))
         lists.with_kinematic.push_back(i);
     }
     if (r.reaction < 0) continue;

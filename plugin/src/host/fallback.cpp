@@ -12,8 +12,9 @@ namespace linchpin::host {
 // substeps and its largest solves. It is tried less and less often.
 void leave_to_host(Context& c, Island& b, std::string why) {
   History& h = b.history;
-  const bool costly = double(b.step.substeps) * b.block().m() > tuning::costly_try_work || b.step.outcome.over_budget ||
-                      (b.step.gap_left > c.options.gap_tolerance && b.block().m() > tuning::costly_gap_rows);
+  const bool costly = double(b.step.substeps) * b.layout().m() > tuning::costly_try_work ||
+                      b.step.outcome.over_budget ||
+                      (b.step.gap_left > c.options.gap_tolerance && b.layout().m() > tuning::costly_gap_rows);
   b.phase = Phase::failed;
   h.extrapolation_steps = 0;
   h.failure = why;  // reported again in the steps in which it is not tried
@@ -25,11 +26,12 @@ void leave_to_host(Context& c, Island& b, std::string why) {
                    (1u << std::min(h.failures - tuning::fallback_patience,
                                    costly ? tuning::max_costly_pause_power : tuning::max_pause_power));
   }
-  c.notes.trouble = std::move(why);
-  if (c.step + 1 < h.next_try) c.notes.trouble += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";
+  c.notes.fallback_reason = std::move(why);
+  if (c.step + 1 < h.next_try)
+    c.notes.fallback_reason += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";
   for (const int i : b.topology.entries) {
     ConstraintEntry& r = c.constraints[i];
-    r.fallback = c.notes.trouble;
+    r.fallback = c.notes.fallback_reason;
     c.left_to_host.push_back(i);
     c.reactions.set_left_to_host(r, true);
     c.world.solve_in_host(i);

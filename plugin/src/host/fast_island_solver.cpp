@@ -49,16 +49,16 @@ Kernel::Limits limits_of(const Context& c, double length, double coarse) {
           .newton_tolerance = c.options.newton_tolerance,
           .gap_tolerance = c.options.gap_tolerance,
           .max_solves = c.options.max_newton,
-          .max_omega_dt = c.options.swing_limit,
+          .max_omega_dt = c.options.max_tension_frequency,
           .residual_share = 1 - length / c.dt,  // a gap at the start closes in the time of a step
-          .coarse_omega_dt = coarse * c.options.swing_limit};
+          .coarse_omega_dt = coarse * c.options.max_tension_frequency};
 }
 
 class FastSubstep final : public SemiImplicitSubstep {
  public:
   FastSubstep(Context& c, Island& b, double allowed, bool keeps_records, int worker)
       : SemiImplicitSubstep(c, b, allowed), keeps_records_(keeps_records), worker_(worker) {
-    for (const BodyId id : b.block().bodies) now()[id] = c.bodies.start[id];
+    for (const BodyId id : b.layout().bodies) now()[id] = c.bodies.start[id];
     SubstepSums& sums = b.sums;
     const std::size_t n = b.x.v.size(), m = b.x.multipliers.size();
     for (auto* x : {&sums.h_applied, &b.x.Q_total}) x->resize(n);
@@ -72,9 +72,9 @@ class FastSubstep final : public SemiImplicitSubstep {
   }
 
   void accept(const Substep& s) override {
-    const Block& block = b_.block();
+    const IslandLayout& layout = b_.layout();
     const std::vector<double>& motion = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
-    b_.gyroscopics.substep.apply_of_step(block, motion, b_.sums.h_applied);
+    b_.gyroscopics.substep.apply_of_step(layout, motion, b_.sums.h_applied);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) {
       b_.sums.work[r] += b_.x.multipliers[r] * b_.x.row_velocity[r];
       b_.sums.multipliers[r] += b_.x.multipliers[r];
@@ -82,8 +82,8 @@ class FastSubstep final : public SemiImplicitSubstep {
     accepted(s);
     if (keeps_records_) record(s.force_time);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      BodyState& body = now()[block.bodies[slot]];
-      const int column = block.column[slot];
+      BodyState& body = now()[layout.bodies[slot]];
+      const int column = layout.column[slot];
       advance(body, head(motion, column), head(motion, column + 3), s.length);
       body.v = head(b_.x.v, column);
       body.w = head(b_.x.v, column + 3);
@@ -98,7 +98,7 @@ class FastSubstep final : public SemiImplicitSubstep {
  protected:
   State& now() override { return c_.bodies.end; }
   std::span<const double> start_velocities() override {
-    read_velocities(b_.block(), now(), b_.x.dv);
+    read_velocities(b_.layout(), now(), b_.x.dv);
     return b_.x.dv;
   }
   std::span<double> end_velocities() override { return b_.x.v; }
@@ -118,12 +118,12 @@ class FastSubstep final : public SemiImplicitSubstep {
 
  private:
   void find_forces(const Substep& s) {
-    const Block& block = b_.block();
+    const IslandLayout& layout = b_.layout();
     FastRotationSet& rotation = b_.gyroscopics.substep;
     rotation.clear();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = block.bodies[slot];
-      const int column = block.column[slot];
+      const BodyId id = layout.bodies[slot];
+      const int column = layout.column[slot];
       const BodyState& at = now()[id];
       Vector3d force = head(b_.x.Q, column), torque = c_.bodies.load(id).torque;
       const Vector3d& I = b_.fast.kernel.inertia()[slot];
@@ -140,7 +140,7 @@ class FastSubstep final : public SemiImplicitSubstep {
       put(b_.sums.h_applied, column, s.force_time * force);
       put(b_.sums.h_applied, column + 3, s.force_time * torque);
     }
-    rotation.remove_from(block, b_.sums.h_applied);
+    rotation.remove_from(layout, b_.sums.h_applied);
     if (s.first() && b_.step.is_sized)
       for (std::size_t j = 0; j < b_.rows.impact_now.size(); ++j) b_.sums.h_applied[j] += b_.rows.impact_now[j];
     std::fill(b_.x.newton.begin(), b_.x.newton.end(), 0.0);
@@ -174,9 +174,9 @@ class FastSubstep final : public SemiImplicitSubstep {
       for (std::size_t j = 0; j < b_.x.v.size(); ++j)
         sums.applied[j] -= weight * b_.rows.force_now[j] + b_.rows.impact_now[j];
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = b_.block().bodies[slot];
+      const BodyId id = b_.layout().bodies[slot];
       const BodyState& s = now()[id];
-      const int column = b_.block().column[slot];
+      const int column = b_.layout().column[slot];
       add(sums.momentum, column, c_.system.mass(id) * (head(b_.x.v, column) - s.v));
       const Matrix3d R = s.R();
       add(sums.momentum, column + 3,
@@ -221,7 +221,7 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
   if (!result.complete) return false;
   end_semi_implicit_substeps(c, b, c.bodies.end, result, method.largest_omega_dt(), keeps_records);
   b.step.newton_solves = method.solves();
-  b.stats.factors += method.factors();
+  b.stats.factorizations += method.factors();
   return true;
 }
 
@@ -229,7 +229,7 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
 /// pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
 void keep_substeps(const Context& c, Island& b) {
   if (b.history.next_length > 0.5 * c.dt &&
-      b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.swing_limit)
+      b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.max_tension_frequency)
     b.history.next_length = 0.5 * c.dt;
 }
 
@@ -247,9 +247,9 @@ void FastIslandSolver::lay_out(Island& b) {
   if (!std::exchange(b.fast.is_laid_out, true)) {
     b.history.fast_from = b.history.fast_pause = 0;
     b.fast.sides.clear();
-    if (b.fast.kernel.lay_out(c_.system, b.block(), topologies_))
+    if (b.fast.kernel.lay_out(c_.system, b.layout(), topologies_))
       for (const ConstraintId id : b.topology.ids)
-        for (const BodyId body : c_.system.constraint(id).bodies()) b.fast.sides.push_back(b.block().slot(body));
+        for (const BodyId body : c_.system.constraint(id).bodies()) b.fast.sides.push_back(b.layout().body_index(body));
   }
   b.fast.fits = b.fast.kernel.topology() != nullptr && c_.step >= b.history.fast_from;
   const unsigned masses = c_.bodies.mass_changes();
@@ -273,7 +273,7 @@ void FastIslandSolver::solve_steps(std::span<Island* const> islands, int worker)
       continue;
     }
     extrapolate_newton(c_, b);
-    b.gyroscopics.step.remove_from(b.block(), b.x.applied);
+    b.gyroscopics.step.remove_from(b.layout(), b.x.applied);
     of[count] = &b;
     jobs[count++] = job_of(b);
   }
@@ -313,7 +313,7 @@ bool FastIslandSolver::accept_or_substep(Island& b, const Kernel::Outcome& whole
     b.step.omega_dt = whole.omega_dt;
     b.step.newton_solves = whole.newton_solves;
     b.history.next_length = 0;
-    b.gyroscopics.step.apply_of_step(b.block(), b.x.v, b.x.applied);
+    b.gyroscopics.step.apply_of_step(b.layout(), b.x.v, b.x.applied);
     if (b.step.path == Path::coupled)
       b.history.extrapolation_steps = 0;
     else
@@ -345,8 +345,8 @@ void FastIslandSolver::accept(Island& b, const Kernel::Outcome& at_start) {
   b.report.is_current = false;
   b.history.typical_velocity_error = at_start.velocity_error;
   b.stats.activation_energy = std::max(b.stats.activation_energy, at_start.activation_energy);
-  b.stats.newton += b.step.newton_solves;
-  ++b.stats.factors;
+  b.stats.newton_solves += b.step.newton_solves;
+  ++b.stats.factorizations;
   ++b.stats.solves;
   b.history.stiffness.clear();
 }
@@ -412,7 +412,7 @@ bool FastIslandSolver::finish(Island& b, SubstepStates&) {
   const double before = length_before(c_, b);
   add_applied(c_, b, 0.5 * (before - c_.dt));
   if (begins_with_substeps(b)) return take_substeps_without_try(b, before, 0);
-  b.gyroscopics.step.remove_from(b.block(), b.x.applied);
+  b.gyroscopics.step.remove_from(b.layout(), b.x.applied);
   for (std::size_t j = 0; j < b.x.force.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
   Kernel::Job job = job_of(b);
   job.vectors.Q = forces_with_rows(c_, b);

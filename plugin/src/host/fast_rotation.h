@@ -36,49 +36,49 @@ class FastRotationSet {
 
   // The following functions change the impulses of the torques in `applied` [n].
   /// Sets impulses of free rotation, over `time` more seconds.
-  void apply_free(const Block& block, double time, std::vector<double>& applied) {
+  void apply_free(const IslandLayout& layout, double time, std::vector<double>& applied) {
     for (Body& body : bodies_) {
       body.rotation.h += time;
       body.impulse = body.alone();
     }
-    apply(block, applied);
+    apply(layout, applied);
   }
   /// Sets impulses of free rotation from other poses.
-  void move_to(const Block& block, const State& state, std::vector<double>& applied) {
+  void move_to(const IslandLayout& layout, const State& state, std::vector<double>& applied) {
     for (Body& body : bodies_) {
-      body.rotation.R = state[block.bodies[body.rotation.body]].R();
+      body.rotation.R = state[layout.bodies[body.rotation.body]].R();
       body.impulse = body.alone();
     }
-    apply(block, applied);
+    apply(layout, applied);
   }
   /// Removes the impulses.
-  void remove_from(const Block& block, std::vector<double>& applied) {
+  void remove_from(const IslandLayout& layout, std::vector<double>& applied) {
     for (Body& body : bodies_) body.impulse.setZero();
-    apply(block, applied);
+    apply(layout, applied);
   }
   /// Sets impulses of a step that ends with the velocities v [n].
-  void apply_of_step(const Block& block, std::span<const double> v, std::vector<double>& applied) {
-    for (Body& body : bodies_) body.impulse = body.between(head(v, column(block, body)));
-    apply(block, applied);
+  void apply_of_step(const IslandLayout& layout, std::span<const double> v, std::vector<double>& applied) {
+    for (Body& body : bodies_) body.impulse = body.between(head(v, column(layout, body)));
+    apply(layout, applied);
   }
   /// Sets the impulses that update() has put into the velocities.
-  void apply(const Block& block, std::vector<double>& applied) {
+  void apply(const IslandLayout& layout, std::vector<double>& applied) {
     for (Body& body : bodies_) {
-      host::add(applied, column(block, body), body.impulse - body.applied);
+      host::add(applied, column(layout, body), body.impulse - body.applied);
       body.applied = body.impulse;
     }
   }
 
   /// Replaces in v [n] the impulse of each body by that of the mean of start and end velocity.
   /// @return whether this changed v by more than rounding
-  bool update(const Block& block, std::span<double> v) {
+  bool update(const IslandLayout& layout, std::span<double> v) {
     bool changed = false;
     for (Body& body : bodies_) {
-      const Vector3d w = head(v, column(block, body));
+      const Vector3d w = head(v, column(layout, body));
       body.rotation.w = w - body.divided(body.impulse);
       body.rotation.add_gyroscopic_torque();
       const Vector3d change = body.rotation.w - w;
-      put(v, column(block, body), body.rotation.w);
+      put(v, column(layout, body), body.rotation.w);
       body.impulse += body.times(change);
       changed = changed || !(change.norm() <= tuning::gyroscopic_rounding * (body.rotation.w0.norm() + w.norm()));
     }
@@ -105,7 +105,7 @@ class FastRotationSet {
       return -rotation.h * mean.cross(times(mean));
     }
   };
-  static int column(const Block& block, const Body& body) { return block.column[body.rotation.body] + 3; }
+  static int column(const IslandLayout& layout, const Body& body) { return layout.column[body.rotation.body] + 3; }
 
   std::vector<Body> bodies_;
   std::vector<int> slots_;

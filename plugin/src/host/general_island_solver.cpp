@@ -32,10 +32,10 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   if (!b.step.is_sized) size_vectors(c_, b);
   b.history.next_length = 0;
   c_.bodies.make_ends();
-  for (const BodyId id : b.block().bodies) c_.bodies.base[id] = c_.bodies.end[id] = c_.bodies.start[id];
+  for (const BodyId id : b.layout().bodies) c_.bodies.base[id] = c_.bodies.end[id] = c_.bodies.start[id];
   b.step.poses.current = true;
   if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)
-  ++b.stats.factors;
+  ++b.stats.factorizations;
   // Among host rows the forces are found when the impulses of the rows are known. The state of friction is needed
   // before that (T10). Stages find their own forces.
   const bool later =
@@ -78,8 +78,8 @@ bool GeneralIslandSolver::start_from_forces(Island& b, bool with_constraint_forc
   for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.v[j] = b.x.v0[j] + b.x.dv[j];
   if (!c_.options.drift_correction) return true;
   const NewtonReport newton =
-      end_on_constraints(c_.system, *b.dynamics, c_.bodies.base, c_.bodies.end, c_.dt, b.x.v, {}, {},
-                         std::max(c_.options.newton_tolerance, tuning::start_tolerance), tuning::start_solves);
+      solve_end_of_step(c_.system, *b.dynamics, c_.bodies.base, c_.bodies.end, c_.dt, b.x.v, {}, {},
+                        std::max(c_.options.newton_tolerance, tuning::start_tolerance), tuning::start_solves);
   b.step.newton_solves += newton.solves;
   return (newton.converged || newton.residual * c_.dt < tuning::start_slack * tuning::start_tolerance) &&
          !starts_half_a_turn_away(c_, b);
@@ -88,22 +88,22 @@ bool GeneralIslandSolver::start_from_forces(Island& b, bool with_constraint_forc
 // An island that moves too fast for one step has no velocities that end it on the constraints. It gets the mean of the
 // velocities that its rows allow.
 void GeneralIslandSolver::start_from_rows(Island& b) {
-  const linchpin::Solver& solver = b.dynamics->solver();
+  const linchpin::ConstraintFactorization& solver = b.dynamics->solver();
   const Assembly& assembly = b.dynamics->assembly();
   for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.force[j] = b.x.applied[j] + b.rows.total[j];
   solver.inverse_mass(b.x.force, b.x.v);
   row_velocities(assembly, b.x.v, b.x.row);
   const double time = extrapolation_time(c_, b);
   for (std::size_t i = 0; i < b.x.row.size(); ++i)
-    b.x.row[i] = 0.5 * time * assembly.instant.b[i] - b.x.row[i] - assembly.velocity[i];
-  solver.approach(b.x.row, {}, {}, b.x.dv);
+    b.x.row[i] = 0.5 * time * assembly.problem.b[i] - b.x.row[i] - assembly.velocity[i];
+  solver.solve_unrefined(b.x.row, {}, {}, b.x.dv);
   for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.v[j] += b.x.v0[j] + b.x.dv[j];
 }
 
 void GeneralIslandSolver::project(Island& b, std::span<double> change) {
   row_velocities(b.dynamics->assembly(), b.x.v, b.x.row);
   for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = b.x.target[i] - b.x.row[i];
-  b.dynamics->solver().approach(b.x.row, {}, {}, change);  // the next iteration solves the rest
+  b.dynamics->solver().solve_unrefined(b.x.row, {}, {}, change);  // the next iteration solves the rest
 }
 
 void GeneralIslandSolver::push(Island& b, std::span<const double> push) {
@@ -112,46 +112,46 @@ void GeneralIslandSolver::push(Island& b, std::span<const double> push) {
   for (double& e : b.x.row) e = -e;
   for (std::size_t i = 0; i < b.topology.ids.size(); ++i)  // only conditions on poses apply to a split impulse
     if (c_.system.constraint(b.topology.ids[i]).function().level() != Level::position)
-      for (int r = b.block().row[i]; r < b.block().row[i + 1]; ++r) b.x.row[z(r)] = 0;
+      for (int r = b.layout().row[i]; r < b.layout().row[i + 1]; ++r) b.x.row[z(r)] = 0;
   b.dynamics->solver().apply(b.x.row, {}, {}, b.x.dv);
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    const int column = b.block().column[slot];
-    const bool turns = host::turns(b.block(), slot);
+    const int column = b.layout().column[slot];
+    const bool turns = host::turns(b.layout(), slot);
     const Vector3d v = head(push, column) + head(b.x.dv, column),
                    w = turns ? Vector3d(head(push, column + 3) + head(b.x.dv, column + 3)) : Vector3d::Zero();
-    advance(c_.bodies.base[b.block().bodies[slot]], v, w, c_.dt);
+    advance(c_.bodies.base[b.layout().bodies[slot]], v, w, c_.dt);
   }
   b.step.poses.pushed = b.step.poses.start_changed = true;
   // Bodies that are displaced along tangents are off the constraints by the square of the displacement. Newton would
   // make a velocity of that error, and redundant rows would disagree by it. A gap that was there before stays.
   if (c_.options.drift_correction && largest(b.dynamics->assembly().position) <= c_.options.gap_tolerance)
-    close_gaps(c_.system, *b.dynamics, c_.bodies.base, c_.options.newton_tolerance, c_.options.max_newton);
+    project_positions(c_.system, *b.dynamics, c_.bodies.base, c_.options.newton_tolerance, c_.options.max_newton);
 }
 
 void GeneralIslandSolver::prepare_responses(Island& b) { b.rows_by_body.sort(b.dynamics->assembly()); }
 
 void GeneralIslandSolver::respond(Island& b, std::span<const Impulse> impulses, std::span<double> motion) {
-  const linchpin::Solver& solver = b.dynamics->solver();
-  const Block& block = b.block();
+  const linchpin::ConstraintFactorization& solver = b.dynamics->solver();
+  const IslandLayout& layout = b.layout();
   std::size_t at = 0;
   for (const Impulse& impulse : impulses) {
     std::fill(b.x.force.begin(), b.x.force.end(), 0.0);
     for (const Impulse::At& on : impulse.at) {
       if (on.body < 0) continue;
-      const int column = block.column[z(on.body)];
+      const int column = layout.column[z(on.body)];
       add(b.x.force, column, on.impulse.head<3>());
-      if (turns(block, z(on.body))) add(b.x.force, column + 3, on.impulse.tail<3>());
+      if (turns(layout, z(on.body))) add(b.x.force, column + 3, on.impulse.tail<3>());
     }
     solver.inverse_mass(b.x.force, b.x.dv);
     std::fill(b.x.row.begin(), b.x.row.end(), 0.0);
-    b.rows_by_body.subtract_velocities(block, impulse.at[0].body, b.x.dv, b.x.row);
+    b.rows_by_body.subtract_velocities(layout, impulse.at[0].body, b.x.dv, b.x.row);
     if (const int other = impulse.at[1].body; other >= 0 && other != impulse.at[0].body)
-      b.rows_by_body.subtract_velocities(block, other, b.x.dv, b.x.row);
+      b.rows_by_body.subtract_velocities(layout, other, b.x.dv, b.x.row);
     b.x.change.resize(b.x.dv.size());
-    solver.approach(b.x.row, {}, {}, b.x.change);  // Newton finds the step's end for any impulses of the rows
+    solver.solve_unrefined(b.x.row, {}, {}, b.x.change);  // Newton finds the step's end for any impulses of the rows
     for (std::size_t j = 0; j < b.x.dv.size(); ++j) b.x.dv[j] += b.x.change[j];
     for (const int slot : b.rows.contacted) {
-      const int column = block.column[z(slot)], dof = dof_of(block, z(slot));
+      const int column = layout.column[z(slot)], dof = dof_of(layout, z(slot));
       for (int j = 0; j < 6; ++j) motion[at++] = j < dof ? b.x.dv[z(column + j)] : 0;
     }
   }
@@ -170,7 +170,7 @@ bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
   }
   b.report.is_current = false;
   if (b.has(Trait::user_constraint)) note_time_dependence(c_, b);
-  if (c_.options.mode == Mode::observe) {
+  if (c_.options.mode == Mode::passive) {
     update_report(c_, b);
     return true;
   }
@@ -200,21 +200,22 @@ bool GeneralIslandSolver::correct_start_gap(Island& b) {
 }
 
 bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done) {
-  b.step.stepped_down = why_no_stages(c_, b);
-  if (!b.step.stepped_down) {
+  b.step.order_reductions = why_no_stages(c_, b);
+  if (!b.step.order_reductions) {
     done = take_step_by_stages(c_, b, states);
     if (done) return true;
-    b.step.stepped_down = c_.options.stepping == Stepping::adaptive ? "no substep was short enough for its tolerance"
-                          : laws_are_too_stiff(c_, b) ? "laws damp faster than max_substeps substeps can follow"
-                                                      : "no substep was short enough to be taken by stages";
+    b.step.order_reductions = c_.options.stepping == Stepping::adaptive
+                                  ? "no substep was short enough for its tolerance"
+                              : laws_are_too_stiff(c_, b) ? "laws damp faster than max_substeps substeps can follow"
+                                                          : "no substep was short enough to be taken by stages";
     if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);
     forget_law_works(c_, b);
-    ++b.stats.factors;
+    ++b.stats.factorizations;
     if (b.dynamics->evaluate(c_.bodies.start, all_forces(b)) == Status::invalid) return fail(b, b.dynamics->reason());
   } else if (forces_are_open && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid) {
     return fail(b, b.dynamics->reason());
   }
-  ++b.stats.stepped_down;
+  ++b.stats.order_reductions;
   return true;
 }
 
@@ -244,7 +245,7 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
     if (!close_start_gap(c_, b)) return fail(b, b.dynamics->reason());
   }
   const auto evaluate = [&] {
-    ++b.stats.factors;
+    ++b.stats.factorizations;
     return b.dynamics->evaluate(c_.bodies.start, all_forces(b)) != Status::invalid;
   };
   if (!b.stiffness.empty()) {
@@ -278,9 +279,10 @@ Acceptance GeneralIslandSolver::try_whole_step(Island& b) {
     b.history.extrapolation.add(b.history.extrapolation_steps, b.x.newton);
   find_multipliers(b, good);
   if (good && !found.is_re_linearized) {
-    const double limit =
-        b.stiffness.empty() ? c_.options.swing_limit : std::max(tuning::max_stiffened_omega_dt, c_.options.swing_limit);
-    b.step.omega_dt = fastest_swing(c_.system, *b.dynamics, c_.bodies.start, b.x.mean_force, limit / c_.dt) * c_.dt;
+    const double limit = b.stiffness.empty()
+                             ? c_.options.max_tension_frequency
+                             : std::max(tuning::max_stiffened_omega_dt, c_.options.max_tension_frequency);
+    b.step.omega_dt = tension_frequency(c_.system, *b.dynamics, c_.bodies.start, b.x.mean_force, limit / c_.dt) * c_.dt;
     good = !(b.step.omega_dt > limit);
   }
   if (good && c_.options.drift_correction && b.step.start_gap != StartGap::frames_moved) good = is_energy_acceptable(b);
@@ -290,7 +292,7 @@ Acceptance GeneralIslandSolver::try_whole_step(Island& b) {
 // Computes v₁ from its parts: start velocity, applied, host, ideal and nonideal impulses, then the impulses that Newton
 // adds.
 GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island& b) {
-  const linchpin::Solver& solver = b.dynamics->solver();
+  const linchpin::ConstraintFactorization& solver = b.dynamics->solver();
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
   start_newton(b);
   for (std::size_t j = 0; j < b.x.v.size(); ++j)
@@ -310,14 +312,14 @@ GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island
   }
   NewtonReport newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation, residual_target);
   if (!on_the_way && held_by_curvature(c_, b, newton)) {
-    rotation.apply(b.block(), b.x.applied);  // the velocities are computed again from it
+    rotation.apply(b.layout(), b.x.applied);  // the velocities are computed again from it
     if (!re_linearize_ahead(b)) return {.is_impossible = true};
     out.is_re_linearized = true;
     newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation);
   }
   out.converged = newton.converged && finite(b.x.v) && !gear_turns_too_far(c_, b, end, c_.dt);
   b.step.outcome.contradictory = contradicts(newton, c_.dt, c_.options.gap_tolerance);
-  rotation.apply(b.block(), b.x.applied);
+  rotation.apply(b.layout(), b.x.applied);
   return out;
 }
 
@@ -328,9 +330,9 @@ void GeneralIslandSolver::start_newton(Island& b) {
   for (auto* x : {&b.x.newton, &b.x.force}) std::fill(x->begin(), x->end(), 0.0);
   if (!c_.options.drift_correction || !extrapolate_newton(c_, b)) return;
   add_transposed(b.dynamics->assembly(), b.x.newton, b.x.force);
-  const linchpin::Solver& solver = b.dynamics->solver();
+  const linchpin::ConstraintFactorization& solver = b.dynamics->solver();
   if (solver.full_row_rank()) return;
-  if (solver.info().fallbacks == 0) return solver.shortest(b.x.force, b.x.newton);
+  if (solver.info().fallbacks == 0) return solver.minimum_norm_multipliers(b.x.force, b.x.newton);
   for (auto* x : {&b.x.newton, &b.x.force}) std::fill(x->begin(), x->end(), 0.0);
 }
 
@@ -339,19 +341,19 @@ void GeneralIslandSolver::start_newton(Island& b) {
 // problem extrapolated only to the end of the step would have huge multipliers, whose geometric stiffness is unstable
 // in steps of this length (T15).
 bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
-  const Block& block = b.block();
+  const IslandLayout& layout = b.layout();
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    const int column = block.column[slot];
+    const int column = layout.column[slot];
     const auto ahead = [&](int at) -> Vector3d {
       return head(b.x.v0, at) + tuning::re_linearisation_steps * (head(b.x.v, at) - head(b.x.v0, at));
     };
-    advance(c_.bodies.start[block.bodies[slot]], ahead(column),
-            turns(block, slot) ? ahead(column + 3) : Vector3d(0, 0, 0), c_.dt);
+    advance(c_.bodies.start[layout.bodies[slot]], ahead(column),
+            turns(layout, slot) ? ahead(column + 3) : Vector3d(0, 0, 0), c_.dt);
   }
-  ++b.stats.factors;
+  ++b.stats.factorizations;
   if (b.dynamics->evaluate(c_.bodies.start, all_forces(b)) == Status::invalid) return false;
   const Assembly& assembly = b.dynamics->assembly();
-  const linchpin::Solver& solver = b.dynamics->solver();
+  const linchpin::ConstraintFactorization& solver = b.dynamics->solver();
   for (std::size_t j = 0; j < b.x.v.size(); ++j)
     b.x.dv[j] = b.x.applied[j] + b.rows.total[j] + c_.dt * b.dynamics->ideal()[j];
   solver.inverse_mass(b.x.dv, b.x.v);  // without v₀, which the velocities of the rows already contain
@@ -385,13 +387,13 @@ NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const
                       std::span<double> v, FastRotationSet& rotation, std::span<const double> residual_target) {
   const Options& options = c.options;
   double extent = 0;  // poses far from the origin are no more exact than their own rounding
-  for (const BodyId id : b.block().bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
+  for (const BodyId id : b.layout().bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
   NewtonReport report;
   const int rounds = rotation.empty() ? tuning::max_end_rounds : tuning::max_end_rounds_of_fast_rotation;
   for (int round = 0; round < rounds; ++round) {
-    NewtonReport newton = end_on_constraints(c.system, *b.dynamics, base, end, h, v, b.x.newton, b.x.force, tolerance,
-                                             options.max_newton, residual_target);
+    NewtonReport newton = solve_end_of_step(c.system, *b.dynamics, base, end, h, v, b.x.newton, b.x.force, tolerance,
+                                            options.max_newton, residual_target);
     // Among rows that depend on each other as nearly as those of a flat net, Newton converges slowly, in short steps as
     // in long ones. A result whose gaps are below the gap tolerance is accepted.
     if (b.step.outcome.loose_convergence && !newton.converged && !b.dynamics->solver().full_row_rank() &&
@@ -401,16 +403,16 @@ NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const
     report = newton;
     report.solves = solves;
     if (!newton.converged || round + 1 == rounds) break;
-    bool changed = rotation.update(b.block(), v);
+    bool changed = rotation.update(b.layout(), v);
     if (b.has(Trait::laws) && round < tuning::max_stick_rounds) {
       double size = 1;
       for (const double x : v) size = std::max(size, std::abs(x));
-      changed = b.dynamics->hold(evaluated, v) > tuning::stick_rounding * size || changed;
+      changed = b.dynamics->reapply_stick(evaluated, v) > tuning::stick_rounding * size || changed;
     }
     if (!changed) break;
   }
   b.step.newton_solves += report.solves;
-  b.stats.newton += report.solves;
+  b.stats.newton_solves += report.solves;
   return report;
 }
 
@@ -430,7 +432,7 @@ void note_activation(Island& b) {
 }
 
 void note_law_trouble(Island& b) {
-  if (b.report.law_trouble.empty()) b.report.law_trouble = b.dynamics->law_report().trouble;
+  if (b.report.law_trouble.empty()) b.report.law_trouble = b.dynamics->law_report().warning;
 }
 
 void note_time_dependence(Context& c, Island& b) {
@@ -441,7 +443,7 @@ void note_time_dependence(Context& c, Island& b) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     if (r.owner != ConstraintEntry::Owner::user) continue;
     double own = 0, size = 0;  // |φ_t|, and the contribution of the bodies
-    for (int row = a.block.row[i]; row < a.block.row[i + 1]; ++row) {
+    for (int row = a.layout.row[i]; row < a.layout.row[i + 1]; ++row) {
       own = std::max(own, std::abs(a.velocity[z(row)] - b.x.row[z(row)]));
       size = std::max({size, std::abs(a.velocity[z(row)]), std::abs(b.x.row[z(row)])});
     }
@@ -456,7 +458,7 @@ void forget_law_works(Context& c, Island& b) {
   if (!b.has(Trait::laws)) return;
   b.report.law_trouble.clear();
   if (b.step.law_time > 0 && !b.sums.law_memory.empty()) {
-    b.dynamics->give_memory(b.sums.law_memory);
+    b.dynamics->set_internal_state(b.sums.law_memory);
     b.dynamics->accept(-std::exchange(b.step.law_time, 0));
   }
   for (const int i : b.topology.entries)

@@ -41,7 +41,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
 
   Acceptance solve(Substep& s) override {
     if (!find_forces(s)) return Acceptance::impossible;
-    const int rows = b_.block().m();
+    const int rows = b_.layout().m();
     const bool loose = b_.step.outcome.loose_convergence;
     if (s.taken * rows > (loose ? tuning::max_loose_row_substeps : tuning::max_row_substeps) &&
         !b_.dynamics->solver().full_row_rank()) {
@@ -60,11 +60,11 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     force_depends_on_length_ = spread_forces(s.force_time);
     if (b_.has(Trait::laws)) b_.dynamics->set_step(s.length);
     if (is_factored_) return b_.dynamics->resolve(states_.now, b_.x.Q_total) != Status::invalid;
-    ++b_.stats.factors;
+    ++b_.stats.factorizations;
     if (b_.dynamics->evaluate(states_.now, b_.x.Q_total) == Status::invalid) return false;
     is_factored_ = true;
-    const double rows = b_.block().m();
-    if (b_.dynamics->solver().info().fallbacks > 0) b_.step.dense_flops += rows * rows * b_.block().n();
+    const double rows = b_.layout().m();
+    if (b_.dynamics->solver().info().fallbacks > 0) b_.step.dense_flops += rows * rows * b_.layout().n();
     b_.step.outcome.over_budget = b_.step.dense_flops > tuning::max_dense_flops;
     return !b_.step.outcome.over_budget;
   }
@@ -72,16 +72,16 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   // Sums the applied force, the mean force of the host's impulses without their impacts, and the gyroscopic torque.
   // @return whether the force depends on the length of the substep
   bool spread_forces(double length) {
-    const Block& block = b_.block();
+    const IslandLayout& layout = b_.layout();
     FastRotationSet& rotation = b_.gyroscopics.substep;
     bool depends = false;
     b_.sums.gyroscopic.assign(b_.x.v.size(), 0);
     rotation.clear();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = block.bodies[slot];
-      const int column = block.column[slot];
+      const BodyId id = layout.bodies[slot];
+      const int column = layout.column[slot];
       put(b_.x.Q_total, column, head(b_.x.Q, column) + head(b_.rows.force_now, column));
-      if (!turns(block, slot)) continue;
+      if (!turns(layout, slot)) continue;
       Vector3d torque = c_.bodies.load(id).torque;
       if (b_.gyroscopics.active[slot]) {
         const BodyState& at = states_.now[id];
@@ -105,7 +105,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     copy_island(b_, now, states_.next);
     states_.next.t = now.t + s.length;
     for (const BodyId id : b_.topology.boundary)
-      if (c_.system.kind(id) == BodyKind::driven) {
+      if (c_.system.kind(id) == BodyKind::kinematic) {
         states_.next[id] = start[id];
         advance(states_.next[id], start[id].v, start[id].w, s.done + s.length);
       }
@@ -125,7 +125,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   }
 
   bool find_end(Substep& s) {
-    const linchpin::Solver& solver = b_.dynamics->solver();
+    const linchpin::ConstraintFactorization& solver = b_.dynamics->solver();
     place_next(s);
     const auto ideal = b_.dynamics->ideal(), nonideal = b_.dynamics->nonideal();
     std::vector<double>&force = b_.x.force, &v = b_.sums.v;
@@ -149,9 +149,9 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     const Assembly& assembly = b_.dynamics->assembly();
     for (std::size_t i = 0; i < b_.x.mean_force.size(); ++i)
       b_.x.mean_force[i] = b_.dynamics->lambda()[i] + b_.dynamics->induced()[i] + b_.x.newton[i] / s.length;
-    const double limit = c_.options.swing_limit;
-    s.omega_dt = fastest_swing(c_.system, *b_.dynamics, states_.now, b_.x.mean_force,
-                               tuning::doubling_share * limit / s.length) *
+    const double limit = c_.options.max_tension_frequency;
+    s.omega_dt = tension_frequency(c_.system, *b_.dynamics, states_.now, b_.x.mean_force,
+                                   tuning::doubling_share * limit / s.length) *
                  s.length;
     if (s.omega_dt > limit && s.is_tested) return false;
     s.gain = gain_of_constraints(c_, b_, s.length, assembly.v, b_.sums.v);
@@ -164,22 +164,22 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   // Adds an accepted substep to the sums, each from its own source.
   void record(const Substep& s) {
     const Assembly& assembly = b_.dynamics->assembly();
-    const Block& block = b_.block();
+    const IslandLayout& layout = b_.layout();
     State& next = states_.next;
     SubstepSums& sums = b_.sums;
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = block.bodies[slot];
-      const int column = block.column[slot];
+      const BodyId id = layout.bodies[slot];
+      const int column = layout.column[slot];
       next[id].v = head(sums.v, column);
       add(sums.momentum, column, c_.system.mass(id) * (head(sums.v, column) - head(assembly.v, column)));
       add(sums.applied, column, s.force_time * head(b_.x.Q, column));
-      if (!turns(block, slot)) continue;
+      if (!turns(layout, slot)) continue;
       next[id].w = head(sums.v, column + 3);
       add(sums.momentum, column + 3,
           c_.system.world_inertia(id, states_.now[id].q) * (head(sums.v, column + 3) - head(assembly.v, column + 3)));
       add(sums.applied, column + 3, s.force_time * (head(b_.x.Q, column + 3) + head(sums.gyroscopic, column + 3)));
     }
-    b_.gyroscopics.substep.apply(block, sums.applied);
+    b_.gyroscopics.substep.apply(layout, sums.applied);
     for (std::size_t row = 0; row < b_.x.row.size(); ++row) {
       b_.x.row[row] = s.length * (b_.dynamics->lambda()[row] + b_.dynamics->induced()[row]) + b_.x.newton[row];
       sums.multipliers[row] += b_.x.row[row];
@@ -202,7 +202,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
         const int constraint = static_cast<int>(i), body = static_cast<int>(k);
         const Vector6 all = wrench_at_centre(assembly, constraint, body, b_.x.row);
         b_.sums.wrenches[at] += all / c_.dt;
-        const int slot = b_.block().slot(bodies[k]);
+        const int slot = b_.layout().body_index(bodies[k]);
         if (slot < 0) continue;
         const Vector6 newton = wrench_at_centre(assembly, constraint, body, b_.x.newton);
         note_largest_impulse(b_, slot, std::max(all.head<3>().norm(), newton.head<3>().norm()),
@@ -226,7 +226,7 @@ bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double 
   const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, tuning::general_price), c.dt,
                                              first_substep(c, b.step.omega_dt), before);
   if (!result.complete) {
-    for (const BodyId id : b.block().bodies) {
+    for (const BodyId id : b.layout().bodies) {
       c.bodies.base[id] = states.start[id];
       c.bodies.end[id] = states.end[id];
     }

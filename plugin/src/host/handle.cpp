@@ -74,7 +74,7 @@ std::span<const LawWork> ConstraintHandle::laws() const {
   return solver_->laws_of(entry_);
 }
 
-std::string ConstraintHandle::try_one_sided(OneSided how) noexcept {
+std::string ConstraintHandle::try_unilateral(Unilateral how) noexcept {
   return valid() ? solver_->set_unilateral(entry_, how) : why_not_valid();
 }
 
@@ -89,7 +89,7 @@ void ConstraintHandle::set_enabled(bool on) {
 }
 
 void ConstraintHandle::remove() {
-  if (is_there()) solver_->give_back(entry_);
+  if (is_there()) solver_->release_to_host(entry_);
 }
 
 const Reaction& ConstraintHandle::reaction() const {
@@ -99,10 +99,10 @@ const Reaction& ConstraintHandle::reaction() const {
 }
 
 RowUnit ConstraintHandle::unit() const {
-  if (!valid()) return RowUnit::own;
-  if (get().id.index < 0) return get().is_joint() ? RowUnit::metre : RowUnit::own;
+  if (!valid()) return RowUnit::custom;
+  if (get().id.index < 0) return get().is_joint() ? RowUnit::metre : RowUnit::custom;
   const ConstraintFunction& f = solver_->constraint(entry_).function();
-  return f.level() == Level::position ? f.unit(0) : RowUnit::own;
+  return f.level() == Level::position ? f.unit(0) : RowUnit::custom;
 }
 
 const Reaction& ConstraintSolver::reaction(std::string_view name) {

@@ -7,7 +7,7 @@
 namespace linchpin::host {
 
 void RowsByBody::sort(const Assembly& assembly) {
-  const std::vector<int>& column = assembly.block.column;
+  const std::vector<int>& column = assembly.layout.column;
   const auto slot_of = [&](int c) { return std::upper_bound(column.begin(), column.end(), c) - column.begin() - 1; };
   begin_.assign(column.size() + 1, 0);  // one further on while they are counted
   for_rows_of_bodies(assembly, [&](int, const double*, int c, int) { ++begin_[z(static_cast<int>(slot_of(c))) + 2]; });
@@ -18,9 +18,9 @@ void RowsByBody::sort(const Assembly& assembly) {
   });
 }
 
-void RowsByBody::subtract_velocities(const Block& block, int slot, std::span<const double> v,
+void RowsByBody::subtract_velocities(const IslandLayout& layout, int slot, std::span<const double> v,
                                      std::span<double> rows) const {
-  const double* const moved = v.data() + block.column[z(slot)];
+  const double* const moved = v.data() + layout.column[z(slot)];
   for (int i = begin_[z(slot)]; i < begin_[z(slot + 1)]; ++i) {
     const Entry& entry = entries_[z(i)];
     for (int k = 0; k < entry.count; ++k) rows[z(entry.row)] -= entry.J[k] * moved[k];

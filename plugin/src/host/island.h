@@ -48,7 +48,7 @@ struct Topology {
   std::vector<int> entries;   ///< In the order of their rows.
   unsigned entries_made = 0;  ///< Number of entries that had been made when the island was laid out.
   std::vector<ConstraintId> ids;
-  Block block;
+  IslandLayout layout;
   std::vector<BodyId> bodies;    ///< All bodies that the constraints name, fixed and kinematic ones included.
   std::vector<BodyId> boundary;  ///< The fixed and kinematic ones of them.
   std::vector<int> cluster;      ///< By slot: equal for bodies that welds make one; −1: welded to a fixed body.
@@ -136,7 +136,7 @@ struct IslandStep {
     bool loose_convergence = false;  ///< Convergence to gap_tolerance is accepted.
     bool repeats_rows = false;       ///< The host's rows are to be solved once more.
   } outcome;
-  const char* stepped_down = nullptr;  ///< Reason why the step is not taken by stages; null: it is.
+  const char* order_reductions = nullptr;  ///< Reason why the step is not taken by stages; null: it is.
 
   int substeps = 1;
   int newton_solves = 0;
@@ -157,8 +157,8 @@ struct IslandStep {
 
 /// Sums for `Counts`, since they were last collected.
 struct IslandStats {
-  long solves = 0, factors = 0, newton = 0, substepped = 0, substeps = 0, parts = 0, parts_refused = 0,
-       stepped_down = 0, stiffened = 0, damped = 0;
+  long solves = 0, factorizations = 0, newton_solves = 0, substepped_steps = 0, substeps = 0, integrator_substeps = 0,
+       rejected_substeps = 0, order_reductions = 0, stiffened_steps = 0, damped_steps = 0;
   double activation_energy = 0, stiffness_work = 0, damping_work = 0;
 };
 
@@ -203,7 +203,8 @@ class RowsByBody {
  public:
   void sort(const Assembly& assembly);
   /// rows −= A_k v_k of the body at `slot`, with v [n] and rows [m]
-  void subtract_velocities(const Block& block, int slot, std::span<const double> v, std::span<double> rows) const;
+  void subtract_velocities(const IslandLayout& layout, int slot, std::span<const double> v,
+                           std::span<double> rows) const;
 
  private:
   struct Entry {
@@ -236,9 +237,9 @@ struct PendingReport {
   bool is_current = true;        ///< Reactions and balances are those of the last step.
   bool work_in_balance = false;  ///< Its work is counted when the momentum balance is made.
   bool has_start_problem = false;
-  Instant start_problem;     ///< The problem of the step's start, where substeps have overwritten it.
-  std::vector<double> work;  ///< Work of each row that is not yet in the reactions [J].
-  std::string law_trouble;   ///< The first trouble of a law in the accepted substeps.
+  ConstrainedProblem start_problem;  ///< The problem of the step's start, where substeps have overwritten it.
+  std::vector<double> work;          ///< Work of each row that is not yet in the reactions [J].
+  std::string law_trouble;           ///< The first trouble of a law in the accepted substeps.
   StandingWarnings standing;
   int flags_rank = -1;          ///< Rank at which redundancy was last reported.
   std::vector<Motion> written;  ///< Motions given to the host, of bodies whose end velocity comes later.
@@ -248,8 +249,8 @@ struct Island {
   bool has(Trait t) const { return topology.has(t); }
   bool failed() const { return phase == Phase::failed; }
   bool took_part(unsigned in_step) const { return !topology.ids.empty() && history.last_step == in_step && !failed(); }
-  const Block& block() const { return topology.block; }
-  std::size_t slots() const { return topology.block.bodies.size(); }
+  const IslandLayout& layout() const { return topology.layout; }
+  std::size_t slots() const { return topology.layout.bodies.size(); }
 
   Topology topology;
   History history;
@@ -269,7 +270,7 @@ struct Island {
   FastPath fast;
   GyroscopicBodies gyroscopics;
   std::vector<Matrix3d> stiffness;  ///< By slot: ½ dt² K⁺ of this step (T15); empty: none.
-  StepInStages stages;
+  RungeKuttaStages stages;
   std::optional<Dynamics> dynamics;  ///< Made when a step first needs it.
   PendingReport report;
 };

@@ -95,7 +95,7 @@ void IslandBuilder::update(Island& b, int first) {
     const bool joint = r.owner == ConstraintEntry::Owner::joint, user = r.owner == ConstraintEntry::Owner::user;
     if (user) t.set(Trait::user_constraint, true);
     if (!r.laws.empty()) t.set(Trait::laws, true);
-    if (!r.laws.empty() || (joint && c_.world.wants_forces(entry))) t.set(Trait::forces_read, true);
+    if (!r.laws.empty() || (joint && c_.world.needs_forces(entry))) t.set(Trait::forces_read, true);
     if (joint && c_.world.breaking_impulse(entry) < std::numeric_limits<double>::infinity())
       t.set(Trait::breakable, true);
     if (r.geometry.is_gear) t.set(Trait::gear, true);
@@ -119,38 +119,38 @@ void IslandBuilder::lay_out(Island& b, int first) {
     t.ids.push_back(r.id);
     for (const BodyId body : c_.system.constraint(r.id).bodies()) {
       t.bodies.push_back(body);
-      if (c_.system.kind(body) == BodyKind::driven) t.set(Trait::kinematic_body, true);
+      if (c_.system.kind(body) == BodyKind::kinematic) t.set(Trait::kinematic_body, true);
     }
   });
   std::sort(t.bodies.begin(), t.bodies.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
   t.bodies.erase(std::unique(t.bodies.begin(), t.bodies.end()), t.bodies.end());
   std::copy_if(t.bodies.begin(), t.bodies.end(), std::back_inserter(t.boundary),
                [&](BodyId id) { return c_.system.dof(id) == 0; });
-  make_block(c_.system, t.ids, t.block);
+  lay_out_island(c_.system, t.ids, t.layout);
   t.joints.clear();
   for (std::size_t k = 0; k < t.entries.size(); ++k)
     if (const ConstraintEntry& r = c_.constraints[t.entries[k]]; r.owner == ConstraintEntry::Owner::joint)
       t.joints.push_back(
-          {t.entries[k], static_cast<int>(k), t.block.row[k], first_row_of<DotPrimitive>(r.geometry.counts)});
+          {t.entries[k], static_cast<int>(k), t.layout.row[k], first_row_of<DotPrimitive>(r.geometry.counts)});
   find_clusters(t);
 
   b.dynamics.reset();
   b.fast.is_laid_out = false;
   b.report.standing = {};
   b.report.is_current = true;
-  b.report.work.assign(z(t.block.m()), 0.0);
+  b.report.work.assign(z(t.layout.m()), 0.0);
   History& h = b.history;
   h.next_substep = h.last_length = h.typical_velocity_error = 0;
   h.extrapolation_steps = h.failures = 0;
   h.next_try = 0;
-  h.extrapolation.resize(t.block.m());
+  h.extrapolation.resize(t.layout.m());
   if (past && past->entries == t.entries) restore_island(c_, b, *past);
 }
 
 // Finds the rigid parts of an island. A weld holds three directions and three turns. All bodies that do not move count
 // as one more body.
 void IslandBuilder::find_clusters(Topology& t) const {
-  const int fixed = static_cast<int>(t.block.bodies.size());
+  const int fixed = static_cast<int>(t.layout.bodies.size());
   t.has_clusters = false;
   t.cluster.resize(z(fixed + 1));
   std::iota(t.cluster.begin(), t.cluster.end(), 0);
@@ -161,7 +161,7 @@ void IslandBuilder::find_clusters(Topology& t) const {
     if (r.owner != ConstraintEntry::Owner::joint || directions != 3 || turns != 3) continue;
     std::array<int, 2> at;
     for (std::size_t k = 0; k < 2; ++k) {
-      const int slot = t.block.slot(c_.system.constraint(r.id).bodies()[k]);
+      const int slot = t.layout.body_index(c_.system.constraint(r.id).bodies()[k]);
       at[k] = find_root(t.cluster, slot < 0 ? fixed : slot);
     }
     t.cluster[z(std::min(at[0], at[1]))] = std::max(at[0], at[1]);

@@ -17,7 +17,7 @@ void report_joint_impulses(Context& c, const Island& b, std::vector<JointImpulse
 
 void report_joint_forces(Context& c, const Island& b) {
   for (const Topology::Joint& j : b.topology.joints) {
-    if (!c.world.wants_forces(j.entry)) continue;
+    if (!c.world.needs_forces(j.entry)) continue;
     const ConstraintEntry& r = c.constraints[j.entry];
     const Reaction& reaction = c.reactions[r.reaction];
     Wrench on[2];

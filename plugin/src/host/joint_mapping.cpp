@@ -216,12 +216,12 @@ class BodyGear final : public ConstraintFunction {
     }
   }
   void accept(std::span<const BodyState> X, double t) override { look(X, t); }
-  std::vector<double> memory() const override {
+  std::vector<double> internal_state() const override {
     std::vector<double> out{known_ ? 1.0 : 0.0, sum_, t_};
     for (const Quaterniond& q : last_) out.insert(out.end(), {q.w(), q.x(), q.y(), q.z()});
     return out;
   }
-  void set_memory(std::span<const double> kept) override {
+  void set_internal_state(std::span<const double> kept) override {
     if (kept.size() != 11) return;
     known_ = kept[0] != 0;
     sum_ = kept[1];

@@ -12,7 +12,7 @@
 
 namespace linchpin::host {
 
-std::string told(const LawWarning& warning) {
+std::string warning_text(const LawWarning& warning) {
   if (warning.steps == 0) return warning.text;
   std::ostringstream out;
   out << std::setprecision(6) << warning.text << " (" << (warning.steps == 1 ? "in" : "first in")
@@ -80,11 +80,11 @@ void LawRecords::book(const System& system, Constraints& constraints, std::span<
                       const Dynamics& dynamics, const State& at, double dt, std::span<const double> v0,
                       std::span<const double> v1, std::span<double> by_row) {
   order(constraints);
-  for (const LawEffort& e : dynamics.law_efforts())
+  for (const LawForce& e : dynamics.law_forces())
     for (LawWork& to : of(constraints[entries[z(e.constraint)]])) {
       if (to.law != e.law || to.term != e.term) continue;
-      const double work = book_law(system, dynamics, at, e, dt, v0, v1, to);
-      if (!by_row.empty()) by_row[z(dynamics.assembly().block.row[z(e.constraint)])] += work;
+      const double work = add_law_work(system, dynamics, at, e, dt, v0, v1, to);
+      if (!by_row.empty()) by_row[z(dynamics.assembly().layout.row[z(e.constraint)])] += work;
     }
 }
 
@@ -94,7 +94,7 @@ void LawRecords::note_warnings(const Dynamics& dynamics, std::string_view troubl
   if (std::exchange(standing.law_edits, edits_) != edits_) standing.noted = {};
   if (std::exchange(standing.noted[dynamics.solver().full_row_rank()], true)) return;
   for (const std::string& warning : dynamics.warnings())
-    if (warning != dynamics.law_report().trouble) warnings.note_standing(warning, t);
+    if (warning != dynamics.law_report().warning) warnings.note_standing(warning, t);
 }
 
 }  // namespace linchpin::host

@@ -17,7 +17,7 @@ class HeldAxes final : public ConstraintFunction {
   int rows() const override { return count_; }
   int bodies() const override { return 1; }
   Level level() const override { return Level::acceleration; }
-  RowUnit unit(int) const override { return RowUnit::own; }
+  RowUnit unit(int) const override { return RowUnit::custom; }
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
     for (std::size_t r = 0; r < out.size(); ++r) out[r] = axis_[r] < 3 ? X[0].a[axis_[r]] : X[0].alpha[axis_[r] - 3];
   }

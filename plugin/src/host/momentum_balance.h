@@ -11,18 +11,18 @@ namespace linchpin::host {
 struct Context;
 struct Island;
 
-class MomentumBalance {
+class MomentumBalances {
  public:
   void begin_step() { all_.clear(); }
   /// Adds the bodies of an island, and the work of its constraints where it is counted here.
   void add(Context& c, Island& b);
-  const std::vector<BodyBooks>& all() const { return all_; }
+  const std::vector<MomentumBalance>& all() const { return all_; }
 
  private:
   void add_bodies(const Context& c, const Island& b);
   void add_constraint(Context& c, Island& b, std::size_t i);
 
-  std::vector<BodyBooks> all_;
+  std::vector<MomentumBalance> all_;
   std::vector<int> of_body_;  // by id: index in all_, −1
 };
 

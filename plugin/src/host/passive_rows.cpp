@@ -20,7 +20,7 @@ bool is_active(const PassiveRow& row) { return row.state == PassiveRow::State::a
 void add_impulse(const Island& b, const PassiveRow& row, double impulse, std::span<double> to) {
   for (std::size_t k = 0; k < 2; ++k) {
     if (row.slot[k] < 0) continue;
-    const int column = b.block().column[z(row.slot[k])];
+    const int column = b.layout().column[z(row.slot[k])];
     add(to, column, impulse * row.J[k].head<3>());
     add(to, column + 3, impulse * row.J[k].tail<3>());
   }
@@ -55,7 +55,7 @@ void set_row_substep(const Context& c, Island& b, const State& now, double done,
     row.velocity_before = 0;
     for (std::size_t k = 0; k < 2; ++k)
       if (row.slot[k] >= 0) {
-        const BodyState& s = now[b.block().bodies[z(row.slot[k])]];
+        const BodyState& s = now[b.layout().bodies[z(row.slot[k])]];
         row.velocity_before += velocity(row.J[k], s.v, s.w);
       }
     row.sustained_now = is_active(row) ? row.impulse_left * std::min(1.0, length / (c.dt - done)) : 0;
@@ -72,7 +72,7 @@ bool release_rows(Island& b, std::span<const double> v, bool first) {
     double after = 0;
     for (std::size_t k = 0; impulse != 0 && k < 2; ++k)
       if (row.slot[k] >= 0) {
-        const int column = b.block().column[z(row.slot[k])];
+        const int column = b.layout().column[z(row.slot[k])];
         after += velocity(row.J[k], head(v, column), head(v, column + 3));
       }
     row.work = impulse != 0 ? 0.5 * impulse * (row.velocity_before + after) : 0;

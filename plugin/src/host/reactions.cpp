@@ -123,12 +123,12 @@ void ReactionTable::forget_work() {
 void write_start_reactions(Context& c, Island& b) {
   c.reactions.make(c);
   // Reports belong to the step's start (T11), but the laws of the step may have been evaluated for its end.
-  if (b.has(Trait::laws)) b.dynamics->answer_at_instant(c.bodies.start);
+  if (b.has(Trait::laws)) b.dynamics->evaluate_laws_at(c.bodies.start);
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     Reaction& to = c.reactions[r.reaction];
     b.dynamics->reaction(static_cast<int>(i), c.bodies.start, to);  // the rank is found when somebody reads it
-    to.native = r.outcome.left_to_host = c.options.mode == Mode::observe;
+    to.native = r.outcome.left_to_host = c.options.mode == Mode::passive;
   }
 }
 
@@ -229,7 +229,7 @@ void flush_work(Context& c, Island& b) {
     double work = 0;
     const bool counts = r.alive && r.reaction >= 0;
     if (counts) work = r.work;
-    for (int row = b.block().row[i]; row < b.block().row[i + 1]; ++row)
+    for (int row = b.layout().row[i]; row < b.layout().row[i + 1]; ++row)
       work += std::exchange(b.report.work[z(row)], 0.0);
     if (!counts) continue;
     r.work = work;
@@ -253,7 +253,7 @@ void update_redundancy(Context& c) {
       update_redundancy(c, *b, start_problem(c, *b).solver(), [&] { return start_problem(c, *b).rank_report(); });
 }
 
-void update_redundancy(Context& c, Island& b, const linchpin::Solver& solver,
+void update_redundancy(Context& c, Island& b, const linchpin::ConstraintFactorization& solver,
                        const std::function<RankReport()>& find_ranks) {
   if (std::exchange(b.report.flags_rank, solver.rank()) == solver.rank()) return;
   const auto reaction = [&](int place) -> Reaction* {  // null: removed since

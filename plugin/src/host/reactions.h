@@ -64,7 +64,7 @@ void update_reports(Context& c);
 /// Updates which reactions are redundant or undetermined.
 void update_redundancy(Context& c);
 /// The same of one island, if its rank is another than when they were last reported. @param find_ranks  by constraint
-void update_redundancy(Context& c, Island& b, const linchpin::Solver& solver,
+void update_redundancy(Context& c, Island& b, const linchpin::ConstraintFactorization& solver,
                        const std::function<RankReport()>& find_ranks);
 
 }  // namespace linchpin::host

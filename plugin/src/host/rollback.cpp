@@ -17,7 +17,7 @@ void restore_island(const Context& c, Island& b, const IslandPast& past) {
 void forget_history(const Context& c, Island& b) {
   b.past.reset();
   IslandPast none;
-  none.extrapolation.resize(b.topology.ids.empty() ? 0 : b.block().m());
+  none.extrapolation.resize(b.topology.ids.empty() ? 0 : b.layout().m());
   none.last_step = b.history.last_step;
   restore_island(c, b, none);
 }
@@ -41,14 +41,14 @@ EntryPast past_of(Context& c, int entry) {
                 .frames_moved_at = r.frames_moved_at,
                 .enabled = r.enabled,
                 .released = r.released,
-                .given_back = r.joint.given_back,
+                .released_to_host = r.joint.released_to_host,
                 .outcome = r.outcome,
                 .time = r.time,
                 .parting_speed = r.parting_speed,
                 .work = r.work,
                 .state = {},
                 .law_works = {}};
-  if (r.id.index >= 0) out.state = c.system.constraint(r.id).function().memory();
+  if (r.id.index >= 0) out.state = c.system.constraint(r.id).function().internal_state();
   const auto works = c.laws.of(r);
   out.law_works.assign(works.begin(), works.end());
   return out;
@@ -70,7 +70,7 @@ void restore_entry(Context& c, const EntryPast& past, unsigned steps_since) {
     c.world.enable(past.entry, r.enabled && !r.released);
     ++c.structure;
   }
-  if (r.id.index >= 0) c.system.constraint(r.id).function().set_memory(past.state);
+  if (r.id.index >= 0) c.system.constraint(r.id).function().set_internal_state(past.state);
   const auto works = c.laws.of(r);
   for (std::size_t k = 0; k < std::min(works.size(), past.law_works.size()); ++k) works[k] = past.law_works[k];
 }

@@ -14,7 +14,7 @@ namespace linchpin::host {
 struct EntryPast {
   int entry;
   unsigned version, order, frames_moved_at;
-  bool enabled, released, given_back;
+  bool enabled, released, released_to_host;
   ConstraintEntry::Outcome outcome;
   ConstraintEntry::Time time;
   double parting_speed, work;

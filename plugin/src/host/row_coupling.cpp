@@ -48,7 +48,7 @@ std::span<const CompositeBody> RowCoupling::find_composites() {
     found.island = index;
     for (std::size_t slot = 0; slot < b.slots(); ++slot)
       found.members.push_back(
-          {b.solver_body[slot], Vector3d(c_.bodies.start[b.block().bodies[slot]].p - found.centre)});
+          {b.solver_body[slot], Vector3d(c_.bodies.start[b.layout().bodies[slot]].p - found.centre)});
     composite_of_[z(index)] = static_cast<int>(composites_.size());
     composites_.push_back(std::move(found));
   }
@@ -163,7 +163,7 @@ bool RowCoupling::prepare_islands() {
       load.contacted_bodies.push_back(b.solver_body[slot]);
     }
     load.mass = 0;
-    for (const BodyId id : b.block().bodies) load.mass += c_.system.mass(id);
+    for (const BodyId id : b.layout().bodies) load.mass += c_.system.mass(id);
     load.budget[PassiveRow::limit] = limit_budget(c_, b);
     solver_of(b).prepare_responses(b);
   }
@@ -177,7 +177,7 @@ bool RowCoupling::uses_unit_responses(const Row& row) const {
   for (const Row::Side& side : row.side) {
     const BodySlot at = slots[side.body];
     if (!responds(at)) continue;
-    if (rows_at_[z(side.body)] <= tuning::max_own_responses || !turns(c_.islands[at.island].block(), z(at.slot)))
+    if (rows_at_[z(side.body)] <= tuning::max_own_responses || !turns(c_.islands[at.island].layout(), z(at.slot)))
       return false;
     any = true;
   }
@@ -308,7 +308,7 @@ double RowCoupling::overlap_less(const Rows& rows, const Row& row, const Respons
   return share < 1 ? 1 - std::sqrt(std::max(share, 0.0)) : 0;
 }
 
-// A limit or lock that is exceeded is driven back by a bounded velocity. It is no faster than if the whole island
+// A limit or lock that is exceeded is kinematic back by a bounded velocity. It is no faster than if the whole island
 // turned, or slid, as one body. Its energy is no more than limits may give in a step. It may always be as fast as the
 // approach was. A mechanism at rest without forces has no such energy: the energy that would bring it back as one body
 // in some seconds is always allowed.
@@ -320,7 +320,7 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
   if (entry.id.index < 0) return 0;
   const double speed = start_velocity_of(row.side[0], rows.body_of(row.side[0])) +
                        start_velocity_of(row.side[1], rows.body_of(row.side[1])),
-               asked = row.ask + speed,
+               asked = row.velocity_change + speed,
                sign = limit       ? row.limit_sign
                       : asked > 0 ? 1
                                   : -1;
@@ -331,8 +331,8 @@ double RowCoupling::target_less(const Rows& rows, const Row& row, const Response
   Island& b = c_.islands[response.island[k]];
   double as_one = b.rows.mass * slide.squaredNorm();
   if (slide.isZero()) {
-    const Vector3d about = c_.system.constraint(entry.id).acting_point(0, c_.bodies.start);
-    for (const BodyId id : b.block().bodies) {
+    const Vector3d about = c_.system.constraint(entry.id).application_point(0, c_.bodies.start);
+    for (const BodyId id : b.layout().bodies) {
       const BodyState& s = c_.bodies.start[id];
       as_one += c_.system.mass(id) * turn.cross(s.p - about).squaredNorm();
       if (c_.system.dof(id) == 6) as_one += turn.dot(c_.system.world_inertia(id, s.q) * turn);

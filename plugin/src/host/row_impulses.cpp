@@ -48,7 +48,7 @@ class RowImpulseReader {
     if (!solved_ || b.step.rows == HostRows::none) return;
     b.rows.budget[PassiveRow::limit] = limit_budget(c_, b);
     b.rows.mass = 0;
-    for (const BodyId id : b.block().bodies) b.rows.mass += c_.system.mass(id);
+    for (const BodyId id : b.layout().bodies) b.rows.mass += c_.system.mass(id);
   }
 
   void begin_joint(const Row& row) {
@@ -69,7 +69,7 @@ class RowImpulseReader {
       }
       return;
     }
-    add_row(row, c_.options.mode == Mode::observe && entry && entry->id.index >= 0 ? nullptr : entry);
+    add_row(row, c_.options.mode == Mode::passive && entry && entry->id.index >= 0 ? nullptr : entry);
   }
 
   void add_row(Row& row, ConstraintEntry* entry) {
@@ -89,8 +89,8 @@ class RowImpulseReader {
       const auto [of, slot] = slots_[row.side[z(k)].body];
       if (of < 0) continue;
       Island& b = c_.islands[of];
-      const int column = b.block().column[z(slot)];
-      const bool turns = host::turns(b.block(), z(slot));
+      const int column = b.layout().column[z(slot)];
+      const bool turns = host::turns(b.layout(), z(slot));
       add(b.rows.total, column, f);
       if (turns) add(b.rows.total, column + 3, m);
       if (is_stored || !solved_) continue;
@@ -108,12 +108,12 @@ class RowImpulseReader {
       const auto [of, slot] = slots_[side.body];
       if (of < 0) continue;
       Island& b = c_.islands[of];
-      const int column = b.block().column[z(slot)];
+      const int column = b.layout().column[z(slot)];
       const RowBody& body = rows_.body_of(side);
       b.rows.solved_work += row.impulse * (velocity_of(side, body.v, body.w) + 0.5 * change_of(side, body));
       for (auto* x : {&b.rows.total, &b.rows.sustained}) {
         add(*x, column, row.impulse * side.J.head<3>());
-        if (turns(b.block(), z(slot))) add(*x, column + 3, row.impulse * side.J.tail<3>());
+        if (turns(b.layout(), z(slot))) add(*x, column + 3, row.impulse * side.J.tail<3>());
       }
     }
   }
@@ -167,8 +167,8 @@ class RowImpulseReader {
   void note_passive_work(const Row& row, const std::array<int, 2>& of, double sum, double start) {
     RowLoad& load = c_.islands[std::max(of[0], of[1])].rows;
     const double p = row.impulse;
-    const double target =
-        row.ask + start_velocity_of(row.side[0], body(row, 0)) + start_velocity_of(row.side[1], body(row, 1));
+    const double target = row.velocity_change + start_velocity_of(row.side[0], body(row, 0)) +
+                          start_velocity_of(row.side[1], body(row, 1));
     const bool limit = row.of_joint();
     const double as_one = 0.5 * load.mass * target * target,
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? load.budget[PassiveRow::limit] : as_one);
@@ -191,7 +191,7 @@ class RowImpulseReader {
     bool both = false;  // two sides that move, not on one island
     for (std::size_t k = 0; k < 2; ++k) {
       if (at[k].island < 0 && body(row, k).motion != RowBody::Motion::fixed) both = true;
-      if (at[k].island >= 0 && !turns(c_.islands[at[k].island].block(), z(at[k].slot))) return false;
+      if (at[k].island >= 0 && !turns(c_.islands[at[k].island].layout(), z(at[k].slot))) return false;
     }
     both = both || (at[0].island >= 0 && at[1].island >= 0 && at[0].island != at[1].island);
     if (both && entry) return false;

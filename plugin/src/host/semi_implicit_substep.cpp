@@ -60,14 +60,14 @@ void end_semi_implicit_substeps(Context& c, Island& b, const State& end, const S
   b.step.poses.start_changed = b.step.poses.current = true;
   b.history.last_length = result.last_length;
   b.history.extrapolation_steps = 0;
-  ++b.stats.substepped;
+  ++b.stats.substepped_steps;
   b.stats.substeps += result.taken;
   b.x.multipliers.swap(b.sums.multipliers);
   if (keeps_records) {
     b.x.applied.swap(b.sums.applied);
     b.x.momentum.swap(b.sums.momentum);
   }
-  for (const BodyId id : b.block().bodies) {
+  for (const BodyId id : b.layout().bodies) {
     BodyState& from = c.bodies.base[id];
     c.bodies.end[id] = from = end[id];
     start_pose_for_end(c.world, from.p, from.q, from.v, from.w, c.dt);

@@ -23,16 +23,16 @@ void wake(const Context& c, const ConstraintEntry& r) {
 
 bool falls_asleep(const Context& c, const Island& b) {
   if (b.report.is_current || b.topology.ids.empty() || b.failed() || b.history.last_step != c.step) return false;
-  return std::all_of(b.block().bodies.begin(), b.block().bodies.end(),
+  return std::all_of(b.layout().bodies.begin(), b.layout().bodies.end(),
                      [&](BodyId id) { return c.bodies.in_world(id) && c.world.may_fall_asleep(id); });
 }
 
 void wake_beside_kinematic(const Context& c) {
-  if (c.options.mode == Mode::observe) return;
+  if (c.options.mode == Mode::passive) return;
   for (const int i : c.lists.with_kinematic) {
     const auto bodies = bodies_of(c, c.constraints[i]);
     const bool moves = std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) {
-      if (c.system.kind(id) != BodyKind::driven || !c.bodies.in_host(id)) return false;
+      if (c.system.kind(id) != BodyKind::kinematic || !c.bodies.in_host(id)) return false;
       BodyState s;
       c.world.read(id, s);
       return !(s.v.isZero(0) && s.w.isZero(0));
@@ -80,9 +80,9 @@ void SleepPolicy::restart_timers_of_moved(Context& c) {
   rest_.resize(c.bodies.count());
   for (const auto& b : c.islands.all()) {
     if (b->history.last_step != c.step || b->failed() || b->step.rows >= HostRows::contacts ||
-        c.options.mode == Mode::observe)
+        c.options.mode == Mode::passive)
       continue;
-    for (const BodyId id : b->block().bodies) {
+    for (const BodyId id : b->layout().bodies) {
       if (!c.bodies.in_host(id)) continue;
       RestPose& rest = rest_[z(id.index)];
       const bool running = c.world.rest_time(id) > 0;

@@ -88,7 +88,7 @@ class StagedSubstep final : public SubstepMethod {
   double next(const Substep& s) override {
     const bool was_shortened = std::exchange(was_shortened_, false);
     if (!is_adaptive()) {
-      const double aim = tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit,
+      const double aim = tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.max_tension_frequency,
                    now = b_.step.omega_dt;
       return s.length * (now > 0 ? std::clamp(aim / now, tuning::min_growth, tuning::max_growth) : tuning::max_growth);
     }
@@ -127,11 +127,11 @@ class StagedSubstep final : public SubstepMethod {
   /// Sums the host's forces, and the gyroscopic torque −ω × Iω where the bodies are assembled.
   void find_forces() {
     const Assembly& assembly = dynamics_.assembly();
-    const double* M = assembly.instant.mass.data();
+    const double* M = assembly.problem.mass.data();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const std::size_t size = z(assembly.instant.block_sizes[slot]);
-      const int column = assembly.block.column[slot];
-      const Load& load = c_.bodies.load(assembly.block.bodies[slot]);
+      const std::size_t size = z(assembly.problem.block_sizes[slot]);
+      const int column = assembly.layout.column[slot];
+      const Load& load = c_.bodies.load(assembly.layout.bodies[slot]);
       put(b_.x.Q_total, column, load.force);
       if (size == 6) put(b_.x.Q_total, column + 3, load.torque);
       if (b_.gyroscopics.active[slot]) {
@@ -149,12 +149,12 @@ class StagedSubstep final : public SubstepMethod {
 
   void place_kinematic(double done, State& at) const {
     for (const BodyId id : b_.topology.boundary)
-      if (c_.system.kind(id) == BodyKind::driven) place_on_path(states_.start[id], c_.dt, done, at[id]);
+      if (c_.system.kind(id) == BodyKind::kinematic) place_on_path(states_.start[id], c_.dt, done, at[id]);
   }
 
   /// Evaluates the problem at a state, and with laws its forces. @return whether it has a solution
   bool evaluate(const State& at) {
-    ++b_.stats.factors;
+    ++b_.stats.factorizations;
     if (dynamics_.factor(at) == Status::invalid) return false;
     find_forces();
     return !has_laws() || dynamics_.resolve(at, b_.x.Q_total) != Status::invalid;
@@ -163,7 +163,7 @@ class StagedSubstep final : public SubstepMethod {
   /// Solves the stage that was placed last, whose problem is evaluated.
   bool solve_stage() {
     if (!has_laws()) return b_.stages.solve(dynamics_, b_.x.Q_total);
-    b_.stages.take(dynamics_);
+    b_.stages.store(dynamics_);
     return true;
   }
 
@@ -172,18 +172,19 @@ class StagedSubstep final : public SubstepMethod {
   // off by any amount where the program has thrown a body or switched a constraint on.
   bool start_on_velocities() {
     const Assembly& assembly = dynamics_.assembly();
-    const Block& block = assembly.block;
+    const IslandLayout& layout = assembly.layout;
     const double off = largest(assembly.velocity), size = largest(assembly.v);
     if (!(off > linchpin::detail::tuning::velocity_rounding * size)) return true;
     for (std::size_t i = 0; i < b_.topology.ids.size(); ++i) {
       const bool has_rate = c_.system.constraint(b_.topology.ids[i]).function().level() != Level::acceleration;
-      for (int r = block.row[i]; r < block.row[i + 1]; ++r) b_.x.row[z(r)] = has_rate ? -assembly.velocity[z(r)] : 0.0;
+      for (int r = layout.row[i]; r < layout.row[i + 1]; ++r)
+        b_.x.row[z(r)] = has_rate ? -assembly.velocity[z(r)] : 0.0;
     }
     dynamics_.solver().apply(b_.x.row, b_.x.newton, {}, b_.x.dv);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      BodyState& body = states_.now[block.bodies[slot]];
-      body.v += head(b_.x.dv, block.column[slot]);
-      if (turns(block, slot)) body.w += head(b_.x.dv, block.column[slot] + 3);
+      BodyState& body = states_.now[layout.bodies[slot]];
+      body.v += head(b_.x.dv, layout.column[slot]);
+      if (turns(layout, slot)) body.w += head(b_.x.dv, layout.column[slot] + 3);
     }
     clear();
     std::copy(b_.x.newton.begin(), b_.x.newton.end(), b_.sums.h_multipliers.begin());
@@ -200,7 +201,7 @@ class StagedSubstep final : public SubstepMethod {
     clear();
     b_.stages.begin(dynamics_, is_adaptive() ? Method::adaptive : Method::rk4, states_.now, s.length);
     if (first_stage_is_known_)
-      b_.stages.go_on();
+      b_.stages.continue_from_last();
     else if (!solve_stage())
       return false;
     if (!run_stages(s)) return false;
@@ -211,7 +212,7 @@ class StagedSubstep final : public SubstepMethod {
     if (c_.options.drift_correction && !project(s.length)) return false;
     if (!is_adaptive()) return true;
 
-    b_.stages.arrive(states_.next, states_.projected, b_.sums.v);
+    b_.stages.set_projected_end(states_.next, states_.projected, b_.sums.v);
     if (!evaluate(states_.projected) || !solve_stage()) return false;
     b_.step.substep_error = b_.stages.error(states_.projected, c_.options.tolerance, c_.options.tolerance);
     return b_.step.substep_error <= 1;
@@ -225,7 +226,7 @@ class StagedSubstep final : public SubstepMethod {
         if (dynamics_.law_report().rate * s.length > tuning::max_law_rate) return false;
       }
       if (const double weight = b_.stages.weight(); weight != 0) add_stage(*at, weight);
-      const bool inside = b_.stages.place(next);
+      const bool inside = b_.stages.next_stage(next);
       place_kinematic(s.done + (next.t - states_.now.t), next);
       if (!inside) return true;
       if (!evaluate(next) || !solve_stage()) return false;
@@ -256,9 +257,9 @@ class StagedSubstep final : public SubstepMethod {
   /// Adds `weight` times the multipliers of the problem that is factored, and the change of momentum.
   void record_impulse(double weight, std::span<const double> lambda, std::span<const double> dv) {
     const Assembly& assembly = dynamics_.assembly();
-    const double* M = assembly.instant.mass.data();
+    const double* M = assembly.problem.mass.data();
     std::size_t column = 0;
-    for (const int size : assembly.instant.block_sizes) {
+    for (const int size : assembly.problem.block_sizes) {
       const std::size_t n = z(size);
       for (std::size_t i = 0; i < n; ++i) {
         double sum = 0;
@@ -293,7 +294,7 @@ class StagedSubstep final : public SubstepMethod {
       for (const BodyId id : c_.system.constraint(b_.topology.ids[i]).bodies()) {
         const Vector6& p = sums.h_wrenches[at];
         sums.wrenches[at++] += p / c_.dt;
-        note_largest_impulse(b_, b_.block().slot(id), p.head<3>().norm(), p.tail<3>().norm());
+        note_largest_impulse(b_, b_.layout().body_index(id), p.head<3>().norm(), p.tail<3>().norm());
       }
   }
 
@@ -302,22 +303,23 @@ class StagedSubstep final : public SubstepMethod {
   /// @return whether it is too large
   bool swings_too_far(double length) {
     for (std::size_t r = 0; r < b_.x.mean_force.size(); ++r) b_.x.mean_force[r] = b_.sums.h_multipliers[r] / length;
-    const double limit = tuning::rk4_omega_factor * c_.options.swing_limit;
-    const double enough =
-        length < c_.dt ? 0 : tuning::rk4_omega_margin * tuning::rk4_omega_factor * c_.options.swing_limit / length;
-    b_.step.omega_dt = fastest_swing(c_.system, dynamics_, states_.next, b_.x.mean_force, enough) * length;
+    const double limit = tuning::rk4_omega_factor * c_.options.max_tension_frequency;
+    const double enough = length < c_.dt ? 0
+                                         : tuning::rk4_omega_margin * tuning::rk4_omega_factor *
+                                               c_.options.max_tension_frequency / length;
+    b_.step.omega_dt = tension_frequency(c_.system, dynamics_, states_.next, b_.x.mean_force, enough) * length;
     return !(b_.step.omega_dt <= limit);
   }
 
   /// Projects the end of a substep to the constraints. @return whether it was near enough to them
   bool project(double length) {
     double extent = 0;  // poses far from the origin are no more exact than their own rounding
-    for (const BodyId id : b_.block().bodies) extent = std::max(extent, states_.next[id].p.cwiseAbs().maxCoeff());
+    for (const BodyId id : b_.layout().bodies) extent = std::max(extent, states_.next[id].p.cwiseAbs().maxCoeff());
     const double tolerance = std::max(c_.options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
-    const ProjectionReport end = settle(c_.system, dynamics_, states_.next, states_.projected, b_.sums.v, b_.x.newton,
-                                        tolerance, c_.options.max_newton);
+    const ProjectionReport end = project_state(c_.system, dynamics_, states_.next, states_.projected, b_.sums.v,
+                                               b_.x.newton, tolerance, c_.options.max_newton);
     b_.step.newton_solves += end.solves;
-    b_.stats.newton += end.solves;
+    b_.stats.newton_solves += end.solves;
     const double size = largest(b_.sums.v), gap = c_.options.gap_tolerance;
     if (!end.converged || gear_turns_too_far(c_, b_, states_.projected, length)) return false;
     if (end.moved > std::max(tuning::max_projection_share * length * size, gap)) return false;
@@ -343,7 +345,7 @@ class StagedSubstep final : public SubstepMethod {
 
 void begin_sums(Context& c, Island& b, SubstepStates& states) {
   SubstepSums& sums = b.sums;
-  const std::size_t n = z(b.block().n()), m = z(b.block().m());
+  const std::size_t n = z(b.layout().n()), m = z(b.layout().m());
   for (auto* x : {&sums.h_multipliers, &sums.h_work, &sums.work}) x->assign(m, 0.0);
   if (b.step.keeps_records) {
     write_start_reactions(c, b);
@@ -367,14 +369,14 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
   method.find_forces();
   const SubstepResult result = take_substeps(
       method, {c.dt / c.options.max_substeps, tuning::no_limit, tuning::no_limit}, c.dt, b.step.first_substep, 0);
-  b.stats.parts_refused += method.refused();
+  b.stats.rejected_substeps += method.refused();
   if (!result.complete) {
     next_substep = 0;
     method.clear();
     return false;
   }
   next_substep = result.next_length;
-  b.stats.parts += result.taken;
+  b.stats.integrator_substeps += result.taken;
   b.step.division = Division::stages;
   b.step.poses.end_velocity_later = true;
   b.step.substeps = result.taken;
@@ -383,9 +385,9 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
   b.history.extrapolation_steps = 0;
   b.x.v.swap(b.sums.v);
   b.x.multipliers.swap(b.sums.multipliers);
-  for (const BodyId id : b.block().bodies) c.bodies.end[id] = states.now[id];
+  for (const BodyId id : b.layout().bodies) c.bodies.end[id] = states.now[id];
   if (result.taken > 1) {
-    ++b.stats.substepped;
+    ++b.stats.substepped_steps;
     b.stats.substeps += result.taken;
   }
   if (b.step.keeps_records) {
@@ -405,8 +407,8 @@ const char* why_no_stages(const Context& c, const Island& b) {
     for (const ConstraintId id : b.topology.ids)
       for (const Law& law : laws(c.system, id))
         for (const Law::Term& term : law.terms()) {
-          if (term.holding) return "laws of dry friction act in the island";
-          if (term.advance) return "laws with an internal state act in the island";
+          if (term.static_limit) return "laws of dry friction act in the island";
+          if (term.advance_state) return "laws with an internal state act in the island";
         }
   if (b.step.rows != HostRows::none &&
       (b.step.poses.pushed || std::any_of(b.rows.total.begin(), b.rows.total.end(), [](double p) { return p != 0; })))
@@ -430,7 +432,7 @@ bool take_step_by_stages(Context& c, Island& b, SubstepStates& states) {
   b.step.keeps_records = keeps_records(b);
   if (b.has(Trait::laws)) {  // as they are at each instant
     b.dynamics->set_step(0);
-    b.dynamics->ask_rates(c.options.stepping != Stepping::adaptive);
+    b.dynamics->compute_rates(c.options.stepping != Stepping::adaptive);
     if (b.dynamics->resolve(c.bodies.start, b.x.Q) == Status::invalid) return false;
     StagedSubstep(c, b, states, true).store_law_works();
   }

@@ -17,7 +17,7 @@ double start_gap(const Context& c, const Island& b, bool frames_moved) {
   double gap = 0;
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     if ((c.constraints[b.topology.entries[i]].frames_moved_at == c.step) != frames_moved) continue;
-    for (int row = assembly.block.row[i]; row < assembly.block.row[i + 1]; ++row)
+    for (int row = assembly.layout.row[i]; row < assembly.layout.row[i + 1]; ++row)
       gap = std::max(gap, std::abs(assembly.position[z(row)]));
   }
   return gap;
@@ -42,8 +42,8 @@ double find_turned_away(const Context& c, Island& b) {
 
 bool close_start_gap(Context& c, Island& b) {
   IslandStep& step = b.step;
-  step.gap_left = close_gaps(c.system, *b.dynamics, c.bodies.base, c.options.newton_tolerance, c.options.max_newton,
-                             &step.moved, &step.turned, tuning::max_turn_back);
+  step.gap_left = project_positions(c.system, *b.dynamics, c.bodies.base, c.options.newton_tolerance,
+                                    c.options.max_newton, &step.moved, &step.turned, tuning::max_turn_back);
   const bool on_the_way = step.turned_away > 0 && step.gap_left > linchpin::detail::far_turn &&
                           step.turned > tuning::used_turn_back * tuning::max_turn_back;
   step.start_gap = on_the_way ? StartGap::turned_far : StartGap::small;
@@ -51,12 +51,12 @@ bool close_start_gap(Context& c, Island& b) {
   step.poses.pushed = step.poses.start_changed = true;
   // Rows of the old poses would hold the bodies askew at the new ones, near a dead point without bound.
   if (std::max(step.moved, step.turned) <= tuning::far_moved) return true;
-  for (const BodyId id : b.block().bodies) {
+  for (const BodyId id : b.layout().bodies) {
     c.bodies.start[id].p = c.bodies.base[id].p;
     c.bodies.start[id].q = c.bodies.base[id].q;
   }
-  b.gyroscopics.step.move_to(b.block(), c.bodies.start, b.x.applied);
-  ++b.stats.factors;
+  b.gyroscopics.step.move_to(b.layout(), c.bodies.start, b.x.applied);
+  ++b.stats.factorizations;
   return b.dynamics->evaluate(c.bodies.start, all_forces(b)) != Status::invalid;
 }
 

@@ -13,7 +13,7 @@ namespace linchpin::host {
 namespace {
 
 void begin_step(Context& c, Island& b) {
-  const std::size_t n = z(b.block().n()), m = z(b.block().m());
+  const std::size_t n = z(b.layout().n()), m = z(b.layout().m());
   if (std::exchange(b.step.start_gap, StartGap::small) == StartGap::turned_far && b.dynamics)
     linchpin::detail::hold_as_made(c.system, *b.dynamics);
   b.step = IslandStep{};
@@ -23,7 +23,7 @@ void begin_step(Context& c, Island& b) {
   for (auto* x : {&b.x.v, &b.x.applied, &b.x.Q}) x->resize(n);  // all of it is written
   for (auto* x : {&b.x.row_velocity, &b.x.multipliers}) x->resize(m);
   b.x.newton.assign(m, 0);
-  if (c.options.mode == Mode::observe) {  // the host steps: nothing else writes these
+  if (c.options.mode == Mode::passive) {  // the host steps: nothing else writes these
     b.x.v.assign(n, 0);
     b.x.multipliers.assign(m, 0);
   }
@@ -52,9 +52,9 @@ Vector3d host_gyroscopic_change(const Context& c, BodyId id, const Matrix3d& R, 
 /// `applied`.
 /// @param by_host  `applied` contains the impulse of the host's rule already
 void add_gyroscopic_torque(const Context& c, Island& b, std::size_t slot, bool by_host) {
-  const BodyId id = b.block().bodies[slot];
+  const BodyId id = b.layout().bodies[slot];
   const BodyState& s = c.bodies.start[id];
-  const int column = b.block().column[slot] + 3;
+  const int column = b.layout().column[slot] + 3;
   const Matrix3d R = s.R();
   const Vector3d I = c.system.inertia(id).diagonal();  // hosts have principal moments only
   const Vector3d u = R.transpose() * s.w, L = I.cwiseProduct(u);
@@ -74,15 +74,15 @@ void add_gyroscopic_torque(const Context& c, Island& b, std::size_t slot, bool b
 
 /// Forces on one body, from the host's row solver where that has its velocities already.
 void read_forces(const Context& c, Island& b, std::size_t slot, const RowBody* row_body) {
-  const BodyId id = b.block().bodies[slot];
-  const int column = b.block().column[slot];
+  const BodyId id = b.layout().bodies[slot];
+  const int column = b.layout().column[slot];
   const auto& [force, torque] = c.bodies.load(id);
   put(b.x.Q, column, force);
   if (row_body)
     put(b.x.applied, column, c.system.mass(id) * row_body->force_v);
   else
     put(b.x.applied, column, c.dt * force);
-  if (!turns(b.block(), slot)) return;
+  if (!turns(b.layout(), slot)) return;
   put(b.x.Q, column + 3, torque);
   if (!row_body) return put(b.x.applied, column + 3, c.dt * torque);
   const Matrix3d R = c.bodies.start[id].R();
@@ -92,7 +92,7 @@ void read_forces(const Context& c, Island& b, std::size_t slot, const RowBody* r
 }  // namespace
 
 bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, bool among_rows) {
-  for (const BodyId id : b.block().bodies)  // a repeated setup finds bodies that were moved since
+  for (const BodyId id : b.layout().bodies)  // a repeated setup finds bodies that were moved since
     if (among_rows || !c.bodies.was_read(id, c.step)) c.bodies.read(c.world, id, c.step);
   if (c.step < b.history.next_try) {
     b.step.poses.current = b.step.is_sized = false;
@@ -102,14 +102,14 @@ bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, boo
   const bool fast = !among_rows && b.fast.fits;
   if (!fast) size_vectors(c, b);
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    const BodyId id = b.block().bodies[slot];
+    const BodyId id = b.layout().bodies[slot];
     const int index = among_rows ? c.world.row_body(id) : -1;
     const bool here = among_rows ? index >= 0 : !b.detached;
     if (!here || !c.bodies.in_world(id))  // a host row may have added a body that the host does not move
       return fail(b, "body '" + c.system.name(id) + "' is constrained but not part of the island (not in the world?)");
     b.solver_body[slot] = index;
     read_forces(c, b, slot, among_rows ? &row_bodies[z(index)] : nullptr);
-    if (!turns(b.block(), slot)) continue;
+    if (!turns(b.layout(), slot)) continue;
     b.gyroscopics.active[slot] = c.bodies.gyroscopic(id) != GyroscopicRule::none;
     if (!b.gyroscopics.active[slot]) continue;
     if (fast && !c.options.geometric_stiffness && c.bodies.gyroscopic(id) == GyroscopicRule::implicit_body &&
@@ -124,16 +124,16 @@ bool read_island(Context& c, Island& b, std::span<const RowBody> row_bodies, boo
 }
 
 void size_vectors(const Context& c, Island& b) {
-  const std::size_t n = z(b.block().n());
+  const std::size_t n = z(b.layout().n());
   for (auto* x : {&b.x.v0, &b.x.Q_total}) x->resize(n);
   for (auto* x : {&b.x.force, &b.x.dv}) x->resize(n);
-  if (c.options.mode == Mode::observe)  // the host steps: nothing else writes these
+  if (c.options.mode == Mode::passive)  // the host steps: nothing else writes these
     for (auto* x : {&b.x.force, &b.x.dv}) std::fill(x->begin(), x->end(), 0.0);
-  for (auto* x : {&b.x.target, &b.x.row, &b.x.mean_force}) x->resize(z(b.block().m()));
+  for (auto* x : {&b.x.target, &b.x.row, &b.x.mean_force}) x->resize(z(b.layout().m()));
   for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) x->assign(n, 0);
   b.rows.passive.clear();
   b.step.is_sized = true;
-  read_velocities(b.block(), c.bodies.start, b.x.v0);
+  read_velocities(b.layout(), c.bodies.start, b.x.v0);
 }
 
 void add_gyroscopic_torques(const Context& c, Island& b) {
@@ -169,10 +169,10 @@ void add_applied(const Context& c, Island& b, double time) {
   if (time != 0)
     for (std::size_t j = 0; j < b.x.applied.size(); ++j) b.x.applied[j] += time * b.x.Q[j];
   for (const int slot : b.gyroscopics.step.slots()) {  // Q has the torque of the start
-    const int column = b.block().column[z(slot)] + 3;
-    add(b.x.applied, column, time * (c.bodies.load(b.block().bodies[z(slot)]).torque - head(b.x.Q, column)));
+    const int column = b.layout().column[z(slot)] + 3;
+    add(b.x.applied, column, time * (c.bodies.load(b.layout().bodies[z(slot)]).torque - head(b.x.Q, column)));
   }
-  b.gyroscopics.step.apply_free(b.block(), time, b.x.applied);
+  b.gyroscopics.step.apply_free(b.layout(), time, b.x.applied);
 }
 
 }  // namespace linchpin::host

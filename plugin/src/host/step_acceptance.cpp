@@ -24,7 +24,7 @@ bool can_do_work(const Context& c, const Island& b) {
 double work_of_ideal(const Dynamics& dynamics, double h, std::span<const double> newton, std::span<const double> v0,
                      std::span<const double> v1) {
   const auto ideal = dynamics.ideal(), nonideal = dynamics.nonideal();
-  const std::vector<double>& prescribed = dynamics.assembly().instant.c;
+  const std::vector<double>& prescribed = dynamics.assembly().problem.c;
   double sum = 0;
   for (std::size_t j = 0; j < v0.size(); ++j) {
     const double impulse = h * (ideal[j] + nonideal[j] - prescribed[j]) + newton[j];
@@ -36,12 +36,12 @@ double work_of_ideal(const Dynamics& dynamics, double h, std::span<const double>
 }  // namespace
 
 double kinetic_energy(const Assembly& assembly, std::span<const double> v) {
-  return 0.5 * mass_norm(assembly.instant, v);
+  return 0.5 * mass_norm(assembly.problem, v);
 }
 
 double start_energy(const Context& c, const Island& b) {
   double sum = 0;
-  for (const BodyId id : b.block().bodies) {
+  for (const BodyId id : b.layout().bodies) {
     const BodyState& s = c.bodies.start[id];
     sum += 0.5 * (c.system.mass(id) * s.v.squaredNorm() + s.w.dot(c.system.world_inertia(id, s.q) * s.w));
   }
@@ -53,7 +53,7 @@ double inner_start_energy(const Context& c, const Island& b) {
   if (!b.topology.boundary.empty()) return all;
   double mass = 0;
   Vector3d momentum(0, 0, 0);
-  for (const BodyId id : b.block().bodies) {
+  for (const BodyId id : b.layout().bodies) {
     mass += c.system.mass(id);
     momentum += c.system.mass(id) * c.bodies.start[id].v;
   }
@@ -86,17 +86,17 @@ double gain_of_constraints(const Context& c, Island& b, double h, std::span<cons
 // It closes gaps that the rounding of the host and the tolerance of Newton have left; in mid-air a structure at rest
 // does nothing else.
 double energy_floor(const Context& c, const Island& b) {
-  const Block& block = b.block();
+  const IslandLayout& layout = b.layout();
   double sum = 0, rounding = 0;
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    const BodyId id = block.bodies[slot];
+    const BodyId id = layout.bodies[slot];
     const BodyState& s = c.bodies.start[id];
     const double open =
         tuning::floor_newton_tolerances * c.options.newton_tolerance +
         tuning::floor_pose_roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
-    sum += head(b.x.Q, block.column[slot]).squaredNorm() / c.system.mass(id);
+    sum += head(b.x.Q, layout.column[slot]).squaredNorm() / c.system.mass(id);
     rounding += c.system.mass(id) * open * open;
-    if (!turns(block, slot)) continue;
+    if (!turns(layout, slot)) continue;
     const Vector3d own = s.q.conjugate() * c.bodies.load(id).torque, I = c.system.inertia(id).diagonal();
     sum += own.cwiseQuotient(I).dot(own);
     rounding += I.sum() * open * open;
@@ -117,15 +117,15 @@ bool gear_turns_too_far(const Context& c, const Island& b, const State& end, dou
 bool turns_beyond_host(const Context& c, const Island& b) {
   const double most = c.capabilities.largest_turn;
   for (std::size_t slot = 0; slot < b.slots(); ++slot)
-    if (turns(b.block(), slot) && head(b.x.v, b.block().column[slot] + 3).squaredNorm() * (c.dt * c.dt) > most * most)
+    if (turns(b.layout(), slot) && head(b.x.v, b.layout().column[slot] + 3).squaredNorm() * (c.dt * c.dt) > most * most)
       return true;
   return false;
 }
 
 bool starts_half_a_turn_away(const Context& c, const Island& b) {
   for (std::size_t slot = 0; slot < b.slots(); ++slot)
-    if (turns(b.block(), slot) &&
-        !((head(b.x.v, b.block().column[slot] + 3) - c.bodies.start[b.block().bodies[slot]].w).norm() * c.dt <
+    if (turns(b.layout(), slot) &&
+        !((head(b.x.v, b.layout().column[slot] + 3) - c.bodies.start[b.layout().bodies[slot]].w).norm() * c.dt <
           tuning::half_turn))
       return true;
   return false;

@@ -113,17 +113,18 @@ std::span<const BodyId> ConstraintSolver::begin_islands(double dt) {
 /// Lists the bodies of all islands of the group, which are not solved in this step.
 void ConstraintSolver::Impl::leave_out_islands() {
   c.islands.group.clear();
-  if (c.options.mode == Mode::observe) return;
+  if (c.options.mode == Mode::passive) return;
   for (const int index : c.islands.last_group) {
     Island& b = c.islands[index];
     b.history.last_step = c.step - 1;
-    for (const BodyId id : b.block().bodies)
+    for (const BodyId id : b.layout().bodies)
       if (c.bodies.in_host(id)) bodies.push_back(id);
   }
   if (bodies.empty()) return;
   char length[32];
   std::snprintf(length, sizeof length, "%g", c.dt);
-  c.notes.trouble = "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
+  c.notes.fallback_reason =
+      "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
 }
 
 std::span<const char> ConstraintSolver::separate_islands(std::span<const char> touched, std::span<const int> group) {
@@ -134,7 +135,7 @@ std::span<const char> ConstraintSolver::separate_islands(std::span<const char> t
   c.islands.separate.clear();
   found.assign(c.bodies.count(), other);
   const auto kept = std::remove_if(islands.begin(), islands.end(), [&](int index) {
-    const std::vector<BodyId>& ids = c.islands[index].block().bodies;
+    const std::vector<BodyId>& ids = c.islands[index].layout().bodies;
     if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return touched[z(id.index)] != 0; })) return false;
     c.islands.separate.push_back(index);
     for (const BodyId id : ids) found[z(id.index)] = missing;
@@ -145,7 +146,7 @@ std::span<const char> ConstraintSolver::separate_islands(std::span<const char> t
   for (const int id : group)
     if (id >= 0 && found[z(id)] == missing) found[z(id)] = taken;
   for (const int index : c.islands.separate) {
-    const std::vector<BodyId>& ids = c.islands[index].block().bodies;
+    const std::vector<BodyId>& ids = c.islands[index].layout().bodies;
     c.islands[index].detached =
         std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return found[z(id.index)] == missing; });
   }
@@ -183,7 +184,7 @@ std::span<const BodyId> ConstraintSolver::solve_separate(bool host_is_idle) {
       if (b->phase == Phase::begun) b->phase = impl_->finish(*b) ? Phase::solved : Phase::refused;
       if (b->phase == Phase::refused) {
         leave_to_host(c, *b, b->history.failure);
-        impl_->bodies.insert(impl_->bodies.end(), b->block().bodies.begin(), b->block().bodies.end());
+        impl_->bodies.insert(impl_->bodies.end(), b->layout().bodies.begin(), b->layout().bodies.end());
       } else if (host_is_idle && impl_->bodies.empty() && !impl_->calls_the_program(*b)) {
         // It is written while its numbers are in the cache. Otherwise it is written after the host has solved, because
         // the host writes to the bodies of every contact pair, those without contacts too.
@@ -308,7 +309,7 @@ void note_acting_rows(Context& c, const BodySlots& slots, const Rows& rows) {
 // too stiff. Islands in contact therefore have none.
 bool ConstraintSolver::start_rows(Rows& rows) {
   Context& c = impl_->c;
-  if (c.options.mode == Mode::observe) return true;
+  if (c.options.mode == Mode::passive) return true;
   note_acting_rows(c, impl_->coupling.slots, rows);
   bool good = true;
   const auto left_to_host = [&](Island& b) {
@@ -343,8 +344,8 @@ void ConstraintSolver::Impl::list_bodies() {
     const Island& b = c.islands[index];
     if (b.failed() || b.step.rows == HostRows::none) continue;
     for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-      const int column = b.block().column[slot];
-      const bool turns = host::turns(b.block(), slot);
+      const int column = b.layout().column[slot];
+      const bool turns = host::turns(b.layout(), slot);
       coupled.push_back({b.solver_body[slot], turns, head(b.x.v, column),
                          turns ? head(b.x.v, column + 3) : Vector3d(Vector3d::Zero())});
     }
@@ -355,18 +356,18 @@ std::span<RowVelocity> ConstraintSolver::coupled_bodies() { return impl_->couple
 
 void ConstraintSolver::push() {
   Context& c = impl_->c;
-  if (c.options.mode == Mode::observe) return;
+  if (c.options.mode == Mode::passive) return;
   const RowVelocity* next = impl_->coupled.data();
   for (const int index : c.islands.group) {
     Island& b = c.islands[index];
     if (b.failed() || b.step.rows == HostRows::none) continue;
     std::vector<double>& push = b.x.change;
-    push.assign(z(b.block().n()), 0.0);
+    push.assign(z(b.layout().n()), 0.0);
     bool any = false;
     for (std::size_t slot = 0; slot < b.slots(); ++slot, ++next) {
       any = any || !next->v.isZero() || !next->w.isZero();
-      put(push, b.block().column[slot], next->v);
-      if (next->turns) put(push, b.block().column[slot] + 3, next->w);
+      put(push, b.layout().column[slot], next->v);
+      if (next->turns) put(push, b.layout().column[slot] + 3, next->w);
     }
     if (!any) continue;
     if (b.step.path == Path::coupled) {
@@ -407,12 +408,12 @@ bool is_projected(const Island& b) {
 std::span<RowVelocity> ConstraintSolver::projected_bodies() {
   Context& c = impl_->c;
   impl_->projected.clear();
-  if (c.options.mode == Mode::observe || c.capabilities.coupling == Capabilities::Coupling::after_solve) return {};
+  if (c.options.mode == Mode::passive || c.capabilities.coupling == Capabilities::Coupling::after_solve) return {};
   for (const int index : c.islands.group) {
     const Island& b = c.islands[index];
     if (!is_projected(b)) continue;
     for (std::size_t slot = 0; slot < b.slots(); ++slot)
-      impl_->projected.push_back({b.solver_body[slot], turns(b.block(), slot), {}, {}});
+      impl_->projected.push_back({b.solver_body[slot], turns(b.layout(), slot), {}, {}});
   }
   return impl_->projected;
 }
@@ -423,15 +424,15 @@ void ConstraintSolver::project() {
   for (const int index : c.islands.group) {
     Island& b = c.islands[index];
     if (!is_projected(b)) continue;
-    const Block& block = b.block();
+    const IslandLayout& layout = b.layout();
     for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-      put(b.x.v, block.column[slot], next[slot].v);
-      if (next[slot].turns) put(b.x.v, block.column[slot] + 3, next[slot].w);
+      put(b.x.v, layout.column[slot], next[slot].v);
+      if (next[slot].turns) put(b.x.v, layout.column[slot] + 3, next[slot].w);
     }
     impl_->coupling.solver_of(b).project(b, b.x.dv);
     for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-      next[slot].v = head(b.x.dv, block.column[slot]);
-      if (next[slot].turns) next[slot].w = head(b.x.dv, block.column[slot] + 3);
+      next[slot].v = head(b.x.dv, layout.column[slot]);
+      if (next[slot].turns) next[slot].w = head(b.x.dv, layout.column[slot] + 3);
     }
     next += b.slots();
   }
@@ -472,18 +473,18 @@ bool ConstraintSolver::finish_rows(Rows& rows) {
 bool ConstraintSolver::Impl::finish(Island& b) {
   b.step.law_time = 0;
   if (b.has(Trait::laws)) {
-    const auto memory = b.dynamics->memory();
+    const auto memory = b.dynamics->internal_state();
     b.sums.law_memory.assign(memory.begin(), memory.end());
   }
   if (b.step.is_sized && !finite(b.rows.total)) {
-    if (c.options.mode == Mode::observe) {
+    if (c.options.mode == Mode::passive) {
       b.phase = Phase::failed;
       return true;
     }
     for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) std::fill(x->begin(), x->end(), 0.0);
     b.rows.passive.clear();
     ++c.counts.non_finite;
-    c.notes.trouble = "the native solver returned impulses that are not finite; they were left out";
+    c.notes.fallback_reason = "the native solver returned impulses that are not finite; they were left out";
   }
   if (b.step.path == Path::coupled) {
     if (fast.finish(b, states[0])) return true;

@@ -24,13 +24,13 @@ void begin_substeps(const Context& c, Island& b, SubstepStates& states) {
   sums.wrenches.assign(count, Vector6::Zero());
   copy_island(b, c.bodies.base, states.start);
   copy_island(b, c.bodies.end, states.end);
-  b.report.start_problem = b.dynamics->assembly().instant;
+  b.report.start_problem = b.dynamics->assembly().problem;
   b.report.has_start_problem = true;
   copy_island(b, states.start, states.now);
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    BodyState& s = states.now[b.block().bodies[slot]];
-    s.v = head(b.x.v0, b.block().column[slot]);
-    if (turns(b.block(), slot)) s.w = head(b.x.v0, b.block().column[slot] + 3);
+    BodyState& s = states.now[b.layout().bodies[slot]];
+    s.v = head(b.x.v0, b.layout().column[slot]);
+    if (turns(b.layout(), slot)) s.w = head(b.x.v0, b.layout().column[slot] + 3);
   }
 }
 

@@ -46,8 +46,8 @@ SubstepResult take_substeps(SubstepMethod& method, const SubstepLimits& limits, 
 
 double first_substep(const Context& c, double omega_dt) {
   if (!(omega_dt > 0) || !std::isfinite(omega_dt)) return tuning::max_first_substep * c.dt;
-  return std::clamp(tuning::omega_safety * c.options.swing_limit / omega_dt * c.dt, tuning::min_first_substep * c.dt,
-                    tuning::max_first_substep * c.dt);
+  return std::clamp(tuning::omega_safety * c.options.max_tension_frequency / omega_dt * c.dt,
+                    tuning::min_first_substep * c.dt, tuning::max_first_substep * c.dt);
 }
 
 double shortest_substep(const Context& c) {
@@ -55,15 +55,15 @@ double shortest_substep(const Context& c) {
 }
 
 double growth(const Context& c, double omega_dt) {
-  return omega_dt > 0 ? std::clamp(tuning::omega_safety * c.options.swing_limit / omega_dt, tuning::min_growth,
-                                   tuning::max_growth)
+  return omega_dt > 0 ? std::clamp(tuning::omega_safety * c.options.max_tension_frequency / omega_dt,
+                                   tuning::min_growth, tuning::max_growth)
                       : tuning::max_growth;
 }
 
 SubstepLimits semi_implicit_limits(const Context& c, const Island& b, double price) {
   const int max_tested =
       bounds_energy(c, b)
-          ? std::max(tuning::min_tested, static_cast<int>(tuning::tested_work / (price * std::max(1, b.block().m()))))
+          ? std::max(tuning::min_tested, static_cast<int>(tuning::tested_work / (price * std::max(1, b.layout().m()))))
           : tuning::no_limit;
   return {shortest_substep(c), c.options.max_substeps, max_tested};
 }

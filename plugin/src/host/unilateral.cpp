@@ -92,7 +92,7 @@ void release_unilateral(Context& c, int entry, double impulse) {
 void release_all_unilateral(Context& c, const Island& b) {
   if (!b.has(Trait::user_constraint)) return;
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i)
-    release_unilateral(c, b.topology.entries[i], b.x.multipliers[z(b.block().row[i])]);
+    release_unilateral(c, b.topology.entries[i], b.x.multipliers[z(b.layout().row[i])]);
 }
 
 }  // namespace linchpin::host

@@ -27,7 +27,7 @@ double extrapolation_time(const Context& c, const Island& b) {
   if (b.has(Trait::user_constraint)) return 0;  // its rows may turn though no body does
   constexpr double squared_turn = tuning::max_extrapolated_turn * tuning::max_extrapolated_turn;
   double fastest = 0;
-  for (const BodyId id : b.block().bodies) fastest = std::max(fastest, c.bodies.start[id].w.squaredNorm());
+  for (const BodyId id : b.layout().bodies) fastest = std::max(fastest, c.bodies.start[id].w.squaredNorm());
   return fastest * c.dt * c.dt > squared_turn ? squared_turn / (fastest * c.dt) : c.dt;
 }
 
@@ -42,11 +42,11 @@ void set_poses(Context& c, Island& b) {
   if (std::exchange(b.step.poses.current, true)) return;
   c.bodies.make_ends();
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    const BodyId id = b.block().bodies[slot];
+    const BodyId id = b.layout().bodies[slot];
     BodyState& end = c.bodies.end[id];
     c.bodies.base[id] = end = c.bodies.start[id];
-    end.v = head(b.x.v, b.block().column[slot]);
-    end.w = head(b.x.v, b.block().column[slot] + 3);
+    end.v = head(b.x.v, b.layout().column[slot]);
+    end.w = head(b.x.v, b.layout().column[slot] + 3);
     advance(end, end.v, end.w, c.dt);
   }
 }
@@ -58,10 +58,10 @@ namespace {
 void start_from_end_of(Context& c, Island& b, std::span<const double> motion) {
   b.step.poses.start_changed = true;
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
-    const int column = b.block().column[slot];
-    BodyState& s = c.bodies.base[b.block().bodies[slot]];
+    const int column = b.layout().column[slot];
+    BodyState& s = c.bodies.base[b.layout().bodies[slot]];
     const auto turning = [&](std::span<const double> v) -> Vector3d {
-      return turns(b.block(), slot) ? head(v, column + 3) : Vector3d::Zero();
+      return turns(b.layout(), slot) ? head(v, column + 3) : Vector3d::Zero();
     };
     advance(s, head(motion, column), turning(motion), c.dt);
     start_pose_for_end(c.world, s.p, s.q, head(b.x.v, column), turning(b.x.v), c.dt);

@@ -33,20 +33,20 @@ void count_start_gap(Context& c, const Island& b) {
   const bool on_the_way = s.start_gap == StartGap::turned_far;
   if (std::max(s.moved, s.turned) > 0 && (on_the_way || s.gap_left <= c.options.gap_tolerance)) {
     ++c.counts.gap_corrections;
-    c.counts.corrected = std::max(c.counts.corrected, s.moved);
-    c.counts.turned = std::max(c.counts.turned, s.turned);
+    c.counts.largest_correction = std::max(c.counts.largest_correction, s.moved);
+    c.counts.largest_correction_angle = std::max(c.counts.largest_correction_angle, s.turned);
   }
   if (!(s.turned_away > 0)) return;
-  ++c.counts.turned_back;
-  if (s.turned_away > c.counts.widest) {
-    c.counts.widest = s.turned_away;
+  ++c.counts.realigned_steps;
+  if (s.turned_away > c.counts.largest_misalignment) {
+    c.counts.largest_misalignment = s.turned_away;
     c.notes.widest_turned = c.constraints[s.turned_entry].name;
   }
 }
 
 void note_friction_modes(Context& c, Island& b) {
   c.counts.law_solves += b.dynamics->law_report().back_solves;
-  const auto contacts = b.dynamics->contacts();
+  const auto contacts = b.dynamics->friction_elements();
   std::vector<char>& sticking = b.history.sticking;
   const bool known = sticking.size() == contacts.size();
   sticking.resize(contacts.size());
@@ -62,18 +62,18 @@ void collect_counts(Context& c, Island& b) {
   const IslandStats done = std::exchange(b.stats, {});
   Counts& n = c.counts;
   n.solves += done.solves;
-  n.factors += done.factors;
-  n.newton += done.newton;
-  n.substepped += done.substepped;
+  n.factorizations += done.factorizations;
+  n.newton_solves += done.newton_solves;
+  n.substepped_steps += done.substepped_steps;
   n.substeps += done.substeps;
-  n.stiffened += done.stiffened;
+  n.stiffened_steps += done.stiffened_steps;
   n.stiffness_work += done.stiffness_work;
-  n.damped += done.damped;
+  n.damped_steps += done.damped_steps;
   n.damping_work += done.damping_work;
-  n.parts += done.parts;
-  n.parts_refused += done.parts_refused;
-  n.stepped_down += done.stepped_down;
-  if (done.stepped_down > 0) c.notes.stepped_down = b.step.stepped_down;
+  n.integrator_substeps += done.integrator_substeps;
+  n.rejected_substeps += done.rejected_substeps;
+  n.order_reductions += done.order_reductions;
+  if (done.order_reductions > 0) c.notes.order_reductions = b.step.order_reductions;
   n.activation_energy = std::max(n.activation_energy, done.activation_energy);
 }
 
@@ -87,12 +87,12 @@ void note_contradictions(Context& c, Island& b) {
 
 /// Returns the velocities that the host is to integrate, and the pose that it starts from.
 Motion motion_of(const Context& c, const Island& b, std::size_t slot) {
-  const BodyId id = b.block().bodies[slot];
-  const int column = b.block().column[slot];
+  const BodyId id = b.layout().bodies[slot];
+  const int column = b.layout().column[slot];
   const BodyState& base = c.bodies.base[id];
   Motion out;
   out.body = id;
-  out.turns = turns(b.block(), slot);
+  out.turns = turns(b.layout(), slot);
   out.write_pose = b.step.poses.start_changed;
   out.v = head(b.x.v, column);
   if (out.turns) out.w = head(b.x.v, column + 3);
@@ -162,7 +162,7 @@ void add_work(Island& b) {
 void write_island(Context& c, Island& b) {
   collect_counts(c, b);
   note_law_warnings(c, b);
-  if (c.options.mode == Mode::observe) return;
+  if (c.options.mode == Mode::passive) return;
   if (b.failed()) return keep_finite(c, b);
   b.history.failures = 0;
   if (b.step.division == Division::whole) b.history.last_length = c.dt;
@@ -188,7 +188,7 @@ void write_end_velocities(Context& c, Island& b) {
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const Motion& given = b.report.written[slot];
     if (!c.bodies.in_host(given.body) || !given.written) continue;
-    const int column = b.block().column[slot];
+    const int column = b.layout().column[slot];
     c.world.replace_velocity(given, head(b.x.v, column),
                              given.turns ? head(b.x.v, column + 3) : Vector3d(Vector3d::Zero()));
   }
@@ -196,7 +196,7 @@ void write_end_velocities(Context& c, Island& b) {
 
 void clip_to_swept_bodies(Context& c, Island& b, SubstepStates& states) {
   double part = 1;  // of the step
-  for (const BodyId id : b.block().bodies) {
+  for (const BodyId id : b.layout().bodies) {
     if (!c.bodies.in_host(id)) return;  // it was taken out since the solve
     const double threshold = c.world.swept_motion(id);
     if (threshold == 0) continue;
@@ -217,13 +217,13 @@ void clip_to_swept_bodies(Context& c, Island& b, SubstepStates& states) {
   State& now = states.now;
   copy_island(b, c.bodies.end, now);
   now.t = c.t;
-  for (const BodyId id : b.block().bodies) {
+  for (const BodyId id : b.layout().bodies) {
     const BodyState &from = c.bodies.start[id], &to = c.bodies.end[id];
     now[id] = from;
     advance(now[id], to.p - from.p, turn_between(from.q, to.q), part);
   }
-  close_gaps(c.system, start_problem(c, b), now, c.options.newton_tolerance, c.options.max_newton);
-  for (const BodyId id : b.block().bodies) c.world.move(id, now[id].p, now[id].q);
+  project_positions(c.system, start_problem(c, b), now, c.options.newton_tolerance, c.options.max_newton);
+  for (const BodyId id : b.layout().bodies) c.world.move(id, now[id].p, now[id].q);
 }
 
 }  // namespace linchpin::host

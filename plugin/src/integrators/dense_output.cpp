@@ -37,12 +37,12 @@ bool Stepper::Impl::add_powers(double dt) {
   dense.trial.powers = 3 + method.powers;
   // The last evaluation is that of the end, where events are tested and the next substep begins.
   if (method.extra == 0) return true;
-  dynamics.give_memory(work.memory.after);
+  dynamics.set_internal_state(work.memory.after);
   return dynamics.evaluate(work.next) != Status::invalid;
 }
 
 void Stepper::Impl::interpolate_ends(double dt) {
-  const Block& b = block();
+  const IslandLayout& b = block();
   for (std::size_t s = 0; s < b.bodies.size(); ++s) {
     const BodyState &from = state[b.bodies[s]], &to = work.next[b.bodies[s]];
     const Vector3d turn = turn_between(from.q, to.q);
@@ -61,7 +61,7 @@ void Stepper::Impl::interpolate_ends(double dt) {
 void Stepper::Impl::evaluate_segment(const State& base, const Segment& segment, double theta, State& out) {
   out = base;
   out.t = base.t + theta * segment.h;
-  system->update_driven(out);
+  system->update_kinematic(out);
   const double rest = 1 - theta;
   const auto at = [&](const auto& c, std::size_t j) {
     double y = 0;

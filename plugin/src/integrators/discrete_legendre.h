@@ -45,11 +45,11 @@ inline Vector3d spin_of(const Matrix3d& I, const Vector3d& L, double dt, Vector3
 /// Computes the twists [n] that carry the block's bodies over dt for their momenta at its beginning. The components of
 /// `momentum` [n] are linear, and angular in world axes about the centre of mass. `v` contains a guess, which the
 /// velocities are.
-inline void twists_of(const System& system, const Block& block, const State& base, double dt,
+inline void twists_of(const System& system, const IslandLayout& layout, const State& base, double dt,
                       std::span<const double> momentum, std::span<double> v) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const BodyId id = block.bodies[s];
-    const std::size_t first = z(block.column[s]);
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    const BodyId id = layout.bodies[s];
+    const std::size_t first = z(layout.column[s]);
     const double mass = system.mass(id);
     for (std::size_t j = first; j < first + 3; ++j) v[j] = momentum[j] / mass;
     if (system.dof(id) < 6) continue;
@@ -60,11 +60,11 @@ inline void twists_of(const System& system, const Block& block, const State& bas
 }
 
 /// Returns the velocities [n] of momenta at a state without a step: M⁻¹P. It is the inverse of momenta_of().
-inline void velocities_of(const System& system, const Block& block, const State& at, std::span<const double> momentum,
-                          std::span<double> v) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const BodyId id = block.bodies[s];
-    const std::size_t first = z(block.column[s]);
+inline void velocities_of(const System& system, const IslandLayout& layout, const State& at,
+                          std::span<const double> momentum, std::span<double> v) {
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    const BodyId id = layout.bodies[s];
+    const std::size_t first = z(layout.column[s]);
     for (std::size_t j = first; j < first + 3; ++j) v[j] = momentum[j] / system.mass(id);
     if (system.dof(id) < 6) continue;
     const Vector3d L(momentum[first + 3], momentum[first + 4], momentum[first + 5]);
@@ -75,11 +75,11 @@ inline void velocities_of(const System& system, const Block& block, const State&
 }
 
 /// Computes the momenta [n] of velocities at a state: M v.
-inline void momenta_of(const System& system, const Block& block, const State& at, std::span<const double> v,
+inline void momenta_of(const System& system, const IslandLayout& layout, const State& at, std::span<const double> v,
                        std::span<double> momentum) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const BodyId id = block.bodies[s];
-    const std::size_t first = z(block.column[s]);
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    const BodyId id = layout.bodies[s];
+    const std::size_t first = z(layout.column[s]);
     for (std::size_t j = first; j < first + 3; ++j) momentum[j] = system.mass(id) * v[j];
     if (system.dof(id) < 6) continue;
     const Vector3d w(v[first + 3], v[first + 4], v[first + 5]);
@@ -87,7 +87,7 @@ inline void momenta_of(const System& system, const Block& block, const State& at
   }
 }
 
-/// Runs end_on_constraints (T12) for bodies that are carried by their momenta (twists_of): the impulse Aᵀλ at the base
+/// Runs solve_end_of_step (T12) for bodies that are carried by their momenta (twists_of): the impulse Aᵀλ at the base
 /// is added to them. Steps backwards have dt < 0.
 /// @param momentum  [n] in: before this correction. Out: with it.
 /// @param v         [n] in: a guess. Out: the twists that carry the bodies.

@@ -68,7 +68,8 @@ void narrow(Bracket& x, double sharp, const bool& rejected, Value value) {
 void Stepper::Impl::collect_unilateral() {
   switching.active_unilateral.clear();
   for (const ConstraintId id : block().constraints)
-    if (const OneSided& how = one_sided(*system, id); how.on) switching.active_unilateral.push_back({id, how.negative});
+    if (const Unilateral& how = unilateral(*system, id); how.on)
+      switching.active_unilateral.push_back({id, how.negative});
   std::erase_if(switching.inactive_unilateral,
                 [&](const UnilateralMode& p) { return system->removed(p.on) || system->enabled(p.on); });
 }
@@ -77,7 +78,7 @@ bool Stepper::Impl::deactivate_open() {
   constexpr double open_gap = 1e-9;  // In m. It is not more than an error that closing gaps removes.
   bool any = false;
   for (const UnilateralMode& p : switching.active_unilateral) {
-    if (!one_sided(*system, p.on).reengage) continue;
+    if (!unilateral(*system, p.on).reengage) continue;
     const auto at = std::find(block().constraints.begin(), block().constraints.end(), p.on);
     const std::size_t r = z(block().row[z(static_cast<int>(at - block().constraints.begin()))]);
     const double sign = p.negative ? -1 : 1, phi = sign * dynamics.assembly().position[r];
@@ -91,13 +92,13 @@ bool Stepper::Impl::deactivate_open() {
 }
 
 void Stepper::Impl::decide_modes() {
-  dynamics.release_grips();
+  dynamics.reset_friction_modes();
   if (dynamics.evaluate(state) == Status::invalid) return;
   switching.modes_before = switching.modes;
   switching.modes.clear();
-  for (const Contact& c : dynamics.contacts()) {
-    Mode mode{block().constraints[z(c.constraint)], c.law, c.term, c.sticks, c.rubbing};
-    if (c.rubbing.norm() <= 1e-9) mode.sense = c.gaining;
+  for (const FrictionElement& c : dynamics.friction_elements()) {
+    Mode mode{block().constraints[z(c.constraint)], c.law, c.term, c.sticks, c.slip_velocity};
+    if (c.slip_velocity.norm() <= 1e-9) mode.sense = c.slip_acceleration;
     for (const Mode& old : switching.modes_before)
       if (old.on == mode.on && old.law == mode.law && old.term == mode.term) mode = old;
     switching.modes.push_back(mode);
@@ -109,15 +110,15 @@ std::size_t Stepper::Impl::dry_terms() const {
   std::size_t count = 0;
   for (const ConstraintId id : block().constraints)
     for (const Law& law : laws(*system, id))
-      for (const Law::Term& term : law.terms()) count += static_cast<bool>(term.holding);
+      for (const Law::Term& term : law.terms()) count += static_cast<bool>(term.static_limit);
   return count;
 }
 
 void Stepper::Impl::apply_modes() {
   for (std::size_t i = 0; i < switching.modes.size(); ++i) {
     const bool given = switching.straight[i].squaredNorm() > 0;
-    dynamics.grip(
-        static_cast<int>(i), switching.modes[i].sticks ? Grip::sticks : Grip::slips,
+    dynamics.set_friction_mode(
+        static_cast<int>(i), switching.modes[i].sticks ? FrictionMode::sticks : FrictionMode::slips,
         given ? Vector6d(1e30 * switching.straight[i]) : Vector6d(1e-12 * switching.modes[i].sense.stableNormalized()));
   }
 }
@@ -128,12 +129,13 @@ double Stepper::Impl::rate_of_laws(const State& at, double from) {
 }
 
 bool Stepper::Impl::may_turn(std::size_t i) const {
-  return !switching.modes[i].sticks && dynamics.contacts()[i].dim > 1 && switching.modes[i].sense.squaredNorm() > 0;
+  return !switching.modes[i].sticks && dynamics.friction_elements()[i].dim > 1 &&
+         switching.modes[i].sense.squaredNorm() > 0;
 }
 
 bool Stepper::Impl::begins_to_slide() const {
   for (std::size_t i = 0; i < switching.modes.size(); ++i)
-    if (may_turn(i) && dynamics.contacts()[i].rubbing.norm() <= rest_speed) return true;
+    if (may_turn(i) && dynamics.friction_elements()[i].slip_velocity.norm() <= rest_speed) return true;
   return false;
 }
 
@@ -146,7 +148,7 @@ bool Stepper::Impl::go_straight(double h, bool anyhow) {
   ++switching.try_count;
   clear_straight();
   for (std::size_t i = 0; i < switching.modes.size(); ++i)
-    if (may_turn(i)) dynamics.grip(static_cast<int>(i), Grip::slips);
+    if (may_turn(i)) dynamics.set_friction_mode(static_cast<int>(i), FrictionMode::slips);
   dynamics.set_step(h);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
   switching.smooth_rate = rate_of_laws(state, stable / h);
@@ -154,10 +156,10 @@ bool Stepper::Impl::go_straight(double h, bool anyhow) {
   bool any = false;
   for (std::size_t i = 0; answered && i < switching.modes.size(); ++i) {
     if (!may_turn(i)) continue;
-    const Contact& c = dynamics.contacts()[i];
-    Vector6d way = c.sticks ? Vector6d(Vector6d::Zero()) : Vector6d(c.rubbing + h * c.gaining);
-    if (c.sticks && c.rubbing.norm() <= rest_speed) way = switching.modes[i].sense;
-    if (!(way.squaredNorm() > 0) || !(anyhow || beside(c.rubbing, way) <= rest_speed)) continue;
+    const FrictionElement& c = dynamics.friction_elements()[i];
+    Vector6d way = c.sticks ? Vector6d(Vector6d::Zero()) : Vector6d(c.slip_velocity + h * c.slip_acceleration);
+    if (c.sticks && c.slip_velocity.norm() <= rest_speed) way = switching.modes[i].sense;
+    if (!(way.squaredNorm() > 0) || !(anyhow || beside(c.slip_velocity, way) <= rest_speed)) continue;
     switching.straight[i] = way.stableNormalized();
     any = true;
   }
@@ -173,13 +175,14 @@ bool Stepper::Impl::goes_straight() const {
 bool Stepper::Impl::went_straight() const {
   for (std::size_t i = 0; i < switching.straight.size(); ++i) {
     if (!(switching.straight[i].squaredNorm() > 0)) continue;
-    const Contact& c = dynamics.contacts()[i];
+    const FrictionElement& c = dynamics.friction_elements()[i];
     // On a curved surface the direction turns with it. Friction is opposite to the direction, and so shows the present
     // one.
     // Not for bores, which have an arm.
-    const bool one_kind = c.effort.head<3>().isZero(0) || c.effort.tail<3>().isZero(0);
-    const bool direction_known = one_kind && c.effort.squaredNorm() > 0;
-    if (beside(c.rubbing, direction_known ? Vector6d(-c.effort) : switching.straight[i]) > 2 * rest_speed) return false;
+    const bool one_kind = c.force.head<3>().isZero(0) || c.force.tail<3>().isZero(0);
+    const bool direction_known = one_kind && c.force.squaredNorm() > 0;
+    if (beside(c.slip_velocity, direction_known ? Vector6d(-c.force) : switching.straight[i]) > 2 * rest_speed)
+      return false;
   }
   return true;
 }
@@ -213,10 +216,10 @@ double Stepper::Impl::gap_of(const UnilateralMode& p, const State& at) {
 
 double Stepper::Impl::event_value(const State& at) {
   double least = std::numeric_limits<double>::infinity();
-  const auto contacts = dynamics.contacts();
+  const auto contacts = dynamics.friction_elements();
   switching.over.assign(contacts.size(), 0);
   for (std::size_t i = 0; i < contacts.size(); ++i) {
-    const Contact& c = contacts[i];
+    const FrictionElement& c = contacts[i];
     if (c.dim == 0) continue;
     double e = 0;
     if (switching.modes[i].sticks) {
@@ -224,7 +227,7 @@ double Stepper::Impl::event_value(const State& at) {
       if (c.bound == 0 && c.friction <= 1e-12) e = 0;
     } else {
       const double size = switching.modes[i].sense.norm();
-      e = size > 0 ? c.rubbing.dot(switching.modes[i].sense) / size : 0;
+      e = size > 0 ? c.slip_velocity.dot(switching.modes[i].sense) / size : 0;
     }
     switching.over[i] = e < 0;
     least = std::min(least, e);
@@ -255,8 +258,8 @@ bool Stepper::Impl::switch_modes() {
   // was found.
   if (std::find(past.begin(), past.end(), 1) != past.end())
     for (std::size_t i = 0; i < switching.modes.size(); ++i)
-      if (!switching.modes[i].sticks && dynamics.contacts()[i].dim > 0)
-        past[i] = past[i] || dynamics.contacts()[i].rubbing.norm() <= rest_speed;
+      if (!switching.modes[i].sticks && dynamics.friction_elements()[i].dim > 0)
+        past[i] = past[i] || dynamics.friction_elements()[i].slip_velocity.norm() <= rest_speed;
   // Redundant elements reach the limit of rest together, and start to slide against their friction. Their slip
   // acceleration there is rounding.
   switching.slide_directions.assign(switching.modes.size(), Vector6d::Zero());
@@ -264,29 +267,29 @@ bool Stepper::Impl::switch_modes() {
   for (std::size_t i = 0; i < switching.modes.size(); ++i)
     gives_way = gives_way || (past[i] && switching.modes[i].sticks);
   for (std::size_t i = 0; gives_way && i < switching.modes.size(); ++i) {
-    const Contact& c = dynamics.contacts()[i];
+    const FrictionElement& c = dynamics.friction_elements()[i];
     if (!switching.modes[i].sticks || c.dim == 0) continue;
     past[i] = past[i] || c.bound - c.friction <= at_limit * c.bound;
-    if (past[i]) switching.slide_directions[i] = -c.effort;
+    if (past[i]) switching.slide_directions[i] = -c.force;
   }
   for (std::size_t i = 0; i < switching.modes.size(); ++i)
-    if (past[i] && !switching.modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::sticks);
+    if (past[i] && !switching.modes[i].sticks) dynamics.set_friction_mode(static_cast<int>(i), FrictionMode::sticks);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   work.v1.assign(dynamics.assembly().v.begin(), dynamics.assembly().v.end());
-  if (dynamics.hold(state, work.v1) > 0) set_velocities(work.v1, state);
+  if (dynamics.reapply_stick(state, work.v1) > 0) set_velocities(work.v1, state);
   for (std::size_t i = 0; i < switching.modes.size(); ++i)
-    if (past[i] || switching.modes[i].sticks) dynamics.grip(static_cast<int>(i), Grip::automatic);
+    if (past[i] || switching.modes[i].sticks) dynamics.set_friction_mode(static_cast<int>(i), FrictionMode::automatic);
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   for (std::size_t i = 0; i < switching.modes.size(); ++i) {
     Mode& mode = switching.modes[i];
-    const Contact& c = dynamics.contacts()[i];
+    const FrictionElement& c = dynamics.friction_elements()[i];
     if (!past[i] && !mode.sticks) continue;
     const bool stuck_before = mode.sticks;
     mode.sticks = c.sticks && !(stuck_before && past[i]);
     if (!mode.sticks)
       mode.sense = switching.slide_directions[i].squaredNorm() > 0 ? switching.slide_directions[i]
-                   : c.gaining.norm() > 0                          ? c.gaining
-                                                                   : Vector6d(-c.effort);
+                   : c.slip_acceleration.norm() > 0                ? c.slip_acceleration
+                                                                   : Vector6d(-c.force);
     if (stuck_before && !mode.sticks) record_switch(state.t, mode, ModeSwitch::What::slides);
     if (!stuck_before) record_switch(state.t, mode, mode.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::turns);
   }
@@ -303,7 +306,7 @@ bool Stepper::Impl::release_and_engage(double t) {
     switching.switched_in_step.push_back(p.on);
     switching.switched_in_substep.push_back(p.on);
     system->enable(p.on, false);
-    if (one_sided(*system, p.on).reengage) switching.inactive_unilateral.push_back(p);
+    if (unilateral(*system, p.on).reengage) switching.inactive_unilateral.push_back(p);
     record_switch(t, {p.on, -1, -1}, ModeSwitch::What::releases);
     changed = true;
   }
@@ -326,7 +329,7 @@ bool Stepper::Impl::release_and_engage(double t) {
   if (at_end && (!impact || options.drift == Drift::exact)) return true;
   if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
   if (impact) {
-    close_gaps(*system, dynamics, state, options.newton_tolerance, options.max_newton);
+    project_positions(*system, dynamics, state, options.newton_tolerance, options.max_newton);
     if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
     project_velocities(*system, dynamics, state);  // (T14)
   }
@@ -361,7 +364,7 @@ void Stepper::Impl::march(double dt) {
       e = eventful() ? event_value(work.next) : 1;
       // A stage has turned back although the end has not. The motion is too fast for the step, and friction would give
       // power there.
-      while (e >= 0 && switching.turned_back && left > dt / 256) {
+      while (e >= 0 && switching.realigned_steps && left > dt / 256) {
         left *= 0.5;
         recorder.restore();
         if (!advance_by(left)) return;
@@ -372,7 +375,7 @@ void Stepper::Impl::march(double dt) {
       if (e >= 0 || at <= shortest_substep || !turned_round()) break;
     }
     last = at;
-    if (!dynamics.law_report().trouble.empty() && at < 1e-5 * dt) ++cut_substeps;
+    if (!dynamics.law_report().warning.empty() && at < 1e-5 * dt) ++cut_substeps;
     done = e < 0 || at < dt - done ? done + at : dt;
     accept_substep(at);
     if (e >= 0) continue;
@@ -395,7 +398,7 @@ bool Stepper::Impl::refuse_too_many(double part) {
   if (const LawReport& r = dynamics.law_report(); r.rate * part > 0.1 * stable)
     why += "; " +
            (r.stiffest < 0 ? "dry friction turns with its slip at "
-                           : name_of(dynamics.law_efforts()[z(r.stiffest)]) + " damps at ") +
+                           : name_of(dynamics.law_forces()[z(r.stiffest)]) + " damps at ") +
            text(r.rate) + " 1/s";
   for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
   refuse(report.status, why + ". Take a shorter step, or Method::semi_implicit");
@@ -419,42 +422,43 @@ std::string Stepper::Impl::most_switched() const {
 bool Stepper::Impl::refuse_endless(double left, int cut_substeps) {
   constexpr int max_cut_substeps = 50;
   const auto jumps = [&] {
-    refuse(report.status, dynamics.law_report().trouble + "; substeps become ever shorter about it");
+    refuse(report.status, dynamics.law_report().warning + "; substeps become ever shorter about it");
     return true;
   };
   if (cut_substeps >= max_cut_substeps) return jumps();
   constexpr long asked_at = 64;  // Number of substeps after which the start or the end of a motion is over.
   if (report.substeps != asked_at) return false;
-  dynamics.ask_rates(true);
+  dynamics.compute_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
-  dynamics.ask_rates(false);
+  dynamics.compute_rates(false);
   control.first_stage_is_known = false;
   constexpr double too_many = 3 * static_cast<double>(max_substeps_by_tolerance);
   const bool too_fast = answered && rate_of_laws(state, too_many / left) * left > too_many;
   const LawReport& r = dynamics.law_report();
   if (!too_fast || r.stiffest < 0) return false;  // It has its own limit.
-  if (!r.trouble.empty()) return jumps();
-  refuse(report.status, name_of(dynamics.law_efforts()[z(r.stiffest)]) + too_stiff);
+  if (!r.warning.empty()) return jumps();
+  refuse(report.status, name_of(dynamics.law_forces()[z(r.stiffest)]) + too_stiff);
   return true;
 }
 
 void Stepper::Impl::warn_of_slow_law(double part) {
-  dynamics.ask_rates(true);
+  dynamics.compute_rates(true);
   const bool answered = dynamics.evaluate(state) != Status::invalid;
-  dynamics.ask_rates(false);
+  dynamics.compute_rates(false);
   control.first_stage_is_known = false;
   const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
   if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
-  report.warning = name_of(dynamics.law_efforts()[z(r.stiffest)]) + " holds the step to substeps of some " +
-                   text(part) + " s at t = " + text(state.t) +
+  report.warning = name_of(dynamics.law_forces()[z(r.stiffest)]) + " holds the step to substeps of some " + text(part) +
+                   " s at t = " + text(state.t) +
                    " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
                    "Method::semi_implicit damps with it at any step";
 }
 
 bool Stepper::Impl::turned_round() const {
   for (std::size_t i = 0; i < switching.over.size() && i < switching.modes.size(); ++i)
-    if (switching.over[i] && may_turn(i) && dynamics.contacts()[i].rubbing.norm() > 4 * rest_speed) return true;
+    if (switching.over[i] && may_turn(i) && dynamics.friction_elements()[i].slip_velocity.norm() > 4 * rest_speed)
+      return true;
   return false;
 }
 
@@ -507,9 +511,9 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
       left = std::max(finest, 0.5 * left);
     }
   }
-  if (report.warning.empty() && dynamics.law_report().trouble.empty()) {
+  if (report.warning.empty() && dynamics.law_report().warning.empty()) {
     const int i = dynamics.law_report().stiffest;
-    report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_efforts()[z(i)])) +
+    report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_forces()[z(i)])) +
                      " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
                      ", can follow: energy may grow. Method::semi_implicit has no such limit";
   }
@@ -579,7 +583,7 @@ std::optional<Stepper::Impl::Guess> Stepper::Impl::guess_event(double left, doub
     work.memory.there.resize(work.memory.after.size());
     for (std::size_t j = 0; j < work.memory.there.size(); ++j)
       work.memory.there[j] = work.memory.before[j] + h / left * (work.memory.after[j] - work.memory.before[j]);
-    dynamics.give_memory(work.memory.there);
+    dynamics.set_internal_state(work.memory.there);
     return dynamics.evaluate(work.next) == Status::invalid ? std::numeric_limits<double>::quiet_NaN()
                                                            : event_value(work.next);
   };
@@ -599,12 +603,13 @@ void Stepper::Impl::accept_substep(double h) {
   ++report.substeps;
   std::swap(state, work.next);
   // The last evaluation of the pair is the first one of the next substep, if nothing else changes there.
-  control.first_stage_is_known = by_tolerance(options.method) && !eventful() && dynamics.law_efforts().empty();
+  control.first_stage_is_known = by_tolerance(options.method) && !eventful() && dynamics.law_forces().empty();
   store_segment();
   dynamics.accept(h);
-  for (std::size_t i = 0; i < switching.modes.size() && i < dynamics.contacts().size(); ++i) {
-    const Contact& c = dynamics.contacts()[i];
-    if (!switching.modes[i].sticks && c.rubbing.dot(switching.modes[i].sense) > 0) switching.modes[i].sense = c.rubbing;
+  for (std::size_t i = 0; i < switching.modes.size() && i < dynamics.friction_elements().size(); ++i) {
+    const FrictionElement& c = dynamics.friction_elements()[i];
+    if (!switching.modes[i].sticks && c.slip_velocity.dot(switching.modes[i].sense) > 0)
+      switching.modes[i].sense = c.slip_velocity;
   }
   apply_modes();
 }

@@ -40,7 +40,7 @@ bool Stepper::Impl::kick(const State& at, double h, std::span<const double> v) {
 }
 
 bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
-  const Block& b = block();
+  const IslandLayout& b = block();
   const double half = 0.5 * h;
   velocities(from, work.v0);
   if (!solve_first_half(h, from, to)) return false;
@@ -56,17 +56,17 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
   if (options.drift == Drift::exact) project_velocities(*system, dynamics, to, work.beyond);
   velocities(to, work.v1);
   if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
-  report.swing = std::max(report.swing, std::fabs(h) * stiffness_frequency(to, half));
+  report.tension_frequency = std::max(report.tension_frequency, std::fabs(h) * stiffness_frequency(to, half));
   record_half(to, half, work.v0, work.v1);
   return true;
 }
 
 void Stepper::Impl::record_half(const State& at, double half, std::span<const double> from,
                                 std::span<const double> to) {
-  const Instant& instant = dynamics.assembly().instant;
+  const ConstrainedProblem& problem = dynamics.assembly().problem;
   recorder.record(*system, dynamics, at, half, work.beyond, from, to);
   recorder.record_applied(block(), work.gyroscopic, from, to);
-  recorder.record_momentum(block(), instant, instant.mass, from, to);
+  recorder.record_momentum(block(), problem, problem.mass, from, to);
 }
 
 bool Stepper::Impl::solve_first_half(double h, const State& from, State& to) {
@@ -83,7 +83,7 @@ bool Stepper::Impl::solve_first_half(double h, const State& from, State& to) {
     if (!kick(work.stage, 0.5 * h, work.v0)) return false;
     to = from;
     to.t = from.t + h;
-    system->update_driven(to);
+    system->update_kinematic(to);
     std::copy(work.v0.begin(), work.v0.end(), work.v1.begin());
     if (!carry_poses(h, from, to)) return false;
     if (round == 0) continue;
@@ -112,32 +112,32 @@ bool Stepper::Impl::carry_poses(double h, const State& from, State& to) {
   report.newton_solves += newton.solves;
   // It converged as far as its rounding allows.
   const bool met = newton.residual * std::fabs(h) <= options.newton_tolerance;
-  if (newton.least_squares && !met) report.status = Status::inconsistent;
-  if (!newton.converged && !met && report.status != Status::inconsistent)
+  if (newton.least_squares && !met) report.status = Status::contradictory;
+  if (!newton.converged && !met && report.status != Status::contradictory)
     return refuse(report.status, end_not_on_constraints), false;
   return true;
 }
 
 void Stepper::Impl::refuse_velocity_dependence(const State& from) {
-  dynamics.ask_rates(true);
+  dynamics.compute_rates(true);
   const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
-  dynamics.ask_rates(false);
-  const std::string what = known ? name_of(dynamics.law_efforts()[z(dynamics.law_report().stiffest)]) : "a force";
+  dynamics.compute_rates(false);
+  const std::string what = known ? name_of(dynamics.law_forces()[z(dynamics.law_report().stiffest)]) : "a force";
   refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found");
 }
 
 bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {
-  if (!dynamics.law_efforts().empty() || !dynamics.contacts().empty()) return true;
+  if (!dynamics.law_forces().empty() || !dynamics.friction_elements().empty()) return true;
   for (const ConstraintId id : block().constraints)
     if (!laws(*system, id).empty()) return true;
   assemble_forces(*system, a, work.forces_alone);
-  work.all_forces = work.forces_alone.instant.Q;
+  work.all_forces = work.forces_alone.problem.Q;
   gyroscopic_impulse(a, 1, work.gained);
   for (std::size_t j = 0; j < work.all_forces.size(); ++j) work.all_forces[j] += work.gained[j];
   assemble_forces(*system, b, work.forces_alone);
   gyroscopic_impulse(b, 1, work.gained);
   for (std::size_t j = 0; j < work.all_forces.size(); ++j) {
-    const double force_there = work.forces_alone.instant.Q[j] + work.gained[j];
+    const double force_there = work.forces_alone.problem.Q[j] + work.gained[j];
     // The rounding left after subtracting a gyroscopic torque is not a force.
     if (std::fabs(force_there - work.all_forces[j]) > 1e-13 * (std::fabs(force_there) + std::fabs(work.gained[j])))
       return true;
@@ -166,9 +166,9 @@ namespace {
 /// Velocities that carry the bodies across the step as their momenta say.
 class MomentumUpdate final : public VelocityUpdate {
  public:
-  MomentumUpdate(const System& system, const Block& block, const State& base, double dt, std::span<double> momentum,
-                 std::span<double> v)
-      : system_(system), block_(block), base_(base), dt_(dt), momentum_(momentum), v_(v) {}
+  MomentumUpdate(const System& system, const IslandLayout& layout, const State& base, double dt,
+                 std::span<double> momentum, std::span<double> v)
+      : system_(system), block_(layout), base_(base), dt_(dt), momentum_(momentum), v_(v) {}
   void add(std::span<const double> force, std::span<const double>) override {
     for (std::size_t j = 0; j < momentum_.size(); ++j) momentum_[j] += force[j];
     twists_of(system_, block_, base_, dt_, momentum_, v_);
@@ -176,7 +176,7 @@ class MomentumUpdate final : public VelocityUpdate {
 
  private:
   const System& system_;
-  const Block& block_;
+  const IslandLayout& block_;
   const State& base_;
   double dt_;
   std::span<double> momentum_, v_;
@@ -187,9 +187,9 @@ class MomentumUpdate final : public VelocityUpdate {
 NewtonReport end_on_constraints_with_momenta(const System& system, const Dynamics& dynamics, const State& base,
                                              State& end, double dt, std::span<double> momentum, std::span<double> v,
                                              std::span<double> lambda, double tolerance, int max_solves) {
-  const Block& block = dynamics.assembly().block;
-  twists_of(system, block, base, dt, momentum, v);
-  MomentumUpdate update(system, block, base, dt, momentum, v);
+  const IslandLayout& layout = dynamics.assembly().layout;
+  twists_of(system, layout, base, dt, momentum, v);
+  MomentumUpdate update(system, layout, base, dt, momentum, v);
   const EndOfStep step{system, dynamics, base, end, dt};
   const EndOfStepNewton::Options options{.tolerance = tolerance, .max_solves = max_solves, .needs_force = true};
   return EndOfStepNewton(step, options, v, update).solve(lambda, {});

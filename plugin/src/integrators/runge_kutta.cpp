@@ -32,7 +32,7 @@ void Stepper::Impl::rate_of_chart(std::span<const double> pose, std::span<const 
 bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const double weight = tableau().weight[k];
   const bool known = k == 0 && control.first_stage_is_known;
-  if (k == 0) dynamics.give_memory({});
+  if (k == 0) dynamics.set_internal_state({});
   control.first_stage_is_known = false;
   Status status = known ? report.status : dynamics.evaluate(work.stage);
   if (control.on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = project_stage();
@@ -41,35 +41,36 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
   }
   // Stages between the ends are off the constraints by their error, so redundant rows disagree by that much.
-  const bool on_the_way = k > 0 && status == Status::inconsistent;
+  const bool on_the_way = k > 0 && status == Status::contradictory;
   report.status = std::max(report.status, on_the_way ? Status::redundant : status);
   const std::vector<double>& v = dynamics.assembly().v;
-  if (k == 0) work.v0 = v, switching.turned_back = switching.dry_is_fastest = false, switching.law_rate = 0;
+  if (k == 0) work.v0 = v, switching.realigned_steps = switching.dry_is_fastest = false, switching.law_rate = 0;
   // A pair controls the length of a substep by its error.
   const double from = options.method == Method::rk4 ? stable / dt : std::numeric_limits<double>::infinity();
   if (const double rate = rate_of_laws(work.stage, from); rate > switching.law_rate) {
     switching.law_rate = rate;
     switching.dry_is_fastest = dynamics.law_report().stiffest < 0;
   }
-  for (std::size_t i = 0; k > 0 && i < switching.modes.size() && i < dynamics.contacts().size(); ++i)
-    switching.turned_back = switching.turned_back || (!switching.modes[i].sticks &&
-                                                      dynamics.contacts()[i].rubbing.dot(switching.modes[i].sense) < 0);
+  for (std::size_t i = 0; k > 0 && i < switching.modes.size() && i < dynamics.friction_elements().size(); ++i)
+    switching.realigned_steps =
+        switching.realigned_steps ||
+        (!switching.modes[i].sticks && dynamics.friction_elements()[i].slip_velocity.dot(switching.modes[i].sense) < 0);
   const double pivot = dynamics.solver().info().smallest_pivot;
   if (k == 0) control.pivot_at_start = control.least_pivot = pivot;
   if (k == tableau().stages) control.pivot_at_end = pivot;
   control.least_pivot = std::min(control.least_pivot, pivot);
   // M(v₁ − v₀) is accurate to second order with M of the middle (stage 2 of rk4), or the mean of both ends.
-  const std::vector<double>& M = dynamics.assembly().instant.mass;
+  const std::vector<double>& M = dynamics.assembly().problem.mass;
   if (k == (tableau().pair ? 0 : 2)) work.mass = M;
   if (tableau().pair && k == tableau().stages)
     for (std::size_t j = 0; j < work.mass.size(); ++j) work.mass[j] = 0.5 * (work.mass[j] + M[j]);
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), work.vdot[k].begin());
-  if (k == 0) work.memory.before.assign(dynamics.memory().begin(), dynamics.memory().end());
-  work.memory_rate[k].assign(dynamics.memory_rate().begin(), dynamics.memory_rate().end());
-  if (const auto laws_now = dynamics.law_efforts(); !laws_now.empty() && largest(work.vdot[k]) * dt > fastest_by_laws) {
-    const auto size = [](const LawEffort& e) { return std::max(e.force.norm(), e.moment.norm()); };
-    const LawEffort& most = *std::max_element(laws_now.begin(), laws_now.end(),
-                                              [&](const auto& a, const auto& b) { return size(a) < size(b); });
+  if (k == 0) work.memory.before.assign(dynamics.internal_state().begin(), dynamics.internal_state().end());
+  work.internal_state_rate[k].assign(dynamics.internal_state_rate().begin(), dynamics.internal_state_rate().end());
+  if (const auto laws_now = dynamics.law_forces(); !laws_now.empty() && largest(work.vdot[k]) * dt > fastest_by_laws) {
+    const auto size = [](const LawForce& e) { return std::max(e.force.norm(), e.moment.norm()); };
+    const LawForce& most = *std::max_element(laws_now.begin(), laws_now.end(),
+                                             [&](const auto& a, const auto& b) { return size(a) < size(b); });
     if (size(most) > 0)
       return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(work.vdot[k])) +
                                          (switching.law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
@@ -109,7 +110,7 @@ bool Stepper::Impl::evaluate_stages(double dt) {
 }
 
 Status Stepper::Impl::project_stage() {
-  close_gaps(*system, dynamics, work.stage, options.newton_tolerance, options.max_newton);
+  project_positions(*system, dynamics, work.stage, options.newton_tolerance, options.max_newton);
   if (dynamics.evaluate(work.stage) == Status::invalid) return Status::invalid;
   project_velocities(*system, dynamics, work.stage);
   return dynamics.evaluate(work.stage);
@@ -117,13 +118,13 @@ Status Stepper::Impl::project_stage() {
 
 bool Stepper::Impl::step_runge_kutta(double dt) {
   const Tableau& method = tableau();
-  const Block& b = block();
+  const IslandLayout& b = block();
   if (!evaluate_stages(dt)) return false;
-  report.swing = std::max(report.swing, dt * stiffness_frequency(work.stage, dt));
+  report.tension_frequency = std::max(report.tension_frequency, dt * stiffness_frequency(work.stage, dt));
 
   work.next = state;
   work.next.t = state.t + dt;
-  system->update_driven(work.next);
+  system->update_kinematic(work.next);
   combine(dt, method.weight, method.stages, work.pose_rate, work.in_chart);
   combine(dt, method.weight, method.stages, work.vdot, work.gained);
   place(state, work.in_chart, work.gained, work.next);
@@ -131,12 +132,12 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
   if (options.drift == Drift::exact) {
     work.stage = work.next;
-    const double gap = close_gaps(*system, dynamics, work.next, options.newton_tolerance, options.max_newton);
+    const double gap = project_positions(*system, dynamics, work.next, options.newton_tolerance, options.max_newton);
     if (!(gap <= std::max(options.newton_tolerance, 1e-6))) {
       // Either the step was too long, or the rows contradict each other.
       if (!std::isfinite(gap) || !project_in_least_squares(work.next))
         return refuse(report.status, end_not_on_constraints), false;
-      report.status = Status::inconsistent;
+      report.status = Status::contradictory;
     }
     project_velocities(*system, dynamics, work.next);
     if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
@@ -150,11 +151,11 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   }
   velocities(work.next, work.v1);
   // At the end itself, sticking elements are brought to rest, and events are tested.
-  if (eventful() && dynamics.hold(work.next, work.v1) > 0) set_velocities(work.v1, work.next);
+  if (eventful() && dynamics.reapply_stick(work.next, work.v1) > 0) set_velocities(work.v1, work.next);
   if (method.pair) control.error_of_step = error_norm(dt);
   const std::size_t last = method.pair ? method.stages : method.stages - 1;
   interpolate(dt, work.pose_rate[last], work.vdot[last]);
-  recorder.record_momentum(b, dynamics.assembly().instant, work.mass, work.v0, work.v1);
+  recorder.record_momentum(b, dynamics.assembly().problem, work.mass, work.v0, work.v1);
   return add_powers(dt);
 }
 
@@ -165,12 +166,12 @@ void Stepper::Impl::integrate_memory(double dt, std::span<const double> weight, 
   // bounded.
   if (options.method == Method::rk4 && switching.law_rate * dt > 2 * stable && !switching.dry_is_fastest) {
     memory.clear();
-    return dynamics.give_memory({});
+    return dynamics.set_internal_state({});
   }
   memory.resize(work.memory.before.size());
-  combine(dt, weight, count, work.memory_rate, memory);
+  combine(dt, weight, count, work.internal_state_rate, memory);
   for (std::size_t j = 0; j < memory.size(); ++j) memory[j] += work.memory.before[j];
-  dynamics.give_memory(memory);
+  dynamics.set_internal_state(memory);
 }
 
 void Stepper::Impl::place_stage(std::size_t k, double dt) {
@@ -180,7 +181,7 @@ void Stepper::Impl::place_stage(std::size_t k, double dt) {
   place(state, work.in_chart, work.gained, work.stage);
   integrate_memory(dt, method.from[k], k, work.memory.there);
   work.stage.t = state.t + method.at[k] * dt;
-  system->update_driven(work.stage);
+  system->update_kinematic(work.stage);
 }
 
 bool Stepper::Impl::project_in_least_squares(State& end) {
@@ -216,7 +217,7 @@ double Stepper::Impl::error_norm(double dt, const Tableau::Row& weight) {
                             options.relative_tolerance);
   }
   work.memory.there.resize(work.memory.before.size());
-  combine(dt, weight, tableau().stages + 1, work.memory_rate, work.memory.there);
+  combine(dt, weight, tableau().stages + 1, work.internal_state_rate, work.memory.there);
   for (std::size_t j = 0; j < work.memory.there.size(); j += 3) {
     const auto length = [&](const std::vector<double>& x) { return Eigen::Map<const Vector3d>(&x[j]).norm(); };
     const double size = std::max(length(work.memory.before), length(work.memory.after));

@@ -37,13 +37,13 @@ bool Stepper::Impl::centre_gyroscopic(double h) {
 }
 
 double Stepper::Impl::mobility_of(int constraint) {
-  const Block& b = block();
+  const IslandLayout& b = block();
   const auto& bodies = system->constraint(b.constraints[z(constraint)]).bodies();
   std::fill(work.force.begin(), work.force.end(), 0.0);
   std::fill(work.all.begin(), work.all.end(), 0.0);
   work.all[z(b.row[z(constraint)])] = 1;
   for (std::size_t k = 0; k < bodies.size(); ++k) {
-    const int slot = b.slot(bodies[k]);
+    const int slot = b.body_index(bodies[k]);
     if (slot < 0) continue;
     const Vector6d w = wrench_at_centre(dynamics.assembly(), constraint, static_cast<int>(k), work.all);
     for (int j = b.column[z(slot)]; j < b.column[z(slot + 1)]; ++j) work.force[z(j)] += w[j - b.column[z(slot)]];
@@ -94,7 +94,7 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
 
   work.next = state;
   work.next.t = state.t + h;
-  system->update_driven(work.next);
+  system->update_kinematic(work.next);
   std::fill(work.gyroscopic.begin(), work.gyroscopic.end(), 0.0);
   if (options.drift != Drift::exact) {
     move(state, work.next, h, work.v1);
@@ -109,7 +109,7 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
   swing = stiffness_frequency(state, kick);
   reason = "a body swings too fast for the step under its own joint forces";
   // At the finest substep the limit of stability is used. Beyond it the result is rejected (T15).
-  const double limit = finest ? std::max(options.swing_limit, 2.0) : options.swing_limit;
+  const double limit = finest ? std::max(options.max_tension_frequency, 2.0) : options.max_tension_frequency;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
   accept_semi_implicit(h, kick);
   return Outcome::done;
@@ -135,16 +135,16 @@ bool Stepper::Impl::solve_end_of_substep(double h, Status status) {
   // Each Newton moves sticking elements a little, so they are brought to rest again.
   const auto unsettled = [&] {
     const bool turned = centre_gyroscopic(h);
-    return dynamics.hold(state, work.v1) > 1e-15 * (1 + largest(work.v1)) || turned;
+    return dynamics.reapply_stick(state, work.v1) > 1e-15 * (1 + largest(work.v1)) || turned;
   };
   for (int round = 0; round == 0 || (round < 4 && unsettled()); ++round) {
-    const NewtonReport newton = end_on_constraints(*system, dynamics, state, work.next, h, work.v1, work.beyond, {},
-                                                   options.newton_tolerance, options.max_newton);
+    const NewtonReport newton = solve_end_of_step(*system, dynamics, state, work.next, h, work.v1, work.beyond, {},
+                                                  options.newton_tolerance, options.max_newton);
     report.newton_solves += newton.solves;
     // Contradictory rows cannot be met at the end of the step. The step is then the least-squares one, and its status
     // says so.
-    if (newton.least_squares) report.status = Status::inconsistent;
-    if (!newton.converged && status != Status::inconsistent) return false;
+    if (newton.least_squares) report.status = Status::contradictory;
+    if (!newton.converged && status != Status::contradictory) return false;
   }
   return true;
 }
@@ -154,8 +154,8 @@ void Stepper::Impl::accept_semi_implicit(double h, double kick) {
   recorder.record_applied(block(), work.gyroscopic, work.v0, work.v1);
   record_modes(state.t + h);
   dynamics.accept(h);
-  const Instant& instant = dynamics.assembly().instant;
-  recorder.record_momentum(block(), instant, instant.mass, work.v0, work.v1);
+  const ConstrainedProblem& problem = dynamics.assembly().problem;
+  recorder.record_momentum(block(), problem, problem.mass, work.v0, work.v1);
   interpolate_ends(h);
   std::swap(state, work.next);
   store_segment();
@@ -163,12 +163,12 @@ void Stepper::Impl::accept_semi_implicit(double h, double kick) {
 }
 
 void Stepper::Impl::record_modes(double t) {
-  const auto contacts = dynamics.contacts();
+  const auto contacts = dynamics.friction_elements();
   report.sticking = dynamics.law_report().sticking;
   const bool known = switching.stuck.size() == contacts.size();
   if (!known) switching.stuck.assign(contacts.size(), 0);
   for (std::size_t i = 0; i < contacts.size(); ++i) {
-    const Contact& c = contacts[i];
+    const FrictionElement& c = contacts[i];
     if (known && c.sticks != static_cast<bool>(switching.stuck[i]))
       record_switch(t, {block().constraints[z(c.constraint)], c.law, c.term},
                     c.sticks ? ModeSwitch::What::sticks : ModeSwitch::What::slides);
@@ -181,7 +181,7 @@ void Stepper::Impl::semi_implicit(double dt) {
   // step is only a first guess. A substep is accepted by the forces that it had itself.
   const int parts = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, options.max_substeps))));
   int stride = parts;
-  while (stride > 1 && last_frequency * dt * stride / parts > options.swing_limit) stride /= 2;
+  while (stride > 1 && last_frequency * dt * stride / parts > options.max_tension_frequency) stride /= 2;
   report.substeps = 0;
   double fastest = 0;
   switching.switched_in_substep.clear();
@@ -200,9 +200,9 @@ void Stepper::Impl::semi_implicit(double dt) {
     }
     done += stride;
     ++report.substeps;
-    report.swing = std::max(report.swing, swing * h);
+    report.tension_frequency = std::max(report.tension_frequency, swing * h);
     fastest = std::max(fastest, swing);
-    if (stride < parts && done % (2 * stride) == 0 && 2 * swing * h < 0.75 * options.swing_limit) stride *= 2;
+    if (stride < parts && done % (2 * stride) == 0 && 2 * swing * h < 0.75 * options.max_tension_frequency) stride *= 2;
   }
   last_frequency = fastest;
 }

@@ -15,12 +15,12 @@ const Tableau& tableau_of(Method method) { return method == Method::adaptive ? d
 
 /// e = b − A x, with blocks of bodies taken whole.
 void residual(const Assembly& assembly, std::span<const double> x, std::span<double> e) {
-  const Instant& instant = assembly.instant;
+  const ConstrainedProblem& problem = assembly.problem;
   const Assembly::EntryRun* run = assembly.entry_runs.data();
-  for (int r = 0; r < instant.m(); ++r) {
-    double sum = instant.b[z(r)];
-    for (int k = instant.row_start[z(r)]; k < instant.row_start[z(r + 1)]; k += run->length, ++run) {
-      const double *J = assembly.jacobians.data() + run->source, *of = x.data() + instant.entries[z(k)].column;
+  for (int r = 0; r < problem.m(); ++r) {
+    double sum = problem.b[z(r)];
+    for (int k = problem.row_start[z(r)]; k < problem.row_start[z(r + 1)]; k += run->length, ++run) {
+      const double *J = assembly.jacobians.data() + run->source, *of = x.data() + problem.entries[z(k)].column;
       if (run->length == 6)
         sum -= Eigen::Map<const Vector6d>(J).dot(Eigen::Map<const Vector6d>(of));
       else
@@ -31,51 +31,51 @@ void residual(const Assembly& assembly, std::span<const double> x, std::span<dou
 }
 }  // namespace
 
-void StepInStages::begin(const Dynamics& dynamics, Method method, const State& from, double h) {
-  const Block& block = dynamics.assembly().block;
+void RungeKuttaStages::begin(const Dynamics& dynamics, Method method, const State& from, double h) {
+  const IslandLayout& layout = dynamics.assembly().layout;
   method_ = method;
   from_ = &from;
-  block_ = &block;
+  block_ = &layout;
   h_ = h;
   placed_ = 0;
-  const std::size_t n = z(block.n()), stages = tableau_of(method).stages + (tableau_of(method).pair ? 1 : 0);
+  const std::size_t n = z(layout.n()), stages = tableau_of(method).stages + (tableau_of(method).pair ? 1 : 0);
   for (auto* x : {&v0_, &v_, &chart_, &gained_, &a_, &dv_}) x->resize(n);
-  for (auto* x : {&error_, &scale_, &lambda_}) x->resize(z(block.m()));
+  for (auto* x : {&error_, &scale_, &lambda_}) x->resize(z(layout.m()));
   for (std::size_t k = 0; k < stages; ++k) {
     pose_rate_[k].resize(n);
     vdot_[k].resize(n);
   }
   std::fill(chart_.begin(), chart_.end(), 0.0);
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const BodyState& body = from[block.bodies[s]];
-    for (int j = block.column[s]; j < block.column[s + 1]; ++j)
-      v0_[z(j)] = j < block.column[s] + 3 ? body.v[j - block.column[s]] : body.w[j - block.column[s] - 3];
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    const BodyState& body = from[layout.bodies[s]];
+    for (int j = layout.column[s]; j < layout.column[s + 1]; ++j)
+      v0_[z(j)] = j < layout.column[s] + 3 ? body.v[j - layout.column[s]] : body.w[j - layout.column[s] - 3];
   }
   std::copy(v0_.begin(), v0_.end(), v_.begin());
 }
 
-void StepInStages::take(const Dynamics& dynamics) {
+void RungeKuttaStages::store(const Dynamics& dynamics) {
   std::copy(dynamics.vdot().begin(), dynamics.vdot().end(), vdot_[placed_].begin());
   for (std::size_t r = 0; r < lambda_.size(); ++r) lambda_[r] = dynamics.lambda()[r] + dynamics.induced()[r];
   rates_in_chart(*block_, chart_, v_, pose_rate_[placed_]);
 }
 
-void StepInStages::go_on() {
+void RungeKuttaStages::continue_from_last() {
   vdot_[0].swap(vdot_[dormand_prince_5.stages]);
   rates_in_chart(*block_, chart_, v_, pose_rate_[0]);
 }
 
-bool StepInStages::solve(const Dynamics& dynamics, std::span<const double> Q) {
+bool RungeKuttaStages::solve(const Dynamics& dynamics, std::span<const double> Q) {
   const Assembly& assembly = dynamics.assembly();
-  const Solver& solver = dynamics.solver();
+  const ConstraintFactorization& solver = dynamics.solver();
   std::copy(Q.begin(), Q.end(), dv_.begin());
-  solver.complete_force(assembly.instant.b, dv_);
+  solver.complete_force(assembly.problem.b, dv_);
   solver.inverse_mass(dv_, a_);
   if (solver.full_row_rank()) {
     residual(assembly, a_, error_);
-    solver.approach(error_, lambda_, {}, dv_);
+    solver.solve_unrefined(error_, lambda_, {}, dv_);
   } else {
-    difference(assembly, assembly.instant.b, a_, error_, scale_);
+    difference(assembly, assembly.problem.b, a_, error_, scale_);
     solver.apply(error_, lambda_, {}, dv_, scale_);
   }
   std::vector<double>& vdot = vdot_[placed_];
@@ -84,9 +84,9 @@ bool StepInStages::solve(const Dynamics& dynamics, std::span<const double> Q) {
   return finite(vdot) && finite(lambda_);
 }
 
-double StepInStages::weight() const { return h_ * tableau_of(method_).weight[placed_]; }
+double RungeKuttaStages::weight() const { return h_ * tableau_of(method_).weight[placed_]; }
 
-bool StepInStages::place(State& at) {
+bool RungeKuttaStages::next_stage(State& at) {
   const Tableau& method = tableau_of(method_);
   ++placed_;
   const bool inside = placed_ < method.stages;
@@ -99,12 +99,12 @@ bool StepInStages::place(State& at) {
   return inside;
 }
 
-void StepInStages::arrive(const State& off, const State& on, std::span<const double> v) {
+void RungeKuttaStages::set_projected_end(const State& off, const State& on, std::span<const double> v) {
   follow_in_chart(*block_, off, on, chart_);
   std::copy(v.begin(), v.end(), v_.begin());
 }
 
-double StepInStages::error(const State& end, double absolute, double relative) {
+double RungeKuttaStages::error(const State& end, double absolute, double relative) {
   const Tableau& method = tableau_of(method_);
   double sum = 0;
   for (const auto* rate : {&pose_rate_, &vdot_}) {

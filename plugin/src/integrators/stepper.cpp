@@ -44,7 +44,7 @@ std::string wrong_with(const StepOptions& o) {
     return std::string(to_string(o.method)) +
            " is what it is by keeping the constraints: StepOptions::drift is exact with it";
   for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
-                                    {"max_tension_frequency", o.swing_limit},
+                                    {"max_tension_frequency", o.max_tension_frequency},
                                     {"event_tolerance", o.event_tolerance},
                                     {"baumgarte_rate", o.baumgarte_rate}})
     if (!(value > 0)) return "StepOptions::" + std::string(name) + " is positive, not " + text(value);
@@ -73,7 +73,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   SystemParts::of(*system).bring_in(state);  // Bodies added since.
   dynamics.restructure();
   dynamics.set_step(0);
-  dynamics.ask_rates(options.method == Method::rk4);
+  dynamics.compute_rates(options.method == Method::rk4);
   if (symplectic(options.method))
     for (const BodyId id : block().bodies)
       if (system->kind(id) == BodyKind::coordinate)
@@ -91,7 +91,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   start = {};
   reaction_list_is_current = false;
   last_dt = last_frequency = last_h = 0;
-  system->update_driven(state);
+  system->update_kinematic(state);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   if (deactivate_open()) {
     dynamics.restructure();
@@ -100,7 +100,8 @@ std::string Stepper::Impl::begin_at(bool forget) {
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   }
   start.gap = std::max(largest(dynamics.assembly().position), detail::widest_turn(dynamics, state));
-  close_gaps(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved, &start.turned);
+  project_positions(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved,
+                    &start.turned);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   start.impulse_energy = project_velocities(*system, dynamics, state);
   resize_work_memory();
@@ -116,7 +117,7 @@ void Stepper::Impl::resize_work_memory() {
   for (Stages* stages : {&work.vdot, &work.pose_rate})
     for (auto& x : *stages) x.assign(n, 0.0);
   dense.trial.resize(n);
-  work.forces_alone.block = block();
+  work.forces_alone.layout = block();
   switching.switches.reserve(16);
 }
 
@@ -163,7 +164,7 @@ void Stepper::Impl::move(const State& from, State& to, double h, std::span<const
 double Stepper::Impl::stiffness_frequency(const State& at, double h) {
   for (std::size_t r = 0; r < work.all.size(); ++r)
     work.all[r] = dynamics.lambda()[r] + dynamics.induced()[r] + work.beyond[r] / h;
-  return fastest_swing(*system, dynamics, at, work.all);
+  return tension_frequency(*system, dynamics, at, work.all);
 }
 
 void Stepper::Impl::velocities(const State& at, std::span<double> v) const {
@@ -189,7 +190,7 @@ void Stepper::Impl::set_velocities(std::span<const double> v, State& to) const {
   }
 }
 
-std::string Stepper::Impl::name_of(const LawEffort& e) const {
+std::string Stepper::Impl::name_of(const LawForce& e) const {
   const ConstraintId on = block().constraints[z(e.constraint)];
   return "law '" + laws(*system, on)[z(e.law)].terms()[z(e.term)].name + "' on " + system->name(on);
 }
@@ -233,7 +234,7 @@ void Stepper::Impl::begin_report() {
   report.status = Status::ok;
   report.substeps = 1;
   report.newton_solves = 0;
-  report.swing = 0;
+  report.tension_frequency = 0;
   report.rejected = false;
   report.mode_switches = 0;
   report.reason.clear();
@@ -260,7 +261,7 @@ bool Stepper::Impl::assemble_again() {
 
 void Stepper::Impl::undo_step(double h_before) {
   state = before;
-  dynamics.give_memory({});
+  dynamics.set_internal_state({});
   for (const ConstraintId id : switching.switched_in_step) system->enable(id, !system->enabled(id));
   switching.inactive_unilateral = switching.inactive_before;
   restart = restart || !switching.switched_in_step.empty();
@@ -281,8 +282,8 @@ void Stepper::Impl::finish_step(double dt) {
   last_dt = dt;
   recorder.close(state.t - recorded_until);
   accept();
-  if (report.warning.empty() && !dynamics.law_report().trouble.empty()) report.warning = dynamics.law_report().trouble;
-  if (report.warning.empty() && !dynamics.law_efforts().empty()) report.warning = standing_warning();
+  if (report.warning.empty() && !dynamics.law_report().warning.empty()) report.warning = dynamics.law_report().warning;
+  if (report.warning.empty() && !dynamics.law_forces().empty()) report.warning = standing_warning();
 }
 
 const std::string& Stepper::Impl::standing_warning() {
@@ -306,7 +307,7 @@ std::span<const Reaction> Stepper::Impl::reactions() {
     reaction_list_is_current = false;
   }
   if (!reaction_list_is_current) {
-    dynamics.set_instant(options.method == Method::semi_implicit ? last_h : 0);
+    dynamics.set_instantaneous(options.method == Method::semi_implicit ? last_h : 0);
     dynamics.evaluate(state);
     dynamics.reactions(state, reaction_list);
     recorder.fill_work(*system, block(), state, last_dt, reaction_list);
@@ -328,8 +329,8 @@ void Stepper::set_state(const State& state) {
 }
 const Stepper::Start& Stepper::start() const { return impl_->start; }
 std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
-std::span<const BodyBooks> Stepper::books() const { return impl_->recorder.books(); }
-const EnergyBooks& Stepper::energy_books() const { return impl_->recorder.energy(); }
+std::span<const MomentumBalance> Stepper::momentum_balances() const { return impl_->recorder.momentum_balances(); }
+const EnergyBalance& Stepper::energy_balance() const { return impl_->recorder.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switching.switches; }
 int Stepper::watch(std::function<double(const State&)> function) {

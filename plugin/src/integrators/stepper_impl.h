@@ -83,7 +83,7 @@ struct Stepper::Impl {
     double smooth_rate = 0;                  // Rate of smooth laws at the last go_straight() [1/s].
     double law_rate = 0;                     // Largest rate over the stages of the last advance_by() [1/s].
     bool dry_is_fastest = false;             // law_rate belongs to friction that turns with its slip.
-    bool turned_back = false;                // A slip is reversed in a stage of the last advance_by().
+    bool realigned_steps = false;            // A slip is reversed in a stage of the last advance_by().
     long try_count = 0;       // Number of substeps tried in this step, and of searches for straight directions.
     std::vector<char> stuck;  // Elements that stuck at the end of the last semi-implicit step.
     std::vector<BodyState> watched;
@@ -132,7 +132,7 @@ struct Stepper::Impl {
     std::vector<double> v0, v1, force, gyroscopic, in_chart, gained, momentum, momentum_before, all_forces;  // [n]
     std::vector<double> beyond, beyond_rate, error, all;                                                     // [m]
     std::vector<double> mass;
-    Stages vdot, pose_rate, memory_rate;
+    Stages vdot, pose_rate, internal_state_rate;
     /// Internal states of laws (Dynamics::memory()).
     struct LawMemory {
       std::vector<double> before, after, there;
@@ -145,7 +145,7 @@ struct Stepper::Impl {
 
   Impl(System& s, State at, const StepOptions& o);
 
-  const Block& block() const { return dynamics.assembly().block; }
+  const IslandLayout& block() const { return dynamics.assembly().layout; }
 
   // ---- what Stepper calls ----
 
@@ -320,7 +320,7 @@ struct Stepper::Impl {
   // ---- events (T10) ----
 
   bool eventful() const {
-    return !dynamics.contacts().empty() || !switching.active_unilateral.empty() ||
+    return !dynamics.friction_elements().empty() || !switching.active_unilateral.empty() ||
            !switching.inactive_unilateral.empty();
   }
 
@@ -429,7 +429,7 @@ struct Stepper::Impl {
   };
   std::optional<Guess> guess_event(double left, double e, double sharp);
 
-  std::string name_of(const LawEffort& e) const;
+  std::string name_of(const LawForce& e) const;
 
   /// Returns the text of Dynamics::warnings() on laws with an undetermined normal force or without a free direction.
   /// The text is expensive, so it is computed only when structure, laws or rank have changed.

@@ -65,26 +65,26 @@ std::shared_ptr<JointTopology> JointTopologies::find(JointTopology&& topology) {
 JointIsland::JointIsland() = default;
 JointIsland::~JointIsland() = default;
 
-bool JointIsland::lay_out(const System& system, const Block& block, JointTopologies& topologies) {
+bool JointIsland::lay_out(const System& system, const IslandLayout& layout, JointTopologies& topologies) {
   coupled_.reset();
   topology_.reset();
   data_.reset();
   StockJoints stock;
-  find_stock(system, block, stock);
+  find_stock(system, layout, stock);
   if (!stock.rigid || stock.count() == 0) return false;
-  for (const BodyId id : block.bodies)
+  for (const BodyId id : layout.bodies)
     if (!system.inertia(id).isDiagonal(0)) return false;
   auto made = std::make_unique<JointIslandData>();
-  made->bodies = block.bodies;
+  made->bodies = layout.bodies;
   JointTopology topology;
   SymbolicFactor& p = topology.pattern;
-  if (!p.lay_out(stock, block, made->bodies)) return false;
+  if (!p.lay_out(stock, layout, made->bodies)) return false;
   const auto shrink = [](auto&... lists) { (lists.shrink_to_fit(), ...); };
   shrink(p.nodes, p.ancestors, p.descendants, p.descendants_begin, p.updates, p.block_pairs, p.ends_of, p.body_ends,
          p.row_of, p.joint_of);
   for (std::vector<int>& list : p.primitives) list.shrink_to_fit();
   made->geometry = packed_geometry(stock, p);
-  made->masses.resize(block.bodies.size());
+  made->masses.resize(layout.bodies.size());
   topology_ = topologies.find(std::move(topology));
   data_ = std::move(made);
   read_masses(system);

@@ -7,7 +7,7 @@
 //  - the estimates that decide whether the step is accepted (T15).
 //
 // Where rows depend on each other some are dropped, and the multipliers are those of least norm (T7). The results are
-// those of Dynamics and end_on_constraints, to their rounding. An island that is not of this kind is refused, and the
+// those of Dynamics and solve_end_of_step, to their rounding. An island that is not of this kind is refused, and the
 // general solver decides. Islands of one topology are solved side by side, each as it would be alone, to the last bit.
 #pragma once
 
@@ -45,11 +45,11 @@ class JointIsland {
   JointIsland();
   ~JointIsland();
 
-  /// Reads the structure, the geometry and the masses of an island. It allocates. After it, memory is allocated only
-  /// when rows depend on each other for the first time, and by the first factor().
+  /// Reads the structure, the geometry and the masses of an island. It allocates. After it, memory is allocated
+  /// only when rows depend on each other for the first time, and by the first factor().
   /// @return whether the island is of the kind: joints of points, axes and dots between rigid bodies with diagonal
   /// inertia, the rest fixed, and a factor without much fill-in
-  bool lay_out(const System& system, const Block& block, JointTopologies& topologies);
+  bool lay_out(const System& system, const IslandLayout& layout, JointTopologies& topologies);
   /// Reads the masses again, of an island that is laid out.
   void read_masses(const System& system);
   std::span<const Vector3d> inertia() const { return inertia_; }  ///< principal ones by body [kg·m²]
@@ -148,7 +148,7 @@ class JointIsland {
   /// An impulse on one body of the island or on two.
   struct Impulse {
     struct At {
-      int body = -1;                          ///< in Block::bodies; −1: none
+      int body = -1;                          ///< in IslandLayout::bodies; −1: none
       Eigen::Matrix<double, 6, 1> impulse{};  ///< about its centre of mass (W) [N·s, N·m·s]
     };
     std::array<At, 2> at;
@@ -161,7 +161,7 @@ class JointIsland {
   };
   /// @return whether the island is a composite body
   bool composite_body(CompositeMass& to) const;
-  /// Selects the bodies whose motions find_impulse_responses() computes, in Block::bodies, ascending.
+  /// Selects the bodies whose motions find_impulse_responses() computes, in IslandLayout::bodies, ascending.
   void select_response_bodies(std::span<const int> bodies);
   /// Computes what each of up to `max_jobs` impulses on those bodies changes of their velocities with the constraints
   /// kept: P Jᵀ with P = M⁻¹ − M⁻¹AᵀG⁻¹AM⁻¹.

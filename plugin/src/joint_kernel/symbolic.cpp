@@ -22,8 +22,8 @@ int size_of(const List& list) {
 /// Makes a SymbolicFactor. Its functions are called once each, in their order.
 class SymbolicFactorBuilder {
  public:
-  SymbolicFactorBuilder(const StockJoints& stock, const Block& block, SymbolicFactor& factor)
-      : stock_(stock), block_(block), factor_(factor), joints_(stock.count()) {}
+  SymbolicFactorBuilder(const StockJoints& stock, const IslandLayout& layout, SymbolicFactor& factor)
+      : stock_(stock), block_(layout), factor_(factor), joints_(stock.count()) {}
 
   bool read_joints(std::vector<BodyId>& ids);
   bool select_high_degree_bodies();
@@ -46,7 +46,7 @@ class SymbolicFactorBuilder {
   int place_of(int i, int j) const;
 
   const StockJoints& stock_;
-  const Block& block_;
+  const IslandLayout& block_;
   SymbolicFactor& factor_;
   const int joints_;
   std::vector<int> widths_;                             // of joints, then of high-degree bodies
@@ -303,9 +303,9 @@ void SymbolicFactorBuilder::list_block_pairs() {
 
 }  // namespace
 
-bool SymbolicFactor::lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids) {
+bool SymbolicFactor::lay_out(const StockJoints& stock, const IslandLayout& layout, std::vector<BodyId>& ids) {
   *this = {};
-  SymbolicFactorBuilder build(stock, block, *this);
+  SymbolicFactorBuilder build(stock, layout, *this);
   if (!build.read_joints(ids) || !build.select_high_degree_bodies()) return false;
   build.order_joints();
   build.make_nodes();

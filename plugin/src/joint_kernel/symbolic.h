@@ -90,7 +90,7 @@ struct SymbolicFactor {
 
   /// @param ids  in: the bodies of the island; out: and after them those outside it that its joints are on
   /// @return false where the factor would fill up, or the bodies are not of the kind
-  bool lay_out(const StockJoints& stock, const Block& block, std::vector<BodyId>& ids);
+  bool lay_out(const StockJoints& stock, const IslandLayout& layout, std::vector<BodyId>& ids);
 };
 
 }  // namespace linchpin::detail

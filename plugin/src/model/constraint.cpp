@@ -30,7 +30,7 @@ Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::shared
   if (function_->rows() < 1) throw std::invalid_argument(thing + "it has no rows");
 }
 
-Constraint& Constraint::acting_at(std::vector<Vector3d> p_BQ) {
+Constraint& Constraint::set_application_points(std::vector<Vector3d> p_BQ) {
   const std::string thing = "constraint '" + name_ + "': set_application_points ";
   if (p_BQ.size() != bodies_.size())
     throw std::invalid_argument(thing + "needs a point on each of the " + std::to_string(bodies_.size()) +
@@ -41,13 +41,13 @@ Constraint& Constraint::acting_at(std::vector<Vector3d> p_BQ) {
   return *this;
 }
 
-Constraint& Constraint::acting_where(std::function<Vector3d(const State&)> p_WQ) {
+Constraint& Constraint::set_application_point(std::function<Vector3d(const State&)> p_WQ) {
   if (!p_WQ) throw std::invalid_argument("constraint '" + name_ + "': set_application_point needs a function");
   where_ = std::move(p_WQ);
   return *this;
 }
 
-Constraint& Constraint::sliding_on(int k) {
+Constraint& Constraint::set_sliding_body(int k) {
   const std::string thing = "constraint '" + name_ + "': set_sliding_body ";
   if (k < 0 || static_cast<std::size_t>(k) >= bodies_.size())
     throw std::invalid_argument(thing + std::to_string(k) + ": it has " + std::to_string(bodies_.size()) + " bodies");

@@ -50,8 +50,8 @@ Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const V
       const Vector3d u = d / length;
       pull += (damping * u.dot(B.velocity_of(p_BQ) - A.velocity_of(p_AQ)) - stiffness * rest) * u;
     }
-    frame.push(0, pull, p_A);
-    frame.push(1, -pull, p_B);
+    frame.add_force(0, pull, p_A);
+    frame.add_force(1, -pull, p_B);
   };
   std::function<double(std::span<const BodyState>, double)> energy;
   if (damping == 0)

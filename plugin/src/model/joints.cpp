@@ -192,7 +192,7 @@ class GearFunction final : public ConstraintFunction {
     for (std::size_t k = 0; k < 2; ++k) turn_[k].last = angle(X, k);
   }
 
-  std::vector<double> memory() const override {
+  std::vector<double> internal_state() const override {
     std::vector<double> out{frames_known_ ? 1.0 : 0.0};
     for (const Turn& turn : turn_) {
       for (const Vector3d* u : {&turn.arrow, &turn.x, &turn.y}) out.insert(out.end(), u->data(), u->data() + 3);
@@ -200,7 +200,7 @@ class GearFunction final : public ConstraintFunction {
     }
     return out;
   }
-  void set_memory(std::span<const double> kept) override {
+  void set_internal_state(std::span<const double> kept) override {
     if (kept.size() != 21) return;
     frames_known_ = kept[0] != 0;
     const double* from = &kept[1];
@@ -340,8 +340,8 @@ void require_finite(const std::string& joint, const char* what, const Vector3d& 
 
 using detail::unit_axis;
 
-Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& acting_A,
-                 const Vector3d& acting_B) {
+Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
+                 const Vector3d& application_B) {
   for (JointRows::Point& p : rows.points) {
     detail::require_finite(name, "p_AQ", p.p_AQ);
     detail::require_finite(name, "p_BQ", p.p_BQ);
@@ -366,8 +366,8 @@ Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vec
   }
   const bool slides = rows.points.empty() && !rows.axes.empty();
   Constraint made(std::move(name), {a, b}, std::make_shared<JointFunction>(std::move(rows)));
-  made.acting_at({acting_A, acting_B});
-  return slides ? made.sliding_on(1) : made;
+  made.set_application_points({application_A, application_B});
+  return slides ? made.set_sliding_body(1) : made;
 }
 
 Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ) {
@@ -444,13 +444,13 @@ Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const
   detail::require_finite(name, "p_BQ", p_BQ);
   positive(name, "length", length);
   Constraint made(std::move(name), {a, b}, std::make_shared<RodFunction>(p_AQ, p_BQ, length));
-  return made.acting_at({p_AQ, p_BQ});
+  return made.set_application_points({p_AQ, p_BQ});
 }
 
 Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
                            const Vector3d& p_BQ) {
   positive(name, "radius", radius);
-  return rod(std::move(name), a, p_AQ, b, p_BQ, radius).sliding_on(1);
+  return rod(std::move(name), a, p_AQ, b, p_BQ, radius).set_sliding_body(1);
 }
 
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,

@@ -19,7 +19,7 @@ struct StockJoints {
   struct Joint {
     int constraint = 0, row = 0;  // in the block
     BodyId a, b;
-    int slot_a = -1, slot_b = -1;  // in Block::bodies, −1 outside
+    int slot_a = -1, slot_b = -1;  // in IslandLayout::bodies, −1 outside
     bool driven_a = false, driven_b = false;
     PrimitiveIndices first{};  // of its primitives; those of the next joint are their ends
     int alignment = -1;        // −1: none

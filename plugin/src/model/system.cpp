@@ -252,10 +252,10 @@ BodyId System::add_fixed(std::string name, const Pose& pose) {
   return impl_->append({.name = std::move(name), .kind = BodyKind::fixed}, start);
 }
 
-BodyId System::add_driven(std::string name, const Pose& pose, std::function<BodyState(double)> motion) {
+BodyId System::add_kinematic(std::string name, const Pose& pose, std::function<BodyState(double)> motion) {
   require_name("body", name, impl_->find_body(name));
   const BodyState start = checked_state(name, motion ? motion(0.0) : BodyState{.p = pose.p, .q = pose.q});
-  return impl_->append({.name = std::move(name), .kind = BodyKind::driven}, start, std::move(motion));
+  return impl_->append({.name = std::move(name), .kind = BodyKind::kinematic}, start, std::move(motion));
 }
 
 BodyId System::add_coordinates(std::vector<std::string> names, std::vector<double> q, std::vector<double> rate,
@@ -295,9 +295,9 @@ ConstraintId System::add(Constraint constraint) {
   if (moving_count == 0) refuse("constraint", name, "none of its bodies (" + impl_->names_of(ids) + ") can move");
 
   // A point mass has only one point, so its constraint acts there.
-  if (!constraint.has_points() && moving_count == 1 &&
+  if (!constraint.has_application_points() && moving_count == 1 &&
       impl_->at(ids[static_cast<std::size_t>(moving)]).kind == BodyKind::particle)
-    constraint.acting_at(std::vector<Vector3d>(ids.size(), Vector3d::Zero())).sliding_on(moving);
+    constraint.set_application_points(std::vector<Vector3d>(ids.size(), Vector3d::Zero())).set_sliding_body(moving);
 
   impl_->restructured();
   int index = impl_->free_constraints.take(impl_->constraints.size());
@@ -336,9 +336,9 @@ std::string System::try_add_body(BodyId& id, std::string name, double mass, cons
 std::string System::try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept {
   return message_of([&] { id = add_fixed(std::move(name), pose); });
 }
-std::string System::try_add_driven(BodyId& id, std::string name, const Pose& pose,
-                                   std::function<BodyState(double)> motion) noexcept {
-  return message_of([&] { id = add_driven(std::move(name), pose, std::move(motion)); });
+std::string System::try_add_kinematic(BodyId& id, std::string name, const Pose& pose,
+                                      std::function<BodyState(double)> motion) noexcept {
+  return message_of([&] { id = add_kinematic(std::move(name), pose, std::move(motion)); });
 }
 std::string System::try_add_coordinates(BodyId& first, std::vector<std::string> names, std::vector<double> q,
                                         std::vector<double> rate, std::shared_ptr<const Kinetics> kinetics) noexcept {
@@ -382,7 +382,7 @@ void System::remove(ConstraintId id) {
 }
 
 void System::remove(BodyId id) {
-  if (id == world) throw std::invalid_argument("body 'world': cannot be removed");
+  if (id == ground) throw std::invalid_argument("body 'world': cannot be removed");
   if (removed(id)) return;
   Impl::Body& body = impl_->at(id);
   if (body.kind == BodyKind::coordinate)
@@ -482,13 +482,13 @@ State System::initial_state() const {
   return state;
 }
 
-void System::update_driven(State& state) const {
+void System::update_kinematic(State& state) const {
   impl_->bring_in(state);
   for (std::size_t i = 0; i < impl_->bodies.size(); ++i) {
     const Impl::Body& body = impl_->bodies[i];
     if (body.kind == BodyKind::fixed) {
       state.bodies[i] = {.p = body.start().p, .q = body.start().q};
-    } else if (body.kind == BodyKind::driven && body.given && body.given->motion) {
+    } else if (body.kind == BodyKind::kinematic && body.given && body.given->motion) {
       state.bodies[i] = body.given->motion(state.t);
       state.bodies[i].q.normalize();
     }

@@ -47,7 +47,7 @@ struct System::Impl {
     bool enabled = true;
     bool removed = false;
     unsigned version = 0;
-    OneSided one_sided{.on = false};
+    Unilateral unilateral{.on = false};
     struct Lawful {
       std::vector<Law> laws;
       unsigned long cleared = 0;  // Number of calls of clear_laws().

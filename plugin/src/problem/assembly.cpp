@@ -20,27 +20,27 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Numbers the columns of the listed bodies in BodyId order, each once, and the rows of the constraints already listed.
-void number(Block& block, const System& system) {
+void number(IslandLayout& layout, const System& system) {
   // One mass matrix couples the coordinates of a group, so a block with one of them contains all.
-  for (std::size_t s = 0, bodies = block.bodies.size(); s < bodies; ++s)
-    if (const auto group = system.coordinates(block.bodies[s]); group.kinetics)
-      for (int i = 0; i < group.count; ++i) block.bodies.push_back({group.first.index + i});
-  std::sort(block.bodies.begin(), block.bodies.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
-  block.bodies.erase(std::unique(block.bodies.begin(), block.bodies.end()), block.bodies.end());
-  block.column.clear();
-  block.row.clear();
+  for (std::size_t s = 0, bodies = layout.bodies.size(); s < bodies; ++s)
+    if (const auto group = system.coordinates(layout.bodies[s]); group.kinetics)
+      for (int i = 0; i < group.count; ++i) layout.bodies.push_back({group.first.index + i});
+  std::sort(layout.bodies.begin(), layout.bodies.end(), [](BodyId x, BodyId y) { return x.index < y.index; });
+  layout.bodies.erase(std::unique(layout.bodies.begin(), layout.bodies.end()), layout.bodies.end());
+  layout.column.clear();
+  layout.row.clear();
   int column = 0;
-  for (const BodyId id : block.bodies) {
-    block.column.push_back(column);
+  for (const BodyId id : layout.bodies) {
+    layout.column.push_back(column);
     column += system.dof(id);
   }
-  block.column.push_back(column);
+  layout.column.push_back(column);
   int row = 0;
-  for (const ConstraintId id : block.constraints) {
-    block.row.push_back(row);
+  for (const ConstraintId id : layout.constraints) {
+    layout.row.push_back(row);
     row += system.constraint(id).function().rows();
   }
-  block.row.push_back(row);
+  layout.row.push_back(row);
 }
 
 // Copies the states that a function or a force reads. Bodies that the equations move have no known acceleration,
@@ -49,7 +49,7 @@ void gather(const System& system, const State& state, std::span<const BodyId> bo
   out.resize(bodies.size());
   for (std::size_t k = 0; k < bodies.size(); ++k) {
     const BodyState& from = state[bodies[k]];
-    if (system.kind(bodies[k]) == BodyKind::driven) {
+    if (system.kind(bodies[k]) == BodyKind::kinematic) {
       out[k] = from;
       continue;
     }
@@ -103,16 +103,16 @@ void fill_coordinates(const System& system, const State& state, const System::Co
 
 // @param turned  [bodies] out: R. May be null.
 void fill_masses(const System& system, const State& state, Assembly& out, Matrix3d* turned) {
-  Instant& x = out.instant;
-  out.v.resize(at(out.block.n()));
+  ConstrainedProblem& x = out.problem;
+  out.v.resize(at(out.layout.n()));
   const auto& bodies = SystemParts::of(system).bodies;
   double* v = out.v.data();
   double* M = x.mass.data();
-  for (std::size_t s = 0; s < out.block.bodies.size(); ++s) {
-    const BodyId id = out.block.bodies[s];
+  for (std::size_t s = 0; s < out.layout.bodies.size(); ++s) {
+    const BodyId id = out.layout.bodies[s];
     if (bodies[at(id.index)].kind == BodyKind::coordinate) {
       const System::CoordinateGroup group = system.coordinates(id);
-      fill_coordinates(system, state, group, out.block.column[s], M, out);
+      fill_coordinates(system, state, group, out.layout.column[s], M, out);
       v += group.count;
       M += group.count * group.count;
       s += at(group.count) - 1;
@@ -120,7 +120,7 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
     }
     const BodyState& body = state[id];
     const auto& given = bodies[at(id.index)];
-    const int dof = out.block.column[s + 1] - out.block.column[s];
+    const int dof = out.layout.column[s + 1] - out.layout.column[s];
     for (int i = 0; i < 3; ++i) {  // All other entries of a block are zero since it was laid out.
       v[i] = body.v[i];
       M[i * dof + i] = given.mass;
@@ -143,12 +143,12 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
 
 // Lays out row r of constraint i: the columns of its movable bodies, ascending, in any order of the bodies.
 void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
-  const int rows = out.block.row[at(i) + 1] - out.block.row[at(i)];
+  const int rows = out.layout.row[at(i) + 1] - out.layout.row[at(i)];
   int before = -1;
   for (std::size_t done = 0; done < bodies.size(); ++done) {
     int slot = std::numeric_limits<int>::max(), k = -1;
     for (std::size_t l = 0; l < bodies.size(); ++l) {
-      const int s = out.slot(i, static_cast<int>(l));
+      const int s = out.body_index(i, static_cast<int>(l));
       if (s > before && s < slot) {
         slot = s;
         k = static_cast<int>(l);
@@ -156,32 +156,32 @@ void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
     }
     if (k < 0) return;
     before = slot;
-    const int first = out.block.column[at(slot)], dof = out.block.column[at(slot) + 1] - first;
-    for (int j = 0; j < dof; ++j) out.instant.entries.push_back({first + j, 0.0});
+    const int first = out.layout.column[at(slot)], dof = out.layout.column[at(slot) + 1] - first;
+    for (int j = 0; j < dof; ++j) out.problem.entries.push_back({first + j, 0.0});
     out.entry_runs.push_back({out.jacobian_start[at(i)] + 6 * (rows * k + r), dof});
   }
 }
 
 // Returns true if `instant` has the pattern of the block.
 bool laid_out(const System& system, const Assembly& out) {
-  const Block &a = out.laid_out, &b = out.block;
+  const IslandLayout &a = out.laid_out, &b = out.layout;
   return out.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
-         a.column == b.column && a.row == b.row && out.instant.row_start.size() == at(b.m()) + 1;
+         a.column == b.column && a.row == b.row && out.problem.row_start.size() == at(b.m()) + 1;
 }
 
 // Sets all of the instant that depends only on the block.
 void lay_out(const System& system, Assembly& out) {
-  Instant& x = out.instant;
-  const Block& block = out.block;
+  ConstrainedProblem& x = out.problem;
+  const IslandLayout& layout = out.layout;
   x.clear();
-  const auto n = at(block.n()), m = at(block.m());
+  const auto n = at(layout.n()), m = at(layout.m());
   x.Q.assign(n, 0.0);
   x.c.assign(n, 0.0);
   x.b.assign(m, 0.0);
   std::size_t mass = 0;
-  for (std::size_t s = 0; s < block.bodies.size();) {
-    const System::CoordinateGroup group = system.coordinates(block.bodies[s]);
-    const int size = group.kinetics ? group.count : system.dof(block.bodies[s]);
+  for (std::size_t s = 0; s < layout.bodies.size();) {
+    const System::CoordinateGroup group = system.coordinates(layout.bodies[s]);
+    const int size = group.kinetics ? group.count : system.dof(layout.bodies[s]);
     x.block_sizes.push_back(size);
     mass += at(size) * at(size);
     s += group.kinetics ? at(group.count) : 1;
@@ -194,22 +194,22 @@ void lay_out(const System& system, Assembly& out) {
   out.slots.clear();
   x.row_start.push_back(0);
   std::size_t entries = 0, runs = 0;
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    for (const BodyId id : system.constraint(block.constraints[i]).bodies()) {
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    for (const BodyId id : system.constraint(layout.constraints[i]).bodies()) {
       const int dof = system.dof(id);
-      entries += at(dof * (block.row[i + 1] - block.row[i]));
-      if (dof > 0) runs += at(block.row[i + 1] - block.row[i]);
+      entries += at(dof * (layout.row[i + 1] - layout.row[i]));
+      if (dof > 0) runs += at(layout.row[i + 1] - layout.row[i]);
     }
   }
   x.entries.reserve(entries);
   out.entry_runs.reserve(runs);
   int jacobian = 0;
-  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
-    const int rows = block.row[at(i) + 1] - block.row[at(i)];
+  for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
+    const int rows = layout.row[at(i) + 1] - layout.row[at(i)];
     x.constraints.push_back(constraint.name());
     out.slot_start.push_back(static_cast<int>(out.slots.size()));
-    for (const BodyId id : constraint.bodies()) out.slots.push_back(block.slot(id));
+    for (const BodyId id : constraint.bodies()) out.slots.push_back(layout.body_index(id));
     out.jacobian_start.push_back(jacobian);
     jacobian += 6 * rows * static_cast<int>(constraint.bodies().size());
     for (int r = 0; r < rows; ++r) {
@@ -219,7 +219,7 @@ void lay_out(const System& system, Assembly& out) {
     }
   }
   out.jacobians.assign(at(jacobian), 0.0);
-  out.laid_out = block;
+  out.laid_out = layout;
   out.laid_out_for = system.structure();
 }
 
@@ -228,7 +228,7 @@ void lay_out(const System& system, Assembly& out) {
 void fail(const Constraint& constraint, double t, int first, int rows, const std::string& why, Assembly& out) {
   if (out.failure.empty())
     out.failure = "constraint \"" + constraint.name() + "\" at t = " + std::to_string(t) + ": " + why;
-  std::fill_n(out.instant.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
+  std::fill_n(out.problem.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
 }
 
 constexpr const char* not_finite = "the residual or its derivatives are not finite";
@@ -252,13 +252,13 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
     const detail::TurnedBody B{b, joint.slot_b >= 0  ? out.turned[at(joint.slot_b)]
                                   : joint.slot_a < 0 ? both_outside
                                                      : other};
-    const int rows = out.block.row[at(joint.constraint) + 1] - joint.row;
+    const int rows = out.layout.row[at(joint.constraint) + 1] - joint.row;
     double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
     int at_row = 0;
     const auto row = [&](int r) {
       double* const to = J + 6 * (at_row + r);
       const std::size_t whole = at(joint.row + at_row + r);
-      return detail::JointRow{to, to + 6 * rows, &out.instant.b[whole], &out.position[whole], &out.velocity[whole]};
+      return detail::JointRow{to, to + 6 * rows, &out.problem.b[whole], &out.position[whole], &out.velocity[whole]};
     };
     int dots = 0;
     detail::for_each_primitive([&]<class P>(P) {
@@ -274,29 +274,29 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
       if (const auto off = detail::misalignment(alignment, A.R, B.R); off.far)
         detail::write_misalignment(off, alignment.held(), A, B, row);
     }
-    double* const right = &out.instant.b[at(joint.row)];
+    double* const right = &out.problem.b[at(joint.row)];
     if (joint.driven_a) subtract_given(a, J, rows, right);
     if (joint.driven_b) subtract_given(b, J + 6 * rows, rows, right);
     for (int r = joint.row; r < joint.row + rows; ++r)
-      probe += 0 * (out.instant.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]));
+      probe += 0 * (out.problem.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]));
   }
   if (probe == 0) return;
   for (int i = 0; i < stock.count(); ++i) {
     const detail::StockJoints::Joint& joint = stock.joints[at(i)];
-    const int rows = out.block.row[at(joint.constraint) + 1] - joint.row;
+    const int rows = out.layout.row[at(joint.constraint) + 1] - joint.row;
     double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
     const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(joint.row), at(rows)); };
-    if (finite(part(out.instant.b)) && finite(part(out.position)) && finite(part(out.velocity)) &&
+    if (finite(part(out.problem.b)) && finite(part(out.position)) && finite(part(out.velocity)) &&
         finite({J, at(12 * rows)}))
       continue;
     std::fill_n(J, 12 * rows, 0.0);
-    fail(system.constraint(out.block.constraints[at(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
+    fail(system.constraint(out.layout.constraints[at(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
   }
 }
 
 }  // namespace
 
-void detail::find_stock(const System& system, const Block& block, StockJoints& stock) {
+void detail::find_stock(const System& system, const IslandLayout& layout, StockJoints& stock) {
   stock.joints.clear();
   for_each_primitive([&]<class P>(P) { stock.primitives.of<P>().clear(); });
   stock.alignments.clear();
@@ -307,20 +307,20 @@ void detail::find_stock(const System& system, const Block& block, StockJoints& s
         [&]<class P>(P) { joint.first[index_of<P>()] = static_cast<int>(stock.primitives.of<P>().size()); });
     return joint;
   };
-  for (int i = 0; i < static_cast<int>(block.constraints.size()); ++i) {
-    const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+  for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
+    const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
     const JointRows* rows = rows_of(constraint.function());
     if (!rows) {
       stock.others.push_back(i);
       continue;
     }
-    StockJoints::Joint joint = begin(i, block.row[at(i)]);
+    StockJoints::Joint joint = begin(i, layout.row[at(i)]);
     joint.a = constraint.bodies()[0];
     joint.b = constraint.bodies()[1];
-    joint.slot_a = block.slot(joint.a);
-    joint.slot_b = block.slot(joint.b);
-    joint.driven_a = system.kind(joint.a) == BodyKind::driven;
-    joint.driven_b = system.kind(joint.b) == BodyKind::driven;
+    joint.slot_a = layout.body_index(joint.a);
+    joint.slot_b = layout.body_index(joint.b);
+    joint.driven_a = system.kind(joint.a) == BodyKind::kinematic;
+    joint.driven_b = system.kind(joint.b) == BodyKind::kinematic;
     stock.joints.push_back(joint);
     for_each_primitive([&]<class P>(P) {
       for (const auto& parameters : P::of(*rows)) stock.primitives.of<P>().push_back(P::geometry(parameters));
@@ -330,27 +330,27 @@ void detail::find_stock(const System& system, const Block& block, StockJoints& s
     stock.alignments.push_back(rows->alignment);
   }
   stock.rigid = stock.others.empty();
-  for (const BodyId id : block.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
-  stock.joints.push_back(begin(static_cast<int>(block.constraints.size()), block.m()));
+  for (const BodyId id : layout.bodies) stock.rigid = stock.rigid && system.kind(id) == BodyKind::rigid;
+  stock.joints.push_back(begin(static_cast<int>(layout.constraints.size()), layout.m()));
 }
 
-int Block::slot(BodyId id) const {
+int IslandLayout::body_index(BodyId id) const {
   const auto found =
       std::lower_bound(bodies.begin(), bodies.end(), id, [](BodyId x, BodyId y) { return x.index < y.index; });
   return found != bodies.end() && *found == id ? static_cast<int>(found - bodies.begin()) : -1;
 }
 
-Block whole(const System& system) {
-  Block block;
+IslandLayout whole_system(const System& system) {
+  IslandLayout layout;
   for (int i = 0; i < system.body_count(); ++i)
-    if (const BodyId id = system.body_at(i); system.dof(id) > 0) block.bodies.push_back(id);
+    if (const BodyId id = system.body_at(i); system.dof(id) > 0) layout.bodies.push_back(id);
   for (int i = 0; i < system.constraint_count(); ++i)
-    if (const ConstraintId id = system.constraint_at(i); system.enabled(id)) block.constraints.push_back(id);
-  number(block, system);
-  return block;
+    if (const ConstraintId id = system.constraint_at(i); system.enabled(id)) layout.constraints.push_back(id);
+  number(layout, system);
+  return layout;
 }
 
-void make_block(const System& system, std::span<const ConstraintId> constraints, Block& out) {
+void lay_out_island(const System& system, std::span<const ConstraintId> constraints, IslandLayout& out) {
   out.bodies.clear();
   out.constraints.assign(constraints.begin(), constraints.end());
   for (const ConstraintId id : constraints)
@@ -360,7 +360,7 @@ void make_block(const System& system, std::span<const ConstraintId> constraints,
 }
 
 std::span<const double> Assembly::jacobian(int i, int k) const {
-  const int rows = block.row[at(i) + 1] - block.row[at(i)];
+  const int rows = layout.row[at(i) + 1] - layout.row[at(i)];
   return {jacobians.data() + jacobian_start[at(i)] + 6 * rows * k, at(6 * rows)};
 }
 
@@ -368,11 +368,11 @@ namespace {
 
 // Assembles one constraint by a call of its function.
 void assemble_by_function(const System& system, const State& state, int i, Assembly& out) {
-  Instant& x = out.instant;
-  const Block& block = out.block;
-  const Constraint& constraint = system.constraint(block.constraints[at(i)]);
+  ConstrainedProblem& x = out.problem;
+  const IslandLayout& layout = out.layout;
+  const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
   const auto bodies = constraint.bodies();
-  const int first = block.row[at(i)], rows = block.row[at(i) + 1] - first;
+  const int first = layout.row[at(i)], rows = layout.row[at(i) + 1] - first;
   const auto width = 6 * bodies.size();
   out.scratch_rows.assign(at(rows) * width, 0.0);
   for (auto* values : {&x.b, &out.position, &out.velocity}) std::fill_n(values->begin() + first, rows, 0.0);
@@ -417,19 +417,19 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
 bool begin(const System& system, const State& state, Assembly& out) {
   out.failure.clear();
   if (state.bodies.size() != at(system.body_count())) {
-    out.instant.clear();
+    out.problem.clear();
     out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " +
                   std::to_string(system.body_count());
     return false;
   }
-  out.instant.t = state.t;
-  for (auto* rows : {&out.instant.b, &out.position, &out.velocity}) rows->resize(at(out.block.m()));
+  out.problem.t = state.t;
+  for (auto* rows : {&out.problem.b, &out.position, &out.velocity}) rows->resize(at(out.layout.m()));
   return true;
 }
 
 // Copies the jacobian columns of movable bodies to the entries of A.
 void fill_entries(Assembly& out) {
-  Instant::Entry* entry = out.instant.entries.data();
+  ConstrainedProblem::Entry* entry = out.problem.entries.data();
   for (const auto& run : out.entry_runs) {
     const double* const from = out.jacobians.data() + run.source;
     if (run.length == 6) {
@@ -447,7 +447,7 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
   if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, nullptr);
-  for (int i = 0; i < static_cast<int>(out.block.constraints.size()); ++i) assemble_by_function(system, state, i, out);
+  for (int i = 0; i < static_cast<int>(out.layout.constraints.size()); ++i) assemble_by_function(system, state, i, out);
   fill_entries(out);
 }
 
@@ -456,8 +456,8 @@ namespace detail {
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
   if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
     lay_out(system, out);
-    find_stock(system, out.block, out.stock);
-    out.turned.resize(out.block.bodies.size());
+    find_stock(system, out.layout, out.stock);
+    out.turned.resize(out.layout.bodies.size());
   }
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, out.turned.data());
@@ -469,28 +469,28 @@ void assemble_constraints(const System& system, const State& state, KeptAssembly
 }  // namespace detail
 
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept {
-  Instant& x = out.instant;
-  const Block& block = out.block;
+  ConstrainedProblem& x = out.problem;
+  const IslandLayout& layout = out.layout;
   if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints() has reported it.
-  x.Q.assign(at(block.n()), 0.0);
-  x.c.assign(at(block.n()), 0.0);
+  x.Q.assign(at(layout.n()), 0.0);
+  x.c.assign(at(layout.n()), 0.0);
   const auto add = [&](BodyId id, int from, const Vector3d& u) {
-    double* Q = x.Q.data() + block.column[at(block.slot(id))] + from;
+    double* Q = x.Q.data() + layout.column[at(layout.body_index(id))] + from;
     for (int j = 0; j < std::min(3, system.dof(id)); ++j) Q[j] += u[j];
   };
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {  // (T2)
-    const BodyId id = block.bodies[s];
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {  // (T2)
+    const BodyId id = layout.bodies[s];
     if (system.kind(id) == BodyKind::coordinate) {
-      x.Q[at(block.column[s])] = -out.bias[at(block.column[s])];
+      x.Q[at(layout.column[s])] = -out.bias[at(layout.column[s])];
       continue;
     }
-    Eigen::Map<Vector3d>(&x.Q[at(block.column[s])]) = system.mass(id) * system.gravity();
+    Eigen::Map<Vector3d>(&x.Q[at(layout.column[s])]) = system.mass(id) * system.gravity();
     if (system.dof(id) == 6)
-      Eigen::Map<Vector3d>(&x.Q[at(block.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);
+      Eigen::Map<Vector3d>(&x.Q[at(layout.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);
   }
   for (const Force& force : system.forces()) {
     const auto bodies = force.bodies();
-    const auto ours = [&](BodyId id) { return block.slot(id) >= 0; };
+    const auto ours = [&](BodyId id) { return layout.body_index(id) >= 0; };
     if (std::none_of(bodies.begin(), bodies.end(), ours)) continue;
     gather(system, state, bodies, out.scratch);
     out.scratch_wrenches.assign(bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());
@@ -523,12 +523,12 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
   }
 }
 
-Instant assemble(const System& system, const State& state) {
+ConstrainedProblem assemble(const System& system, const State& state) {
   Assembly assembly;
-  assembly.block = whole(system);
+  assembly.layout = whole_system(system);
   assemble_constraints(system, state, assembly);
   assemble_forces(system, state, assembly);
-  return std::move(assembly.instant);
+  return std::move(assembly.problem);
 }
 
 }  // namespace linchpin

@@ -31,9 +31,9 @@ void grow(std::vector<T>& v, std::size_t size) {
 
 }  // namespace
 
-bool DenseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
-  n_ = instant.n();
-  m_ = instant.m();
+bool DenseFactorization::factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept {
+  n_ = problem.n();
+  m_ = problem.m();
   rank_ = 0;
   tall_ = m_ >= 2 * n_ && n_ >= 100;
   reduced_ = uneven_ = false;
@@ -41,22 +41,22 @@ bool DenseFactorization::factor(const Instant& instant, const SolveOptions& opti
   const auto most = at(std::max(m_, n_));
   for (auto* v : {&scratch_.e, &scratch_.rho, &scratch_.work, &scratch_.z, &scratch_.dz, &scratch_.x, &scratch_.dv})
     grow(*v, most);
-  if (!factor_mass(instant) || !scale_rows(instant)) return false;
+  if (!factor_mass(problem) || !scale_rows(problem)) return false;
   tolerance_ = std::max(options.rank_tolerance, static_cast<double>(most) * eps);
   factor_row_space(tolerance_);
   return factor_images();
 }
 
-bool DenseFactorization::factor_mass(const Instant& instant) {
-  const auto blocks = instant.block_sizes.size();
+bool DenseFactorization::factor_mass(const ConstrainedProblem& problem) {
+  const auto blocks = problem.block_sizes.size();
   grow(mass_.start, blocks + 1);
   grow(mass_.value, blocks);
   grow(mass_.of, at(n_));
-  grow(mass_.cholesky, instant.mass.size());
+  grow(mass_.cholesky, problem.mass.size());
   std::size_t value = 0;
   int column = 0;
   for (std::size_t k = 0; k < blocks; ++k) {
-    const int size = instant.block_sizes[k];
+    const int size = problem.block_sizes[k];
     mass_.start[k] = column;
     mass_.value[k] = value;
     for (int i = 0; i < size; ++i) mass_.of[at(column + i)] = static_cast<int>(k);
@@ -64,28 +64,28 @@ bool DenseFactorization::factor_mass(const Instant& instant) {
     value += at(size) * at(size);
   }
   mass_.start[blocks] = column;
-  return cholesky(instant, mass_.cholesky.data()) < 0;
+  return cholesky(problem, mass_.cholesky.data()) < 0;
 }
 
-bool DenseFactorization::scale_rows(const Instant& instant) {
+bool DenseFactorization::scale_rows(const ConstrainedProblem& problem) {
   const auto m = at(m_);
   grow(a_.start, m + 1);
   grow(b_.start, m + 1);
   grow(length_, m);
   grow(constraint_, m);
-  grow(a_.column, instant.entries.size());
-  grow(a_.value, instant.entries.size());
-  constraints_ = static_cast<int>(instant.constraints.size());
+  grow(a_.column, problem.entries.size());
+  grow(a_.value, problem.entries.size());
+  constraints_ = static_cast<int>(problem.constraints.size());
   longest_ = 0;
   std::size_t filled = 0;
   a_.start[0] = b_.start[0] = 0;
   for (int r = 0; r < m_; ++r) {
-    constraint_[at(r)] = instant.row_constraint[at(r)];
-    const int end = instant.row_start[at(r) + 1];
+    constraint_[at(r)] = problem.row_constraint[at(r)];
+    const int end = problem.row_start[at(r) + 1];
     int block = -1;
     double largest = 0;
-    for (int i = instant.row_start[at(r)]; i < end; ++i) {
-      const auto& entry = instant.entries[at(i)];
+    for (int i = problem.row_start[at(r)]; i < end; ++i) {
+      const auto& entry = problem.entries[at(i)];
       if (!std::isfinite(entry.value)) return false;
       a_.column[at(i)] = entry.column;
       a_.value[at(i)] = entry.value;
@@ -102,7 +102,7 @@ bool DenseFactorization::scale_rows(const Instant& instant) {
         filled += at(size);
       }
       b_.value[filled - at(size) + at(entry.column - first)] = entry.value;
-      const bool last = i + 1 == end || mass_.of[at(instant.entries[at(i) + 1].column)] != k;
+      const bool last = i + 1 == end || mass_.of[at(problem.entries[at(i) + 1].column)] != k;
       if (last) lower(k, b_.value.data() + filled - at(size));
     }
     a_.start[at(r) + 1] = end;

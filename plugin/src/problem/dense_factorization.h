@@ -15,13 +15,13 @@ namespace linchpin::detail {
 
 /// Returns true if the shapes of an instant fit together, so that its indices are valid. Otherwise names the first
 /// fault in `reason`, when given. Allocates only then.
-bool well_formed(const Instant& instant, std::string* reason) noexcept;
+bool well_formed(const ConstrainedProblem& problem, std::string* reason) noexcept;
 /// Factors M = L Lᵀ of one block [size × size], L below the diagonal. @return false when M is not finite or not
 /// positive definite to working precision. Scaled to a unit diagonal, no direction may have less than 32 ε size.
 bool cholesky_block(const double* M, int size, double* L) noexcept;
 /// Factors M = L Lᵀ block by block, L below the diagonal, in the layout of the instant's blocks [mass.size()]. The
 /// instant must be well formed. @return the first block that is not positive definite to working precision, or −1.
-int cholesky(const Instant& instant, double* L) noexcept;
+int cholesky(const ConstrainedProblem& problem, double* L) noexcept;
 
 /// Completes a singular block of M to a positive definite one, by rows a of A that use no other block, each with its κ.
 struct Completion {
@@ -29,17 +29,17 @@ struct Completion {
     int row = 0, column = 0;
     double value = 0;  // κ a_column.
   };
-  Instant instant;  // M + Σ κ aᵀa in place of M.
+  ConstrainedProblem problem;  // M + Σ κ aᵀa in place of M.
   std::vector<Term> terms;
   std::vector<double> scratch;
   /// @return false when there is nothing to complete, a block is not positive semidefinite, or its rows do not suffice
-  bool make(const Instant& given) noexcept;
+  bool make(const ConstrainedProblem& given) noexcept;
 };
 
 class DenseFactorization {
  public:
   /// The instant must be well formed. @return false when M is not positive definite or a number is not finite.
-  bool factor(const Instant& instant, const SolveOptions& options) noexcept;
+  bool factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept;
 
   int rank() const { return rank_; }
   int rows() const { return m_; }
@@ -57,8 +57,8 @@ class DenseFactorization {
   double smallest_pivot() const;          ///< As SolveInfo::smallest_pivot.
 
  private:
-  bool factor_mass(const Instant& instant);
-  bool scale_rows(const Instant& instant);
+  bool factor_mass(const ConstrainedProblem& problem);
+  bool scale_rows(const ConstrainedProblem& problem);
   void factor_row_space(double rank_tolerance);
   void decide_rank(double rank_tolerance);
   void rank_by_singular_values(double rank_tolerance);
@@ -92,7 +92,7 @@ class DenseFactorization {
   struct MassFactor {
     std::vector<int> start, of;      // [blocks + 1] First column. [n] Block of each column.
     std::vector<std::size_t> value;  // [blocks] Start of the factor of each block.
-    std::vector<double> cholesky;    // Row by row, as Instant::mass.
+    std::vector<double> cholesky;    // Row by row, as ConstrainedProblem::mass.
   };
   MassFactor mass_;
   struct SparseRows {

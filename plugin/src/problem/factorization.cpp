@@ -22,11 +22,11 @@ bool usable(const SolveOptions& o) {
 }
 
 // e = b − A x, or −A x.
-void error_of(const Instant& instant, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e) {
-  for (int r = 0; r < instant.m(); ++r) {
-    double sum = with_b ? instant.b[at(r)] : 0.0;
-    for (int i = instant.row_start[at(r)]; i < instant.row_start[at(r) + 1]; ++i) {
-      sum -= instant.entries[at(i)].value * x[instant.entries[at(i)].column];
+void error_of(const ConstrainedProblem& problem, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e) {
+  for (int r = 0; r < problem.m(); ++r) {
+    double sum = with_b ? problem.b[at(r)] : 0.0;
+    for (int i = problem.row_start[at(r)]; i < problem.row_start[at(r) + 1]; ++i) {
+      sum -= problem.entries[at(i)].value * x[problem.entries[at(i)].column];
     }
     e[at(r)] = sum;
   }
@@ -34,10 +34,10 @@ void error_of(const Instant& instant, const Eigen::VectorXd& x, bool with_b, std
 
 std::span<double> span_of(Eigen::VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
 
-std::vector<std::string> names(const Instant& instant, const std::vector<int>& which) {
+std::vector<std::string> names(const ConstrainedProblem& problem, const std::vector<int>& which) {
   std::vector<std::string> out;
   out.reserve(which.size());
-  for (const int i : which) out.push_back(instant.constraints[at(i)]);
+  for (const int i : which) out.push_back(problem.constraints[at(i)]);
   return out;
 }
 
@@ -52,8 +52,8 @@ constexpr const char* overflows = "the answer is not finite: the data overflow d
 
 // Solves the whole equation by either solver.
 template <class AnySolver>
-Acceleration solve_with(const Instant& instant, std::span<const double> Q, const AnySolver& solver) {
-  const int n = instant.n(), m = instant.m();
+Acceleration solve_with(const ConstrainedProblem& problem, std::span<const double> Q, const AnySolver& solver) {
+  const int n = problem.n(), m = problem.m();
   Acceleration out;
   out.vdot.setZero(n);
   out.ideal.setZero(n);
@@ -63,24 +63,24 @@ Acceleration solve_with(const Instant& instant, std::span<const double> Q, const
   Eigen::VectorXd dv(n);
 
   solver.inverse_mass(Q, span_of(out.vdot));  // (T2)
-  error_of(instant, out.vdot, true, e);
-  solver.size_of_terms(instant.b, span_of(out.vdot), scale);
+  error_of(problem, out.vdot, true, e);
+  solver.size_of_terms(problem.b, span_of(out.vdot), scale);
   if (std::isinf(solver.apply(e, scale, span_of(out.lambda), span_of(out.ideal), span_of(dv))))
     return invalid(overflows);
   out.vdot += dv;  // (T5)
   const RankReport ranks = solver.report(e, scale, false);
 
-  if (std::any_of(instant.c.begin(), instant.c.end(), [](double c) { return c != 0; })) {
+  if (std::any_of(problem.c.begin(), problem.c.end(), [](double c) { return c != 0; })) {
     Eigen::VectorXd free(n);
-    solver.inverse_mass(instant.c, span_of(free));
-    error_of(instant, free, false, e);
+    solver.inverse_mass(problem.c, span_of(free));
+    error_of(problem, free, false, e);
     solver.size_of_terms({}, span_of(free), scale);
     solver.apply(e, scale, {}, span_of(out.nonideal), span_of(dv));
-    out.nonideal += Eigen::Map<const Eigen::VectorXd>(instant.c.data(), n);  // Q^W = c − AᵀG⁺A M⁻¹c (T5)
+    out.nonideal += Eigen::Map<const Eigen::VectorXd>(problem.c.data(), n);  // Q^W = c − AᵀG⁺A M⁻¹c (T5)
     out.vdot += free + dv;
   }
 
-  error_of(instant, out.vdot, true, e);
+  error_of(problem, out.vdot, true, e);
   for (const double r : e) {
     if (!(std::abs(r) <= out.residual)) out.residual = std::abs(r);
   }
@@ -89,10 +89,10 @@ Acceleration solve_with(const Instant& instant, std::span<const double> Q, const
     return invalid(overflows);
   }
   out.rank = ranks.rank;
-  out.redundant = names(instant, ranks.redundant);
-  out.undetermined = names(instant, ranks.undetermined);
-  out.contradictory = names(instant, ranks.contradictory);
-  out.status = !ranks.contradictory.empty() ? Status::inconsistent : ranks.rank < m ? Status::redundant : Status::ok;
+  out.redundant = names(problem, ranks.redundant);
+  out.undetermined = names(problem, ranks.undetermined);
+  out.contradictory = names(problem, ranks.contradictory);
+  out.status = !ranks.contradictory.empty() ? Status::contradictory : ranks.rank < m ? Status::redundant : Status::ok;
   return out;
 }
 
@@ -104,7 +104,7 @@ const char* to_string(Status status) {
       return "ok";
     case Status::redundant:
       return "redundant";
-    case Status::inconsistent:
+    case Status::contradictory:
       return "contradictory";
     case Status::invalid:
       break;
@@ -112,13 +112,13 @@ const char* to_string(Status status) {
   return "invalid";
 }
 
-const char* to_string(Path path) {
-  switch (path) {
-    case Path::automatic:
+const char* to_string(Backend backend) {
+  switch (backend) {
+    case Backend::automatic:
       return "auto";
-    case Path::dense:
+    case Backend::dense:
       return "dense";
-    case Path::sparse:
+    case Backend::sparse:
       break;
   }
   return "sparse";
@@ -126,7 +126,7 @@ const char* to_string(Path path) {
 
 // ---- the solver ----
 
-struct Solver::Impl {
+struct ConstraintFactorization::Impl {
   SolveOptions options;
   detail::DenseFactorization dense;
   detail::SparseFactorization sparse;
@@ -135,17 +135,17 @@ struct Solver::Impl {
   detail::Completion completion;  // Completion of a singular M.
   bool completed = false;
 
-  bool factor(const Instant& instant) {
+  bool factor(const ConstrainedProblem& problem) {
     completed = false;
     if (!usable(options)) return false;
-    use_dense = options.path == Path::dense;
-    if (factor_as_given(instant)) return true;
-    completed = detail::well_formed(instant, nullptr) && completion.make(instant);
-    return completed && factor_as_given(completion.instant);
+    use_dense = options.backend == Backend::dense;
+    if (factor_as_given(problem)) return true;
+    completed = detail::well_formed(problem, nullptr) && completion.make(problem);
+    return completed && factor_as_given(completion.problem);
   }
-  bool factor_as_given(const Instant& instant) {
-    return use_dense ? detail::well_formed(instant, nullptr) && dense.factor(instant, options)
-                     : sparse.factor(instant, options);
+  bool factor_as_given(const ConstrainedProblem& problem) {
+    return use_dense ? detail::well_formed(problem, nullptr) && dense.factor(problem, options)
+                     : sparse.factor(problem, options);
   }
   /// Calls a function that both solvers have, on the one that factored.
   template <class Call>
@@ -154,77 +154,81 @@ struct Solver::Impl {
   }
 };
 
-Solver::Solver(SolveOptions options) : impl_(std::make_unique<Impl>()) { impl_->options = options; }
-Solver::~Solver() = default;
-Solver::Solver(Solver&&) noexcept = default;
-Solver& Solver::operator=(Solver&&) noexcept = default;
+ConstraintFactorization::ConstraintFactorization(SolveOptions options) : impl_(std::make_unique<Impl>()) {
+  impl_->options = options;
+}
+ConstraintFactorization::~ConstraintFactorization() = default;
+ConstraintFactorization::ConstraintFactorization(ConstraintFactorization&&) noexcept = default;
+ConstraintFactorization& ConstraintFactorization::operator=(ConstraintFactorization&&) noexcept = default;
 
-const SolveOptions& Solver::options() const { return impl_->options; }
-void Solver::set_options(const SolveOptions& options) { impl_->options = options; }
-bool Solver::factor(const Instant& instant) noexcept { return impl_->factor(instant); }
-void Solver::complete_force(std::span<const double> b, std::span<double> Q) const noexcept {
+const SolveOptions& ConstraintFactorization::options() const { return impl_->options; }
+void ConstraintFactorization::set_options(const SolveOptions& options) { impl_->options = options; }
+bool ConstraintFactorization::factor(const ConstrainedProblem& problem) noexcept { return impl_->factor(problem); }
+void ConstraintFactorization::complete_force(std::span<const double> b, std::span<double> Q) const noexcept {
   if (!impl_->completed) return;
   for (const auto& term : impl_->completion.terms) Q[at(term.column)] += term.value * b[at(term.row)];
 }
 
-int Solver::rank() const {
+int ConstraintFactorization::rank() const {
   return impl_->with_solver([](const auto& s) { return s.rank(); });
 }
-int Solver::rows() const {
+int ConstraintFactorization::rows() const {
   return impl_->with_solver([](const auto& s) { return s.rows(); });
 }
-int Solver::columns() const {
+int ConstraintFactorization::columns() const {
   return impl_->with_solver([](const auto& s) { return s.columns(); });
 }
-bool Solver::full_row_rank() const { return rank() == rows(); }
-SolveInfo Solver::info() const {
+bool ConstraintFactorization::full_row_rank() const { return rank() == rows(); }
+SolveInfo ConstraintFactorization::info() const {
   return impl_->use_dense ? SolveInfo{.smallest_pivot = impl_->dense.smallest_pivot()} : impl_->sparse.info();
 }
 
-double Solver::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force, std::span<double> dv,
-                     std::span<const double> scale) const noexcept {
+double ConstraintFactorization::apply(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                                      std::span<double> dv, std::span<const double> scale) const noexcept {
   return impl_->with_solver([&](const auto& s) { return s.apply(e, scale, lambda, force, dv); });
 }
 
-void Solver::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
-                      std::span<double> dv) const noexcept {
+void ConstraintFactorization::solve_unrefined(std::span<const double> e, std::span<double> lambda,
+                                              std::span<double> force, std::span<double> dv) const noexcept {
   if (impl_->use_dense)
     impl_->dense.apply(e, {}, lambda, force, dv);
   else
-    impl_->sparse.approach(e, lambda, force, dv);
+    impl_->sparse.solve_unrefined(e, lambda, force, dv);
 }
 
-void Solver::shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept {
-  if (!impl_->use_dense) impl_->sparse.shortest(force, lambda, v);  // The dense solver always has the least norm.
+void ConstraintFactorization::minimum_norm_multipliers(std::span<double> force, std::span<double> lambda,
+                                                       std::span<double> v) const noexcept {
+  if (!impl_->use_dense)
+    impl_->sparse.minimum_norm_multipliers(force, lambda, v);  // The dense solver always has the least norm.
 }
 
-void Solver::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
+void ConstraintFactorization::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
   impl_->with_solver([&](const auto& s) { s.inverse_mass(f, dv); });
 }
 
-RankReport Solver::report(std::span<const double> e, std::span<const double> scale) const {
+RankReport ConstraintFactorization::report(std::span<const double> e, std::span<const double> scale) const {
   return impl_->with_solver([&](const auto& s) { return s.report(e, scale, true); });
 }
 
 // ---- solve() ----
 
-Acceleration solve(const Instant& instant, const SolveOptions& options) noexcept {
+Acceleration solve(const ConstrainedProblem& problem, const SolveOptions& options) noexcept {
   if (!usable(options))
     return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
-  if (std::string why = instant.invalid(); !why.empty()) return invalid(std::move(why));
-  Solver solver(options);
-  if (!solver.factor(instant)) return invalid("the numbers are too far apart for double precision");
-  std::vector<double> Q = instant.Q;
-  solver.complete_force(instant.b, Q);
-  Acceleration out = solver.impl_->with_solver([&](const auto& s) { return solve_with(instant, Q, s); });
+  if (std::string why = problem.invalid(); !why.empty()) return invalid(std::move(why));
+  ConstraintFactorization solver(options);
+  if (!solver.factor(problem)) return invalid("the numbers are too far apart for double precision");
+  std::vector<double> Q = problem.Q;
+  solver.complete_force(problem.b, Q);
+  Acceleration out = solver.impl_->with_solver([&](const auto& s) { return solve_with(problem, Q, s); });
   const SolveInfo info = solver.info();
-  out.path = info.path;
+  out.backend = info.backend;
   out.fallback = info.reason;
-  if (out.status != Status::invalid || options.path == Path::dense) return out;
+  if (out.status != Status::invalid || options.backend == Backend::dense) return out;
   // A step does not use the dense solver for so many rows, because it is slow. A single call of solve() does.
   SolveOptions dense_options = options;
-  dense_options.path = Path::dense;
-  out = solve(instant, dense_options);
+  dense_options.backend = Backend::dense;
+  out = solve(problem, dense_options);
   out.fallback = info.reason;
   return out;
 }

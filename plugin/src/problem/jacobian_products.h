@@ -24,11 +24,11 @@ inline void copy_bodies(const State& from, std::span<const BodyId> bodies, State
 }
 
 /// y = A x.
-inline void multiply(const Instant& instant, std::span<const double> x, std::span<double> y) {
-  for (int r = 0; r < instant.m(); ++r) {
+inline void multiply(const ConstrainedProblem& problem, std::span<const double> x, std::span<double> y) {
+  for (int r = 0; r < problem.m(); ++r) {
     double sum = 0;
-    for (int i = instant.row_start[z(r)]; i < instant.row_start[z(r + 1)]; ++i)
-      sum += instant.entries[z(i)].value * x[z(instant.entries[z(i)].column)];
+    for (int i = problem.row_start[z(r)]; i < problem.row_start[z(r + 1)]; ++i)
+      sum += problem.entries[z(i)].value * x[z(problem.entries[z(i)].column)];
     y[z(r)] = sum;
   }
 }
@@ -37,19 +37,19 @@ inline void multiply(const Instant& instant, std::span<const double> x, std::spa
 /// whole. Others use two sums at a time, which are independent of each other.
 inline void difference(const Assembly& assembly, std::span<const double> b, std::span<const double> x,
                        std::span<double> e, std::span<double> scale) {
-  const Instant& instant = assembly.instant;
+  const ConstrainedProblem& problem = assembly.problem;
   const Assembly::EntryRun* run = assembly.entry_runs.data();
-  const Instant::Entry* entry = instant.entries.data();
-  for (int r = 0; r < instant.m(); ++r) {
+  const ConstrainedProblem::Entry* entry = problem.entries.data();
+  for (int r = 0; r < problem.m(); ++r) {
     double sum = b[z(r)], size = std::fabs(sum), other_sum = 0, other_size = 0;
-    const Instant::Entry* const end = instant.entries.data() + instant.row_start[z(r + 1)];
+    const ConstrainedProblem::Entry* const end = problem.entries.data() + problem.row_start[z(r + 1)];
     for (; entry != end && run->length == 6; entry += 6, ++run) {
       const Vector6d terms = Eigen::Map<const Vector6d>(assembly.jacobians.data() + run->source)
                                  .cwiseProduct(Eigen::Map<const Vector6d>(x.data() + entry->column));
       sum -= terms.sum();
       size += terms.cwiseAbs().sum();
     }
-    for (const Instant::Entry* other = entry; other != end; ++run) other += run->length;
+    for (const ConstrainedProblem::Entry* other = entry; other != end; ++run) other += run->length;
     for (; end - entry > 1; entry += 2) {
       const double term = entry[0].value * x[z(entry[0].column)], other = entry[1].value * x[z(entry[1].column)];
       sum -= term;
@@ -70,11 +70,11 @@ inline void difference(const Assembly& assembly, std::span<const double> b, std:
 
 /// f += Aᵀλ.
 inline void add_transposed(const Assembly& assembly, std::span<const double> lambda, std::span<double> f) {
-  const Block& block = assembly.block;
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const int rows = block.row[i + 1] - block.row[i], first = assembly.slot_start[i];
+  const IslandLayout& layout = assembly.layout;
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    const int rows = layout.row[i + 1] - layout.row[i], first = assembly.slot_start[i];
     const int last =
-        i + 1 < block.constraints.size() ? assembly.slot_start[i + 1] : static_cast<int>(assembly.slots.size());
+        i + 1 < layout.constraints.size() ? assembly.slot_start[i + 1] : static_cast<int>(assembly.slots.size());
     const double* J = assembly.jacobians.data() + assembly.jacobian_start[i];
     for (int k = first; k < last; ++k) {
       const int slot = assembly.slots[z(k)];
@@ -82,9 +82,9 @@ inline void add_transposed(const Assembly& assembly, std::span<const double> lam
         J += 6 * rows;
         continue;
       }
-      double* const to = f.data() + block.column[z(slot)];
-      const int dof = block.column[z(slot) + 1] - block.column[z(slot)];
-      for (int r = block.row[i]; r < block.row[i + 1]; ++r, J += 6)
+      double* const to = f.data() + layout.column[z(slot)];
+      const int dof = layout.column[z(slot) + 1] - layout.column[z(slot)];
+      for (int r = layout.row[i]; r < layout.row[i + 1]; ++r, J += 6)
         if (dof == 6)
           Eigen::Map<Vector6d>(to) += lambda[z(r)] * Eigen::Map<const Vector6d>(J);
         else
@@ -96,43 +96,43 @@ inline void add_transposed(const Assembly& assembly, std::span<const double> lam
 /// Calls visit(first slot, M row by row, its size) for every block of the mass matrix. A block belongs to one body, or
 /// to coordinates that follow each other.
 template <class InstantOrConst, class Visit>
-void for_mass_blocks(const Block& block, InstantOrConst& instant, Visit visit) {
-  auto* M = instant.mass.data();
+void for_mass_blocks(const IslandLayout& layout, InstantOrConst& problem, Visit visit) {
+  auto* M = problem.mass.data();
   std::size_t s = 0;
   int column = 0;
-  for (const int size : instant.block_sizes) {
+  for (const int size : problem.block_sizes) {
     visit(s, M, size);
     M += size * size;
     column += size;
-    while (s < block.bodies.size() && block.column[s] < column) ++s;
+    while (s < layout.bodies.size() && layout.column[s] < column) ++s;
   }
 }
 
 /// xᵀ M x.
-inline double mass_norm(const Instant& instant, std::span<const double> x) {
+inline double mass_norm(const ConstrainedProblem& problem, std::span<const double> x) {
   double sum = 0;
-  const double* block = instant.mass.data();
+  const double* layout = problem.mass.data();
   int column = 0;
-  for (const int size : instant.block_sizes) {
+  for (const int size : problem.block_sizes) {
     for (int i = 0; i < size; ++i)
-      for (int j = 0; j < size; ++j) sum += x[z(column + i)] * block[i * size + j] * x[z(column + j)];
-    block += size * size;
+      for (int j = 0; j < size; ++j) sum += x[z(column + i)] * layout[i * size + j] * x[z(column + j)];
+    layout += size * size;
     column += size;
   }
   return sum;
 }
 
 /// Returns the part of x that belongs to the s-th body of a block. It is zero below the linear part of a particle.
-inline Vector6d twist_of(const Block& block, std::size_t s, std::span<const double> x) {
+inline Vector6d twist_of(const IslandLayout& layout, std::size_t s, std::span<const double> x) {
   Vector6d u = Vector6d::Zero();
-  for (int j = block.column[s]; j < block.column[s + 1]; ++j) u[j - block.column[s]] = x[z(j)];
+  for (int j = layout.column[s]; j < layout.column[s + 1]; ++j) u[j - layout.column[s]] = x[z(j)];
   return u;
 }
 
 /// Returns the wrench of constraint i of a block on its body k, about the centre of mass: A_ikᵀλ [force; moment].
 inline Vector6d wrench_at_centre(const Assembly& assembly, int i, int k, std::span<const double> lambda) {
   const auto J = assembly.jacobian(i, k);
-  const int first = assembly.block.row[z(i)], rows = assembly.block.row[z(i + 1)] - first;
+  const int first = assembly.layout.row[z(i)], rows = assembly.layout.row[z(i + 1)] - first;
   Vector6d w = Vector6d::Zero();
   for (int r = 0; r < rows; ++r)
     for (int j = 0; j < 6; ++j) w[j] += lambda[z(first + r)] * J[z(6 * r + j)];

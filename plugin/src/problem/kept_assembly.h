@@ -16,7 +16,7 @@ struct KeptAssembly : Assembly {
   bool closing = false;          // A joint that is turned far gets the rows of the way back (JointRows::Alignment).
 };
 /// Collects the stock joints of a block.
-void find_stock(const System& system, const Block& block, StockJoints& stock);
+void find_stock(const System& system, const IslandLayout& layout, StockJoints& stock);
 /// Same as the public function, which calls the function of every joint.
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept;
 

@@ -1,4 +1,4 @@
-// Decides whether an Instant is a problem that can be solved, and explains why not.
+// Decides whether a ConstrainedProblem is a problem that can be solved, and explains why not.
 #include "problem/dense_factorization.h"
 
 #include <linchpin/problem.h>
@@ -14,8 +14,8 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-std::string place(const Instant& instant, int row) {
-  return "row " + std::to_string(row) + " (constraint \"" + instant.constraints[at(instant.row_constraint[at(row)])] +
+std::string place(const ConstrainedProblem& problem, int row) {
+  return "row " + std::to_string(row) + " (constraint \"" + problem.constraints[at(problem.row_constraint[at(row)])] +
          "\")";
 }
 
@@ -47,7 +47,7 @@ std::string mass_fault(const double* M, int size, std::size_t k) {
 
 namespace detail {
 
-bool well_formed(const Instant& x, std::string* reason) noexcept {
+bool well_formed(const ConstrainedProblem& x, std::string* reason) noexcept {
   const auto no = [&](const char* why) {
     if (reason) *reason = why;
     return false;
@@ -157,10 +157,10 @@ bool cholesky_block(const double* M, int size, double* L) noexcept {
   return directions_with_inertia(L, size) == size && unpivoted_cholesky(M, size, L) > 0;
 }
 
-int cholesky(const Instant& instant, double* L) noexcept {
-  const double* M = instant.mass.data();
-  for (std::size_t k = 0; k < instant.block_sizes.size(); ++k) {
-    const int size = instant.block_sizes[k];
+int cholesky(const ConstrainedProblem& problem, double* L) noexcept {
+  const double* M = problem.mass.data();
+  for (std::size_t k = 0; k < problem.block_sizes.size(); ++k) {
+    const int size = problem.block_sizes[k];
     if (!cholesky_block(M, size, L)) return static_cast<int>(k);
     M += size * size;
     L += size * size;
@@ -168,12 +168,12 @@ int cholesky(const Instant& instant, double* L) noexcept {
   return -1;
 }
 
-bool Completion::make(const Instant& given) noexcept {
-  instant = given;
+bool Completion::make(const ConstrainedProblem& given) noexcept {
+  problem = given;
   terms.clear();
   scratch.resize(given.mass.size());
   for (int left = static_cast<int>(given.block_sizes.size()); left >= 0; --left) {
-    const int k = cholesky(instant, scratch.data());
+    const int k = cholesky(problem, scratch.data());
     if (k < 0) return !terms.empty();
     int first = 0;
     std::size_t start = 0;
@@ -182,7 +182,7 @@ bool Completion::make(const Instant& given) noexcept {
       start += at(given.block_sizes[at(j)]) * at(given.block_sizes[at(j)]);
     }
     const int size = given.block_sizes[at(k)];
-    double* M = instant.mass.data() + start;
+    double* M = problem.mass.data() + start;
     std::vector<double> own(M, M + size * size);
     double scale = 0;
     for (int i = 0; i < size; ++i) scale = std::max(scale, own[at(i * size + i)]);
@@ -215,7 +215,7 @@ bool Completion::make(const Instant& given) noexcept {
 
 }  // namespace detail
 
-void Instant::clear() {
+void ConstrainedProblem::clear() {
   t = 0;
   block_sizes.clear();
   mass.clear();
@@ -228,7 +228,7 @@ void Instant::clear() {
   constraints.clear();
 }
 
-std::string Instant::invalid() const {
+std::string ConstrainedProblem::invalid() const {
   std::string reason;
   if (!detail::well_formed(*this, &reason)) return reason;
 

@@ -1,4 +1,4 @@
-// The file form of an Instant, schema 1. Hides the JSON library, and numbers that JSON cannot express.
+// The file form of a ConstrainedProblem, schema 1. Hides the JSON library, and numbers that JSON cannot express.
 #include <linchpin/detail/edits.h>
 #include <linchpin/problem.h>
 
@@ -122,7 +122,7 @@ void numbers(const Json& value, const std::string& path, std::vector<double>& ou
   for (std::size_t i = 0; i < value.size(); ++i) out.push_back(number(value[i], index_path(path, i)));
 }
 
-void read_mass(const Json& blocks, Instant& out) {
+void read_mass(const Json& blocks, ConstrainedProblem& out) {
   array(blocks, "mass_blocks");
   for (std::size_t k = 0; k < blocks.size(); ++k) {
     const std::string path = index_path("mass_blocks", k);
@@ -140,7 +140,7 @@ void read_mass(const Json& blocks, Instant& out) {
   }
 }
 
-void read_entries(const Json& entries, const std::string& path, int n, Instant& out) {
+void read_entries(const Json& entries, const std::string& path, int n, ConstrainedProblem& out) {
   const auto first = static_cast<std::ptrdiff_t>(out.entries.size());
   array(entries, path);
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -155,14 +155,16 @@ void read_entries(const Json& entries, const std::string& path, int n, Instant& 
     }
     out.entries.push_back({column.get<int>(), number(entries[i][1], index_path(at, 1))});
   }
-  const auto by_column = [](const Instant::Entry& a, const Instant::Entry& b) { return a.column < b.column; };
+  const auto by_column = [](const ConstrainedProblem::Entry& a, const ConstrainedProblem::Entry& b) {
+    return a.column < b.column;
+  };
   std::sort(out.entries.begin() + first, out.entries.end(), by_column);
   const auto twice = std::adjacent_find(out.entries.begin() + first, out.entries.end(),
                                         [](const auto& a, const auto& b) { return a.column == b.column; });
   if (twice != out.entries.end()) refuse(path, "column " + std::to_string(twice->column) + " appears twice");
 }
 
-void read_rows(const Json& rows, Instant& out) {
+void read_rows(const Json& rows, ConstrainedProblem& out) {
   std::unordered_map<std::string, int> index;
   out.row_start.push_back(0);
   array(rows, "rows");
@@ -237,7 +239,7 @@ void write(std::string& out, const std::vector<double>& x) {
 
 }  // namespace
 
-std::string write_json(const Instant& x) {
+std::string write_json(const ConstrainedProblem& x) {
   std::string out = "{ \"schema\": 1,\n  \"t\": ";
   write(out, x.t);
   out += ",\n  \"mass_blocks\": [";
@@ -279,7 +281,7 @@ std::string write_json(const Instant& x) {
   return out;
 }
 
-Instant read_json(std::string_view text) {
+ConstrainedProblem read_json(std::string_view text) {
   const Json file = parse(text);
   // Checks the schema first, because keys of another schema are not misspelt ones of this.
   if (file.is_object() && file.contains("schema") && file["schema"] != 1) {
@@ -287,7 +289,7 @@ Instant read_json(std::string_view text) {
   }
   check_keys(file, "", {"schema", "t", "mass_blocks", "Q", "c", "rows"});
   member(file, "", "schema");
-  Instant out;
+  ConstrainedProblem out;
   if (file.contains("t")) out.t = number(file["t"], "t");
   read_mass(member(file, "", "mass_blocks"), out);
   numbers(member(file, "", "Q"), "Q", out.Q);

@@ -32,18 +32,18 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 
 }  // namespace
 
-bool SparseFactorization::factor(const Instant& instant, const SolveOptions& options) noexcept {
+bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept {
   options_ = options;
   fallbacks_ = dense_islands_used_ = 0;
   reason_ = "";
-  if (!read(instant)) {
+  if (!read(problem)) {
     known_ = false;
-    if (!well_formed(instant, nullptr)) return false;
-    analyse(instant);
-    read(instant);
+    if (!well_formed(problem, nullptr)) return false;
+    analyse(problem);
+    read(problem);
   }
   if (!finite_) return false;
-  const double* M = instant.mass.data();
+  const double* M = problem.mass.data();
   for (Body& body : bodies_)
     if (!factor_body(body, M + body.mass)) return false;
   select_scratch();
@@ -82,14 +82,14 @@ bool SparseFactorization::factor(const Instant& instant, const SolveOptions& opt
 }
 
 // Reads the numbers of A if its pattern is the known one.
-bool SparseFactorization::read(const Instant& instant) {
-  if (!known_ || at(pattern_.row_start.back()) != instant.entries.size() || instant.c.size() != instant.Q.size() ||
-      instant.n() != n_ || instant.row_start != pattern_.row_start ||
-      instant.row_constraint != pattern_.row_constraint || instant.block_sizes != pattern_.block_sizes ||
-      instant.m() != m_ || instant.mass.size() != roots_.size() ||
-      static_cast<int>(instant.constraints.size()) != pattern_.constraints)
+bool SparseFactorization::read(const ConstrainedProblem& problem) {
+  if (!known_ || at(pattern_.row_start.back()) != problem.entries.size() || problem.c.size() != problem.Q.size() ||
+      problem.n() != n_ || problem.row_start != pattern_.row_start ||
+      problem.row_constraint != pattern_.row_constraint || problem.block_sizes != pattern_.block_sizes ||
+      problem.m() != m_ || problem.mass.size() != roots_.size() ||
+      static_cast<int>(problem.constraints.size()) != pattern_.constraints)
     return false;
-  const Instant::Entry* entry = instant.entries.data();
+  const ConstrainedProblem::Entry* entry = problem.entries.data();
   double probe = 0;  // It is not finite if a number is not, or when the numbers overflow together.
   for (const EntryRun& run : pattern_.entry_runs) {
     double* const J = jacobians_.data() + run.value;
@@ -352,23 +352,23 @@ bool SparseFactorization::solve_densely(int i, const char* why) const {
   if (dense_islands_used_ == static_cast<int>(dense_islands_.size()))
     dense_islands_.push_back(std::make_unique<DenseIsland>());
   DenseIsland& own = *dense_islands_[at(dense_islands_used_)];
-  own.instant.clear();
+  own.problem.clear();
   own.constraint.clear();
-  own.instant.row_start.push_back(0);
+  own.problem.row_start.push_back(0);
   own.bodies.assign(pattern_.bodies_by_island.begin() + island.body_begin,
                     pattern_.bodies_by_island.begin() + island.body_end);
   std::sort(own.bodies.begin(), own.bodies.end());
-  for (const int b : own.bodies) add_mass(bodies_[at(b)], own.instant);
-  own.instant.c.assign(own.instant.Q.size(), 0.0);
+  for (const int b : own.bodies) add_mass(bodies_[at(b)], own.problem);
+  own.problem.c.assign(own.problem.Q.size(), 0.0);
   own.nodes.resize(at(island.node_end - island.node_begin));
   std::iota(own.nodes.begin(), own.nodes.end(), island.node_begin);
   std::sort(own.nodes.begin(), own.nodes.end(),
             [&](int a, int b) { return pattern_.nodes[at(a)].row < pattern_.nodes[at(b)].row; });
   for (const int k : own.nodes) add_rows(pattern_.nodes[at(k)], own);
-  own.instant.constraints.resize(own.constraint.size());
+  own.problem.constraints.resize(own.constraint.size());
   for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(at(island.row_count), 0.0);
-  for (auto* v : {&own.force, &own.dv}) v->assign(own.instant.Q.size(), 0.0);
-  if (!own.solver.factor(own.instant, options_)) return false;
+  for (auto* v : {&own.force, &own.dv}) v->assign(own.problem.Q.size(), 0.0);
+  if (!own.solver.factor(own.problem, options_)) return false;
   island.kind = Kind::dense;
   island.rank = own.solver.rank();
   island.dense_index = dense_islands_used_++;
@@ -378,7 +378,7 @@ bool SparseFactorization::solve_densely(int i, const char* why) const {
 }
 
 // Adds the mass matrix of a body, from its factor, as a block.
-void SparseFactorization::add_mass(const Body& body, Instant& x) const {
+void SparseFactorization::add_mass(const Body& body, ConstrainedProblem& x) const {
   const double* L = roots_.data() + body.mass;
   const auto start = x.mass.size();
   x.block_sizes.push_back(body.size);
@@ -402,7 +402,7 @@ void SparseFactorization::add_mass(const Body& body, Instant& x) const {
 
 // Adds the rows of a constraint to the problem of its island.
 void SparseFactorization::add_rows(const Node& node, DenseIsland& own) const {
-  Instant& x = own.instant;
+  ConstrainedProblem& x = own.problem;
   if (own.constraint.empty() || own.constraint.back() != pattern_.row_constraint[at(node.row)])
     own.constraint.push_back(pattern_.row_constraint[at(node.row)]);
   // The Jacobian blocks in column order, which is required for the rows of an instant.

@@ -40,7 +40,7 @@ class SparseFactorization {
  public:
   /// Factors A and M. Data that depend only on the pattern of A are kept while that stays the same. @return false when
   /// the instant is malformed, M is not positive definite or a number is not finite.
-  bool factor(const Instant& instant, const SolveOptions& options) noexcept;
+  bool factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept;
 
   int rank() const;
   int rows() const { return m_; }
@@ -51,10 +51,10 @@ class SparseFactorization {
   /// too large for the dense solver and whose sparse factor fails.
   double apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                std::span<double> force, std::span<double> dv) const noexcept;
-  void approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
-                std::span<double> dv) const noexcept;
+  void solve_unrefined(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                       std::span<double> dv) const noexcept;
   /// The same as Solver::shortest.
-  void shortest(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
+  void minimum_norm_multipliers(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
   /// The same as DenseFactorization::size_of_terms.
   void size_of_terms(std::span<const double> b, std::span<const double> a, std::span<double> scale) const;
@@ -66,7 +66,7 @@ class SparseFactorization {
   using Place = std::uint32_t;
   struct Body {
     int column = 0, size = 0;
-    Place mass = 0;           // Start of its block in Instant::mass and in roots_.
+    Place mass = 0;           // Start of its block in ConstrainedProblem::mass and in roots_.
     bool rigid_form = false;  // M = diag(m I₃, I), and roots_ has the short form: see factor_body().
     bool hub = false;
     int column_block_begin = 0, column_block_end = 0;
@@ -136,7 +136,7 @@ class SparseFactorization {
     std::vector<double> whitened;  // B, in the order of `Pattern::jacobian_blocks`.
   };
   struct DenseIsland {  // An island as a problem of its own.
-    Instant instant;
+    ConstrainedProblem problem;
     DenseFactorization solver;
     std::vector<int> constraint;  // Indices of its constraints in the whole problem.
     std::vector<int> bodies, nodes, blocks;
@@ -160,13 +160,13 @@ class SparseFactorization {
   };
 
   void select_scratch() const;
-  bool read(const Instant& instant);
+  bool read(const ConstrainedProblem& problem);
 
   // Symbolic phase, in sparse_symbolic.cpp.
   using BodyBlocks = std::vector<std::vector<std::pair<int, int>>>;  // By body: node and Jacobian block.
-  void analyse(const Instant& instant);
+  void analyse(const ConstrainedProblem& problem);
   std::vector<int> list_bodies();
-  std::vector<int> list_nodes(const Instant& instant, const std::vector<int>& body_of);
+  std::vector<int> list_nodes(const ConstrainedProblem& problem, const std::vector<int>& body_of);
   void find_late_nodes();
   void order();
   BodyBlocks list_blocks_by_body() const;
@@ -187,7 +187,7 @@ class SparseFactorization {
   void measure_rows(const Island& island);
   double smallest_singular_value(int i) const;
   bool solve_densely(int i, const char* why) const;
-  void add_mass(const Body& body, Instant& x) const;
+  void add_mass(const Body& body, ConstrainedProblem& x) const;
   void add_rows(const Node& node, DenseIsland& own) const;
   bool regularize(int i, const char* why) const;
 

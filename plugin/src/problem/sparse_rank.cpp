@@ -394,8 +394,8 @@ double SparseFactorization::dropped_force_ratio(const Island& island) const {
   return trace > 0 ? trace / size : 0;
 }
 
-void SparseFactorization::shortest(std::span<double> force, std::span<double> lambda,
-                                   std::span<double> v) const noexcept {
+void SparseFactorization::minimum_norm_multipliers(std::span<double> force, std::span<double> lambda,
+                                                   std::span<double> v) const noexcept {
   select_scratch();
   std::copy_n(force.begin(), n_, work_->force.begin());
   std::copy(v.begin(), v.end(), work_->dv.begin());

@@ -35,7 +35,7 @@ int SparseFactorization::rank() const {
 SolveInfo SparseFactorization::info() const {
   SolveInfo info{.islands = static_cast<int>(islands_.size()), .fallbacks = fallbacks_, .reason = reason_};
   for (const Island& island : islands_) info.smallest_pivot = std::min(info.smallest_pivot, island.least_kept);
-  info.path = info.fallbacks > 0 && info.fallbacks == info.islands ? Path::dense : Path::sparse;
+  info.backend = info.fallbacks > 0 && info.fallbacks == info.islands ? Backend::dense : Backend::sparse;
   return info;
 }
 
@@ -367,8 +367,8 @@ double SparseFactorization::apply(std::span<const double> e, std::span<const dou
 }
 
 // Dropped rows are left out, as in the factor. They are met only as far as the kept rows imply them.
-void SparseFactorization::approach(std::span<const double> e, std::span<double> lambda, std::span<double> force,
-                                   std::span<double> dv) const noexcept {
+void SparseFactorization::solve_unrefined(std::span<const double> e, std::span<double> lambda, std::span<double> force,
+                                          std::span<double> dv) const noexcept {
   select_scratch();
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
     if (islands_[at(i)].kind != Kind::dense) solve_unrefined(i, e, lambda);

@@ -20,17 +20,17 @@ int end_of(const List& list) {
 
 }  // namespace
 
-void SparseFactorization::analyse(const Instant& instant) {
-  n_ = instant.n();
-  m_ = instant.m();
-  pattern_.constraints = static_cast<int>(instant.constraints.size());
-  pattern_.block_sizes = instant.block_sizes;
-  pattern_.row_start = instant.row_start;
-  pattern_.row_constraint = instant.row_constraint;
-  roots_.assign(instant.mass.size(), 0.0);
+void SparseFactorization::analyse(const ConstrainedProblem& problem) {
+  n_ = problem.n();
+  m_ = problem.m();
+  pattern_.constraints = static_cast<int>(problem.constraints.size());
+  pattern_.block_sizes = problem.block_sizes;
+  pattern_.row_start = problem.row_start;
+  pattern_.row_constraint = problem.row_constraint;
+  roots_.assign(problem.mass.size(), 0.0);
   for (auto* x : {&length_, &inverse_length_}) x->assign(at(m_), 0.0);
   const std::vector<int> body_of = list_bodies();
-  const std::vector<int> degree = list_nodes(instant, body_of);
+  const std::vector<int> degree = list_nodes(problem, body_of);
   for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > max_joint_degree;
   find_late_nodes();
   order();
@@ -58,7 +58,7 @@ std::vector<int> SparseFactorization::list_bodies() {
 
 // Lists the constraints with their Jacobian blocks, and the runs of entries in these. @return the number of constraints
 // on each body
-std::vector<int> SparseFactorization::list_nodes(const Instant& instant, const std::vector<int>& body_of) {
+std::vector<int> SparseFactorization::list_nodes(const ConstrainedProblem& problem, const std::vector<int>& body_of) {
   pattern_.nodes.clear();
   pattern_.jacobian_blocks.clear();
   pattern_.entry_runs.clear();
@@ -69,7 +69,7 @@ std::vector<int> SparseFactorization::list_nodes(const Instant& instant, const s
     for (; r < m_ && pattern_.row_constraint[at(r)] == pattern_.row_constraint[at(node.row)]; ++r) {
       int before = -1;
       for (int i = pattern_.row_start[at(r)]; i < pattern_.row_start[at(r) + 1]; ++i) {
-        const int entry = instant.entries[at(i)].column;
+        const int entry = problem.entries[at(i)].column;
         const auto b = at(body_of[at(entry)]);
         if (before >= 0 && entry == before + 1 && body_of[at(before)] == body_of[at(entry)]) {
           ++pattern_.entry_runs.back().length;

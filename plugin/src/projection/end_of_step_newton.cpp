@@ -13,7 +13,8 @@ namespace tuning = detail::tuning;
 namespace {
 /// Laws read slips to the last digit, so that poses and velocities must be those at which the laws are evaluated.
 bool has_laws(const EndOfStep& step) {
-  return !step.displacements_only && (!step.dynamics.law_efforts().empty() || !step.dynamics.contacts().empty());
+  return !step.displacements_only &&
+         (!step.dynamics.law_forces().empty() || !step.dynamics.friction_elements().empty());
 }
 }  // namespace
 
@@ -32,11 +33,11 @@ EndOfStepNewton::EndOfStepNewton(const EndOfStep& step, const Options& options, 
       stock_(step, work_),
       model_(by_joints_ ? static_cast<EndResidualModel&>(stock_) : general_),
       with_force_(options.needs_force || has_laws(step) || !solver_.full_row_rank()) {
-  const std::size_t n = z(assembly_.block.n()), m = z(assembly_.block.m());
+  const std::size_t n = z(assembly_.layout.n()), m = z(assembly_.layout.m());
   work_.start.assign(v.begin(), v.end());
   work_.positions_only = step.displacements_only || by_joints_ ||
-                         (!has_level(step.system, assembly_.block, Level::velocity) &&
-                          !has_level(step.system, assembly_.block, Level::acceleration));
+                         (!has_level(step.system, assembly_.layout, Level::velocity) &&
+                          !has_level(step.system, assembly_.layout, Level::acceleration));
   for (auto* x : {&work_.error, &work_.previous, &work_.lambda}) x->resize(m);
   for (auto* x : {&work_.force, &work_.dv}) x->resize(n);
   work_.lambda_sum.assign(m, 0.0);
@@ -134,7 +135,7 @@ void EndOfStepNewton::step() {
   if (least_squares_)
     solver_.apply(work_.error, work_.lambda, force, work_.dv);
   else
-    solver_.approach(work_.error, work_.lambda, force, work_.dv);
+    solver_.solve_unrefined(work_.error, work_.lambda, force, work_.dv);
   if (accelerates_) work_.anderson.improve<3>(work_.error, {work_.lambda, force, work_.dv}, true);
   update_.add(work_.force, work_.dv);
   for (std::size_t j = 0; with_force_ && j < work_.force_sum.size(); ++j) work_.force_sum[j] += work_.force[j];
@@ -152,7 +153,8 @@ void EndOfStepNewton::finish(std::span<double> lambda, std::span<double> force) 
   if (by_joints_) model_.place(v_);
   if (report_.solves == 0) return;
   if (!lambda.empty() && !solver_.full_row_rank()) {
-    solver_.shortest(work_.force_sum, work_.lambda_sum, options_.minimum_norm_velocities ? v_ : std::span<double>());
+    solver_.minimum_norm_multipliers(work_.force_sum, work_.lambda_sum,
+                                     options_.minimum_norm_velocities ? v_ : std::span<double>());
     model_.place(v_);
     report_.residual = step_residuals(step_.system, assembly_, step_.base, step_.end, step_.dt, v_, work_);
     report_.least_squares =
@@ -163,9 +165,9 @@ void EndOfStepNewton::finish(std::span<double> lambda, std::span<double> force) 
   for (std::size_t j = 0; j < std::min(work_.force_sum.size(), force.size()); ++j) force[j] += work_.force_sum[j];
 }
 
-NewtonReport end_on_constraints(const System& system, const Dynamics& dynamics, const State& base, State& end,
-                                double dt, std::span<double> v, std::span<double> lambda, std::span<double> force,
-                                double tolerance, int max_solves, std::span<const double> residual_target) {
+NewtonReport solve_end_of_step(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
+                               std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
+                               int max_solves, std::span<const double> residual_target) {
   const EndOfStep step{system, dynamics, base, end, dt};
   AddedVelocities update(v);
   const EndOfStepNewton::Options options{

@@ -70,7 +70,7 @@ class EndOfStepNewton {
   VelocityUpdate& update_;
   Workspace& work_;
   const Assembly& assembly_;
-  const Solver& solver_;
+  const ConstraintFactorization& solver_;
   const double length_;  // |dt|
   const bool by_joints_;
   GeneralEndResidual general_;

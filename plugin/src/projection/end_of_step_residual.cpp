@@ -18,17 +18,17 @@ BodyState halfway(const BodyState& from, const BodyState& to, double dt) {
 
 }  // namespace
 
-void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v, double t) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    BodyState& body = end[block.bodies[s]];
-    const BodyState& from = base[block.bodies[s]];
-    const int column = block.column[s];
-    if (block.column[s + 1] - column == 6) {
+void place(const IslandLayout& layout, const State& base, State& end, double dt, std::span<const double> v, double t) {
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    BodyState& body = end[layout.bodies[s]];
+    const BodyState& from = base[layout.bodies[s]];
+    const int column = layout.column[s];
+    if (layout.column[s + 1] - column == 6) {
       const double* const u = v.data() + column;
       body.v = {u[0], u[1], u[2]};
       body.w = {u[3], u[4], u[5]};
     } else {
-      const Vector6d u = twist_of(block, s, v);
+      const Vector6d u = twist_of(layout, s, v);
       body.v = u.head<3>();
       body.w = u.tail<3>();
     }
@@ -42,24 +42,24 @@ void place(const Block& block, const State& base, State& end, double dt, std::sp
 
 double step_residuals(const System& system, const Assembly& assembly, const State& base, const State& end, double dt,
                       std::span<const double> v, Workspace& work) {
-  const Block& block = assembly.block;
-  double worst = position_residuals(system, block, end, work.X, work.error) / std::fabs(dt);
+  const IslandLayout& layout = assembly.layout;
+  double worst = position_residuals(system, layout, end, work.X, work.error) / std::fabs(dt);
   for (double& e : work.error) e /= dt;
   if (work.positions_only) return worst;
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = constraint_at(system, block.constraints[i]);
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    const Constraint& constraint = constraint_at(system, layout.constraints[i]);
     const Level level = constraint.function().level();
     if (level == Level::position) continue;
-    const auto out = std::span(work.error).subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
+    const auto out = std::span(work.error).subspan(z(layout.row[i]), z(layout.row[i + 1] - layout.row[i]));
     if (level == Level::velocity) {
       work.X.clear();
       for (const BodyId id : constraint.bodies()) {
-        const int slot = block.slot(id);
+        const int slot = layout.body_index(id);
         if (slot < 0) {
           work.X.push_back(halfway(base[id], end[id], dt));
           continue;
         }
-        const Vector6d u = twist_of(block, z(slot), v);
+        const Vector6d u = twist_of(layout, z(slot), v);
         BodyState& mid = work.X.emplace_back(base[id]);
         mid.v = u.head<3>();
         mid.w = u.tail<3>();
@@ -67,13 +67,13 @@ double step_residuals(const System& system, const Assembly& assembly, const Stat
       }
       evaluate_residual(constraint, work.X, base.t + 0.5 * dt, out);
     } else {
-      for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
-        double sum = -dt * assembly.instant.b[z(r)];
-        for (int e = assembly.instant.row_start[z(r)]; e < assembly.instant.row_start[z(r + 1)]; ++e) {
-          const Instant::Entry& entry = assembly.instant.entries[z(e)];
+      for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
+        double sum = -dt * assembly.problem.b[z(r)];
+        for (int e = assembly.problem.row_start[z(r)]; e < assembly.problem.row_start[z(r + 1)]; ++e) {
+          const ConstrainedProblem::Entry& entry = assembly.problem.entries[z(e)];
           sum += entry.value * (v[z(entry.column)] - assembly.v[z(entry.column)]);
         }
-        out[z(r - block.row[i])] = sum;
+        out[z(r - layout.row[i])] = sum;
       }
     }
     for (const double x : out)
@@ -84,11 +84,11 @@ double step_residuals(const System& system, const Assembly& assembly, const Stat
 
 bool at_round_off(const System& system, const Assembly& assembly, const State& end, double dt,
                   std::span<const double> error) {
-  for (std::size_t i = 0; i < assembly.block.constraints.size(); ++i) {
-    const bool position = constraint_at(system, assembly.block.constraints[i]).function().level() == Level::position;
-    for (int r = assembly.block.row[i]; r < assembly.block.row[i + 1]; ++r)
+  for (std::size_t i = 0; i < assembly.layout.constraints.size(); ++i) {
+    const bool position = constraint_at(system, assembly.layout.constraints[i]).function().level() == Level::position;
+    for (int r = assembly.layout.row[i]; r < assembly.layout.row[i + 1]; ++r)
       if (std::fabs(error[z(r)]) * (position ? std::fabs(dt) : 1.0) >
-          round_off(system, assembly, end, static_cast<int>(i), r - assembly.block.row[i]))
+          round_off(system, assembly, end, static_cast<int>(i), r - assembly.layout.row[i]))
         return false;
   }
   return true;

@@ -23,7 +23,7 @@ struct EndOfStep {
 };
 
 /// Moves the bodies of the block by v over dt from their poses in `base`, and sets the clock.
-void place(const Block& block, const State& base, State& end, double dt, std::span<const double> v, double t);
+void place(const IslandLayout& layout, const State& base, State& end, double dt, std::span<const double> v, double t);
 
 /// Computes the three kinds of end-of-step residual (T12), all as velocities. @return the largest
 double step_residuals(const System& system, const Assembly& assembly, const State& base, const State& end, double dt,
@@ -49,7 +49,7 @@ class GeneralEndResidual : public EndResidualModel {
   GeneralEndResidual(const EndOfStep& step, Workspace& work) : step_(step), work_(work) {}
   double evaluate(std::span<const double> v, std::span<double> error) override;
   void place(std::span<const double> v) override {
-    linchpin::place(step_.dynamics.assembly().block, step_.base, step_.end, step_.dt, v, step_.end_time());
+    linchpin::place(step_.dynamics.assembly().layout, step_.base, step_.end, step_.dt, v, step_.end_time());
   }
 
  protected:

@@ -21,9 +21,9 @@ struct ForceOnBody {
   Vector3d f = Vector3d::Zero(), r;
   ForceOnBody(const Constraint& constraint, const Assembly& assembly, const State& state,
               std::span<const double> lambda, int i, int k)
-      : r(constraint.acting_point(k, state) - state[constraint.bodies()[z(k)]].p) {
+      : r(constraint.application_point(k, state) - state[constraint.bodies()[z(k)]].p) {
     const double* J = assembly.jacobian(i, k).data();
-    for (int row = assembly.block.row[z(i)]; row < assembly.block.row[z(i + 1)]; ++row, J += 6)
+    for (int row = assembly.layout.row[z(i)]; row < assembly.layout.row[z(i + 1)]; ++row, J += 6)
       f += lambda[z(row)] * Vector3d(J[0], J[1], J[2]);
   }
 };
@@ -32,13 +32,13 @@ struct ForceOnBody {
 template <typename LeftOut>
 void add_stiffness(const System& system, const Assembly& assembly, const State& state, std::span<const double> lambda,
                    const LeftOut& left_out, std::vector<Matrix3d>& stiffness) {
-  const Block& block = assembly.block;
-  stiffness.assign(block.bodies.size(), Matrix3d::Zero());
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = constraint_at(system, block.constraints[i]);
+  const IslandLayout& layout = assembly.layout;
+  stiffness.assign(layout.bodies.size(), Matrix3d::Zero());
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    const Constraint& constraint = constraint_at(system, layout.constraints[i]);
     for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
-      const int slot = assembly.slot(static_cast<int>(i), k);
-      if (slot < 0 || block.column[z(slot + 1)] - block.column[z(slot)] != 6 || left_out(z(slot))) continue;
+      const int slot = assembly.body_index(static_cast<int>(i), k);
+      if (slot < 0 || layout.column[z(slot + 1)] - layout.column[z(slot)] != 6 || left_out(z(slot))) continue;
       const auto [f, r] = ForceOnBody(constraint, assembly, state, lambda, static_cast<int>(i), k);
       const double along = r.dot(f);
       Matrix3d& K = stiffness[z(slot)];
@@ -54,12 +54,12 @@ void add_stiffness(const System& system, const Assembly& assembly, const State& 
 void bound_by_tension(const System& system, const Dynamics& dynamics, const State& state,
                       std::span<const double> lambda, std::vector<double>& bound) {
   const Assembly& assembly = dynamics.assembly();
-  const Block& block = assembly.block;
+  const IslandLayout& layout = assembly.layout;
   const detail::StockJoints& stock = detail::stock_of(dynamics);
   for (int i = 0; i < stock.count(); ++i) {
     const detail::StockJoints::Joint& joint = stock.joints[z(i)];
     if (detail::count_of<detail::AxisPrimitive>(stock.ranges(i)) > 0) {  // it slides, and its arm with it
-      const Constraint& constraint = constraint_at(system, block.constraints[z(joint.constraint)]);
+      const Constraint& constraint = constraint_at(system, layout.constraints[z(joint.constraint)]);
       for (const int k : {0, 1})
         if (const int slot = k == 0 ? joint.slot_a : joint.slot_b; slot >= 0) {
           const ForceOnBody force(constraint, assembly, state, lambda, joint.constraint, k);
@@ -76,7 +76,7 @@ void bound_by_tension(const System& system, const Dynamics& dynamics, const Stat
     });
   }
   const auto& bodies = SystemParts::of(system).bodies;
-  for (std::size_t s = 0; s < bound.size(); ++s) bound[s] /= bodies[z(block.bodies[s].index)].least_inertia;
+  for (std::size_t s = 0; s < bound.size(); ++s) bound[s] /= bodies[z(layout.bodies[s].index)].least_inertia;
 }
 
 /// K ← L⁻¹ K L⁻ᵀ with the inertia L Lᵀ, whose eigenvalues are ω². @param M  mass matrix of a rigid body, row by row
@@ -100,7 +100,7 @@ void whiten(const double* M, Matrix3d& K) {
 double largest_eigenvalue(const Assembly& assembly, std::vector<Matrix3d>& stiffness, std::vector<double>& bound,
                           double most) {
   std::size_t widest = 0;
-  for_mass_blocks(assembly.block, assembly.instant, [&](std::size_t s, const double* M, int dof) {
+  for_mass_blocks(assembly.layout, assembly.problem, [&](std::size_t s, const double* M, int dof) {
     if (!std::isfinite(bound[widest])) return;
     bound[s] = 0;
     if (Matrix3d& K = stiffness[s]; dof == 6 && !K.isZero(0)) {
@@ -124,13 +124,13 @@ double largest_eigenvalue(const Assembly& assembly, std::vector<Matrix3d>& stiff
 
 }  // namespace
 
-double fastest_swing(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
-                     double enough) {
+double tension_frequency(const System& system, const Dynamics& dynamics, const State& state,
+                         std::span<const double> lambda, double enough) {
   const Assembly& assembly = dynamics.assembly();
   const bool rigid = detail::stock_of(dynamics).rigid;
   thread_local std::vector<Matrix3d> stiffness;
   thread_local std::vector<double> bound;  // of ω²
-  bound.assign(assembly.block.bodies.size(), 0.0);
+  bound.assign(assembly.layout.bodies.size(), 0.0);
   double most = 0;
   if (rigid) {
     bound_by_tension(system, dynamics, state, lambda, bound);

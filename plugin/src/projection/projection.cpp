@@ -17,10 +17,10 @@ namespace tuning = detail::tuning;
 namespace {
 
 /// Displaces the block's bodies by M⁻¹Aᵀ of a solve: a twist over unit time.
-void displace(const Block& block, std::span<const double> d, double scale, State& state) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const Vector6d u = scale * twist_of(block, s, d);
-    advance(state[block.bodies[s]], u.head<3>(), u.tail<3>(), 1.0);
+void displace(const IslandLayout& layout, std::span<const double> d, double scale, State& state) {
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    const Vector6d u = scale * twist_of(layout, s, d);
+    advance(state[layout.bodies[s]], u.head<3>(), u.tail<3>(), 1.0);
   }
 }
 
@@ -29,60 +29,60 @@ void displace(const Block& block, std::span<const double> d, double scale, State
 bool own_factor(const System& system, const Dynamics& dynamics, const State& state, Level level, Level or_level,
                 double gap, Workspace& work) {
   work.chosen.clear();
-  for (const ConstraintId id : dynamics.assembly().block.constraints) {
+  for (const ConstraintId id : dynamics.assembly().layout.constraints) {
     const Level l = system.constraint(id).function().level();
     if (l == level || l == or_level) work.chosen.push_back(id);
   }
-  make_block(system, work.chosen, work.assembly.block);
+  lay_out_island(system, work.chosen, work.assembly.layout);
   assemble_constraints(system, state, work.assembly);
   if (!work.assembly.failure.empty()) return false;
-  work.assembly.instant.Q.assign(z(work.assembly.block.n()), 0.0);
-  work.assembly.instant.c.assign(z(work.assembly.block.n()), 0.0);
+  work.assembly.problem.Q.assign(z(work.assembly.layout.n()), 0.0);
+  work.assembly.problem.c.assign(z(work.assembly.layout.n()), 0.0);
   // Redundant rows with a gap between them look independent at a singular value of the gap over the lever (T6).
   SolveOptions options = dynamics.solver().options();
   options.rank_tolerance = std::max(options.rank_tolerance, std::min(gap, tuning::max_gap_rank_tolerance));
   work.solver.set_options(options);
-  return work.solver.factor(work.assembly.instant);
+  return work.solver.factor(work.assembly.problem);
 }
 
-void resize(Workspace& work, const Block& block) {
-  for (auto* x : {&work.error, &work.minus}) x->assign(z(block.m()), 0.0);
-  work.dv.assign(z(block.n()), 0.0);
+void resize(Workspace& work, const IslandLayout& layout) {
+  for (auto* x : {&work.error, &work.minus}) x->assign(z(layout.m()), 0.0);
+  work.dv.assign(z(layout.n()), 0.0);
 }
 
 /// The largest angle [rad] that a displacement turns a body by.
-double turn_of(const Block& block, std::span<const double> d) {
+double turn_of(const IslandLayout& layout, std::span<const double> d) {
   double most = 0;
-  for (std::size_t s = 0; s < block.bodies.size(); ++s)
-    if (block.column[s + 1] - block.column[s] == 6)
-      most = std::max(most, Eigen::Map<const Vector3d>(&d[z(block.column[s] + 3)]).norm());
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s)
+    if (layout.column[s + 1] - layout.column[s] == 6)
+      most = std::max(most, Eigen::Map<const Vector3d>(&d[z(layout.column[s] + 3)]).norm());
   return most;
 }
 
 /// Closes the gap by chords with one factor.
 /// @param limited  set where a step was shortened because it would have turned a body too far
-double close_by_chord(const System& system, const Assembly& assembly, const Solver& solver, State& state,
-                      double tolerance, int& solves_left, Workspace& work, bool& limited) {
+double close_by_chord(const System& system, const Assembly& assembly, const ConstraintFactorization& solver,
+                      State& state, double tolerance, int& solves_left, Workspace& work, bool& limited) {
   using detail::far_turn;  // beyond it the rows do not tell where a step leads
-  resize(work, assembly.block);
-  double gap = position_residuals(system, assembly.block, state, work.X, work.error);
+  resize(work, assembly.layout);
+  double gap = position_residuals(system, assembly.layout, state, work.X, work.error);
   while (gap > tolerance && solves_left > 0) {
     for (std::size_t r = 0; r < work.error.size(); ++r) work.minus[r] = -work.error[r];
     solver.apply(work.minus, {}, {}, work.dv);
     --solves_left;
     // A full step that does not help is halved a few times: far from the constraints the chord overshoots.
-    const double turn = turn_of(assembly.block, work.dv);
+    const double turn = turn_of(assembly.layout, work.dv);
     limited = turn > far_turn;
     double scale = limited ? far_turn / turn : 1, next = 0;
     const double least = tuning::min_chord_share * scale;
-    displace(assembly.block, work.dv, scale, state);
-    while (next = position_residuals(system, assembly.block, state, work.X, work.error),
+    displace(assembly.layout, work.dv, scale, state);
+    while (next = position_residuals(system, assembly.layout, state, work.X, work.error),
            !(next < gap) && scale > least) {
-      displace(assembly.block, work.dv, -0.5 * scale, state);
+      displace(assembly.layout, work.dv, -0.5 * scale, state);
       scale *= 0.5;
     }
     if (!(next < gap)) {
-      displace(assembly.block, work.dv, -scale, state);
+      displace(assembly.layout, work.dv, -scale, state);
       return gap;
     }
     const bool slow = next > tuning::slow_chord * gap;
@@ -96,8 +96,8 @@ double close_by_chord(const System& system, const Assembly& assembly, const Solv
 /// put elsewhere comes back in about thirty steps. A mechanism that cannot reach would go on without end, and its rows
 /// nearly depend on each other: a hundred rows take the dense solver seconds. So a way has as many steps as some tens
 /// of milliseconds allow, and no fewer than a way that is merely long takes.
-double share_of_a_long_way(const Block& block, const Solver& solver) {
-  const double m = block.m(), n = block.n();
+double share_of_a_long_way(const IslandLayout& layout, const ConstraintFactorization& solver) {
+  const double m = layout.m(), n = layout.n();
   return 1 / std::clamp(solver.info().fallbacks > 0 ? tuning::max_dense_way_work / (m * m * n)
                                                     : tuning::max_sparse_way_work / m,
                         tuning::min_way_steps, tuning::max_way_steps);
@@ -120,35 +120,35 @@ bool turn_back(const System& system, const Dynamics& dynamics, State& state, dou
     const Assembly& assembly = work.assembly;
     work.minus.assign(assembly.position.begin(), assembly.position.end());
     for (double& x : work.minus) x = -x;
-    work.dv.assign(z(assembly.block.n()), 0.0);
+    work.dv.assign(z(assembly.layout.n()), 0.0);
     work.solver.apply(work.minus, {}, {}, work.dv);
-    const double turn = turn_of(assembly.block, work.dv), allowed = std::min(detail::far_turn, most_turn - turned);
+    const double turn = turn_of(assembly.layout, work.dv), allowed = std::min(detail::far_turn, most_turn - turned);
     if (!finite(work.dv)) break;
     const double scale = turn > allowed ? allowed / turn : 1;
-    displace(assembly.block, work.dv, scale, state);
+    displace(assembly.layout, work.dv, scale, state);
     const double next = detail::widest_turn(dynamics, state);
     if (!(next < widest)) {
-      displace(assembly.block, work.dv, -scale, state);
+      displace(assembly.layout, work.dv, -scale, state);
       break;
     }
     widest = next;
     turned += std::min(turn, allowed);
-    way += share_of_a_long_way(assembly.block, work.solver);
+    way += share_of_a_long_way(assembly.layout, work.solver);
   }
   return false;
 }
 
 }  // namespace
 
-double close_gaps(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
-                  double* moved, double* turned, double most_turn) {
-  const Block& block = dynamics.assembly().block;
+double project_positions(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
+                         double* moved, double* turned, double most_turn) {
+  const IslandLayout& layout = dynamics.assembly().layout;
   Workspace& work = workspace();
   if (moved != nullptr) *moved = 0;
   if (turned != nullptr) *turned = 0;
-  if (!has_level(system, block, Level::position)) return 0;
-  resize(work, block);
-  double gap = position_residuals(system, block, state, work.X, work.error);
+  if (!has_level(system, layout, Level::position)) return 0;
+  resize(work, layout);
+  double gap = position_residuals(system, layout, state, work.X, work.error);
   double away = detail::widest_turn(dynamics, state);
   if ((gap <= tolerance && away == 0) || !std::isfinite(gap)) return gap;
   if (moved != nullptr) work.poses = state;
@@ -156,15 +156,15 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
   bool on_the_way = false;  // the dots of a joint that is still turned far lead elsewhere
   if (from_afar) {
     on_the_way = turn_back(system, dynamics, state, most_turn, away, work);
-    resize(work, block);
-    gap = position_residuals(system, block, state, work.X, work.error);
+    resize(work, layout);
+    gap = position_residuals(system, layout, state, work.X, work.error);
   }
 
   int left = on_the_way ? 0 : max_solves;
   double way = 0;
   bool limited = false;
   const bool positions_only =
-      !has_level(system, block, Level::velocity) && !has_level(system, block, Level::acceleration);
+      !has_level(system, layout, Level::velocity) && !has_level(system, layout, Level::acceleration);
   if (positions_only && gap < tuning::near_gap && !from_afar)
     gap = close_by_chord(system, dynamics.assembly(), dynamics.solver(), state, tolerance, left, work, limited);
   double of_gap = 1;  // near the end of a long way rows seem to depend on each other that do not
@@ -172,7 +172,7 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
     const double before = gap;
     if (!own_factor(system, dynamics, state, Level::position, Level::position, of_gap * gap, work)) break;
     gap = close_by_chord(system, work.assembly, work.solver, state, tolerance, left, work, limited);
-    if (limited && gap < before && (way += share_of_a_long_way(work.assembly.block, work.solver)) < 1) {
+    if (limited && gap < before && (way += share_of_a_long_way(work.assembly.layout, work.solver)) < 1) {
       left = max_solves;
       continue;
     }
@@ -181,9 +181,9 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
     of_gap = tuning::fine_gap_share;
   }
   if (moved != nullptr && turned != nullptr)
-    for (const BodyId id : block.bodies)
+    for (const BodyId id : layout.bodies)
       *turned = std::max(*turned, turn_between(work.poses[id].q, state[id].q).norm());
-  for (const ConstraintId id : block.constraints) {
+  for (const ConstraintId id : layout.constraints) {
     if (moved == nullptr) break;
     const Constraint& constraint = system.constraint(id);
     for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
@@ -196,23 +196,23 @@ double close_gaps(const System& system, const Dynamics& dynamics, State& state, 
 }
 
 double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda) {
-  const Block& block = dynamics.assembly().block;
+  const IslandLayout& layout = dynamics.assembly().layout;
   Workspace& work = workspace();
-  const bool mixed = has_level(system, block, Level::acceleration);
+  const bool mixed = has_level(system, layout, Level::acceleration);
   if (mixed) {
     if (!own_factor(system, dynamics, state, Level::position, Level::velocity, 0, work)) return 0;
   } else {
-    work.assembly.block = block;
+    work.assembly.layout = layout;
     assemble_constraints(system, state, work.assembly);
     if (!work.assembly.failure.empty()) return 0;
-    work.assembly.instant.Q.assign(z(block.n()), 0.0);
-    work.assembly.instant.c.assign(z(block.n()), 0.0);
+    work.assembly.problem.Q.assign(z(layout.n()), 0.0);
+    work.assembly.problem.c.assign(z(layout.n()), 0.0);
     work.solver.set_options(dynamics.solver().options());
   }
-  const Block& own = work.assembly.block;
+  const IslandLayout& own = work.assembly.layout;
   resize(work, own);
   work.start = work.assembly.v;
-  const Solver* solver = mixed ? &work.solver : &dynamics.solver();
+  const ConstraintFactorization* solver = mixed ? &work.solver : &dynamics.solver();
 
   // One solve is the answer for the factor at this very state; a chord from a neighbouring one, or rows that are not
   // linear in the velocity, take a few.
@@ -232,23 +232,23 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
     const double next = largest(work.assembly.velocity);
     if (!(next < tuning::velocity_stall * worst)) {
       if (solver == &work.solver || next < tuning::small_velocity_error) break;
-      if (!work.solver.factor(work.assembly.instant)) break;
+      if (!work.solver.factor(work.assembly.problem)) break;
       solver = &work.solver;
     }
     worst = next;
   }
   for (std::size_t j = 0; j < work.start.size(); ++j) work.start[j] = work.assembly.v[j] - work.start[j];
-  return 0.5 * mass_norm(work.assembly.instant, work.start);
+  return 0.5 * mass_norm(work.assembly.problem, work.start);
 }
 
 namespace {
 
 /// Sets the velocities of the block in `state`.
-void set_velocities(const Block& block, std::span<const double> v, State& state) {
-  for (std::size_t s = 0; s < block.bodies.size(); ++s) {
-    const Vector6d u = twist_of(block, s, v);
-    state[block.bodies[s]].v = u.head<3>();
-    state[block.bodies[s]].w = u.tail<3>();
+void set_velocities(const IslandLayout& layout, std::span<const double> v, State& state) {
+  for (std::size_t s = 0; s < layout.bodies.size(); ++s) {
+    const Vector6d u = twist_of(layout, s, v);
+    state[layout.bodies[s]].v = u.head<3>();
+    state[layout.bodies[s]].w = u.tail<3>();
   }
 }
 
@@ -257,7 +257,7 @@ class VelocityResidual {
  public:
   VelocityResidual(const System& system, const Dynamics& dynamics, State& state, Workspace& work)
       : system_(system),
-        block_(dynamics.assembly().block),
+        block_(dynamics.assembly().layout),
         state_(state),
         work_(work),
         by_joints_(detail::stock_of(dynamics).rigid),
@@ -266,7 +266,7 @@ class VelocityResidual {
       work_.joint_rates.begin(dynamics, state);
       work_.error.resize(z(block_.m()));
     } else {
-      work_.assembly.block = block_;
+      work_.assembly.layout = block_;
     }
   }
 
@@ -285,7 +285,7 @@ class VelocityResidual {
 
  private:
   const System& system_;
-  const Block& block_;
+  const IslandLayout& block_;
   State& state_;
   Workspace& work_;
   const bool by_joints_, accelerations_;
@@ -313,18 +313,18 @@ void project_velocities_by_chords(const System& system, const Dynamics& dynamics
     if (solves == max_solves) break;
     previous = worst;
     for (double& e : work.error) e = -e;
-    dynamics.solver().approach(work.error, work.lambda, {}, work.dv);
+    dynamics.solver().solve_unrefined(work.error, work.lambda, {}, work.dv);
     for (std::size_t j = 0; j < v.size(); ++j) v[j] += work.dv[j];
     for (std::size_t r = 0; r < lambda.size(); ++r) lambda[r] += work.lambda[r];
     ++out.solves;
   }
-  set_velocities(dynamics.assembly().block, v, on);
+  set_velocities(dynamics.assembly().layout, v, on);
 }
 
 }  // namespace
 
-ProjectionReport settle(const System& system, const Dynamics& dynamics, const State& off, State& on,
-                        std::span<double> v, std::span<double> lambda, double tolerance, int max_solves) {
+ProjectionReport project_state(const System& system, const Dynamics& dynamics, const State& off, State& on,
+                               std::span<double> v, std::span<double> lambda, double tolerance, int max_solves) {
   const Assembly& assembly = dynamics.assembly();
   Workspace& work = workspace();
   ProjectionReport out;
@@ -339,7 +339,7 @@ ProjectionReport settle(const System& system, const Dynamics& dynamics, const St
   out.residual = poses.residual;
   out.least_squares = poses.least_squares;
   out.moved = largest(work.shift);
-  set_velocities(assembly.block, v, on);
+  set_velocities(assembly.layout, v, on);
   if (!poses.converged || !finite(work.shift)) return out;
 
   work.shift.assign(v.begin(), v.end());
@@ -347,7 +347,7 @@ ProjectionReport settle(const System& system, const Dynamics& dynamics, const St
   if (!dynamics.solver().full_row_rank()) {
     work.force_sum.assign(v.size(), 0.0);
     add_transposed(assembly, lambda, work.force_sum);
-    dynamics.solver().shortest(work.force_sum, lambda);
+    dynamics.solver().minimum_norm_multipliers(work.force_sum, lambda);
   }
   for (std::size_t j = 0; j < v.size(); ++j) out.changed = std::max(out.changed, std::fabs(v[j] - work.shift[j]));
   out.converged = out.converged && finite(v);

@@ -14,13 +14,13 @@ const Constraint& constraint_at(const System& system, ConstraintId id) {
   return SystemParts::of(system).constraints[z(id.index)].constraint;
 }
 
-bool has_level(const System& system, const Block& block, Level level) {
-  return std::any_of(block.constraints.begin(), block.constraints.end(),
+bool has_level(const System& system, const IslandLayout& layout, Level level) {
+  return std::any_of(layout.constraints.begin(), layout.constraints.end(),
                      [&](ConstraintId id) { return constraint_at(system, id).function().level() == level; });
 }
 
 double round_off(const System& system, const Assembly& assembly, const State& state, int i, int r) {
-  const Constraint& constraint = constraint_at(system, assembly.block.constraints[z(i)]);
+  const Constraint& constraint = constraint_at(system, assembly.layout.constraints[z(i)]);
   double sum = 0;
   for (int k = 0; k < static_cast<int>(constraint.bodies().size()); ++k) {
     const BodyState& body = state[constraint.bodies()[z(k)]];
@@ -42,12 +42,12 @@ void evaluate_residual(const Constraint& constraint, std::span<const BodyState> 
   }
 }
 
-double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
-                          std::span<double> phi) {
+double position_residuals(const System& system, const IslandLayout& layout, const State& state,
+                          std::vector<BodyState>& X, std::span<double> phi) {
   const auto& constraints = SystemParts::of(system).constraints;
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& constraint = constraints[z(block.constraints[i].index)].constraint;
-    const auto out = phi.subspan(z(block.row[i]), z(block.row[i + 1] - block.row[i]));
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    const Constraint& constraint = constraints[z(layout.constraints[i].index)].constraint;
+    const auto out = phi.subspan(z(layout.row[i]), z(layout.row[i + 1] - layout.row[i]));
     if (constraint.function().level() != Level::position) {
       std::fill(out.begin(), out.end(), 0.0);
       continue;

@@ -39,10 +39,10 @@ class StockJointResiduals {
     stock_ = &detail::stock_of(dynamics);
     if (!stock_->rigid) return false;
     dt_ = dt;
-    const Block& block = dynamics.assembly().block;
-    motions_.resize(block.bodies.size());
-    rotations_.resize(block.bodies.size());
-    for (std::size_t s = 0; s < rotations_.size(); ++s) rotations_[s] = base[block.bodies[s]].R();
+    const IslandLayout& layout = dynamics.assembly().layout;
+    motions_.resize(layout.bodies.size());
+    rotations_.resize(layout.bodies.size());
+    for (std::size_t s = 0; s < rotations_.size(); ++s) rotations_[s] = base[layout.bodies[s]].R();
     outside_.clear();
     detail::for_each_primitive([&]<class P>(P) { rows_.of<P>().clear(); });
     for (int i = 0; i < stock_->count(); ++i) begin_joint(i, base, end);
@@ -133,9 +133,9 @@ class StockJointRates {
   void begin(const Dynamics& dynamics, const State& at) {
     stock_ = &detail::stock_of(dynamics);
     at_ = &at;
-    const Block& block = dynamics.assembly().block;
-    rotations_.resize(block.bodies.size());
-    for (std::size_t s = 0; s < rotations_.size(); ++s) rotations_[s] = at[block.bodies[s]].R();
+    const IslandLayout& layout = dynamics.assembly().layout;
+    rotations_.resize(layout.bodies.size());
+    for (std::size_t s = 0; s < rotations_.size(); ++s) rotations_[s] = at[layout.bodies[s]].R();
     detail::for_each_primitive([&]<class P>(P) { rows_.of<P>().clear(); });
     for (int i = 0; i < stock_->count(); ++i) {
       const auto& joint = stock_->joints[z(i)];

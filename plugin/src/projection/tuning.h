@@ -20,7 +20,7 @@ inline constexpr double stall_residual_gain = 0.9, stall_move_gain = 0.5;
 /// Stalled solves without gain after which Newton ends. Accelerated chords may stall once and contract again.
 inline constexpr int max_stalls_without_gain = 3;
 
-// ---- projection of poses (close_gaps; T12) ----
+// ---- projection of poses (project_positions; T12) ----
 
 /// Largest rank tolerance of a pose with a gap. Redundant rows with a gap between them look independent at a singular
 /// value of the gap over the lever (T6); a larger tolerance would drop rows that are independent.

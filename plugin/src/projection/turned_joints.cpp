@@ -62,7 +62,7 @@ bool detail::hold_as_turned(Dynamics& dynamics, const State& state) {
 }
 
 void detail::hold_as_made(const System& system, Dynamics& dynamics) {
-  find_stock(system, dynamics.assembly().block, const_cast<StockJoints&>(stock_of(dynamics)));
+  find_stock(system, dynamics.assembly().layout, const_cast<StockJoints&>(stock_of(dynamics)));
 }
 
 }  // namespace linchpin

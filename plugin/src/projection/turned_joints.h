@@ -1,5 +1,5 @@
-// Joints that still are on their way back from a far rotation (close_gaps with a bound). This header is not for direct
-// use.
+// Joints that still are on their way back from a far rotation (project_positions with a bound). This header is not for
+// direct use.
 #pragma once
 
 #include <linchpin/dynamics.h>

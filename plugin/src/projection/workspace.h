@@ -23,7 +23,7 @@ struct Workspace {
   std::vector<ConstraintId> chosen;
   State poses;
   detail::KeptAssembly assembly;
-  Solver solver;
+  ConstraintFactorization solver;
   detail::AndersonAcceleration<double> anderson;
 };
 Workspace& workspace();
@@ -31,7 +31,7 @@ Workspace& workspace();
 /// Returns a constraint without a check of its index, for loops that read every constraint several times in a step.
 const Constraint& constraint_at(const System& system, ConstraintId id);
 
-bool has_level(const System& system, const Block& block, Level level);
+bool has_level(const System& system, const IslandLayout& layout, Level level);
 
 /// Returns the residual of row r of constraint i that the rounding of poses and velocities alone explains. Newton ends
 /// there.
@@ -43,7 +43,7 @@ void evaluate_residual(const Constraint& constraint, std::span<const BodyState> 
                        std::span<double> out) noexcept;
 
 /// Evaluates φ of all position rows at `state`. The other rows have zero. @return the largest |φ|
-double position_residuals(const System& system, const Block& block, const State& state, std::vector<BodyState>& X,
-                          std::span<double> phi);
+double position_residuals(const System& system, const IslandLayout& layout, const State& state,
+                          std::vector<BodyState>& X, std::span<double> phi);
 
 }  // namespace linchpin

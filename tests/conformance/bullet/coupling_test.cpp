@@ -161,7 +161,7 @@ TEST(Coupling, BooksCloseInStepsThatAreDamped) {
       welded.w.step();
       EXPECT_LE(worst_books(exact), precision(1e-12, 1e-5)) << i;
     }
-    EXPECT_GT(exact.counts().damped, 0) << exact.summary();
+    EXPECT_GT(exact.counts().damped_steps, 0) << exact.summary();
   }
 }
 
@@ -278,7 +278,7 @@ TEST(Coupling, WhatOverlapsWithinARigidPartIsAtRest) {
     bullet::Solver exact(w.world);
     w.step(30, 1.0 / 60);
     EXPECT_GT(w.dispatcher.getNumManifolds(), 10);
-    EXPECT_EQ(exact.counts().substepped, 0);
+    EXPECT_EQ(exact.counts().substepped_steps, 0);
     for (const Reaction& r : exact.reactions()) EXPECT_LE(r.on_a.force.norm(), precision(1e-6, 1e-2)) << r.name;
     for (const auto& body : w.bodies)
       EXPECT_LE(double(body->getLinearVelocity().length() + body->getAngularVelocity().length()),
@@ -387,7 +387,7 @@ TEST(Coupling, ARopeThatWrapsRoundAPoleGainsNoEnergy) {
           deepest = std::max(deepest, -double(touch.getContactPoint(p).getDistance()));
       }
     }
-    EXPECT_GT(exact.counts().substepped, 0);
+    EXPECT_GT(exact.counts().substepped_steps, 0);
     EXPECT_LE(highest, at_start + precision(1e-9, 1e-3));
     EXPECT_LE(deepest, 8.0 / 240);  // no contact is found before a step at 8 m/s is over
     EXPECT_LE(largest_gap(exact), precision(1e-9, 1e-4));
@@ -436,11 +436,11 @@ TEST(Coupling, ABallOnALightChainStopsAtTheWallThatItHits) {
   double found = 0;
   for (int i = 0; i < 30; ++i) {
     const double before = depth();
-    const long parts = exact.counts().substepped;
+    const long parts = exact.counts().substepped_steps;
     s.w.step(1, 1.0 / 60);
     if (found == 0 && before > 0) {
       found = before;
-      EXPECT_GT(exact.counts().substepped, parts);
+      EXPECT_GT(exact.counts().substepped_steps, parts);
     }
     if (found > 0) {
       EXPECT_LE(depth(), found + precision(1e-6, 1e-5)) << i;
@@ -533,7 +533,7 @@ TEST(Coupling, LimitsOfLightLinksUnderAHeavyLoadGiveItNothing) {
         highest = std::max(highest, exact.energy());
       }
       EXPECT_LE(highest - at_start, 0.05 * span);
-      EXPECT_GT(exact.counts().substepped, 0);
+      EXPECT_GT(exact.counts().substepped_steps, 0);
       EXPECT_EQ(exact.counts().fallbacks, 0);
       EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
     }
@@ -653,8 +653,8 @@ struct Squeezed {
 };
 
 // Those of sixty thousand that gained most, up to 1e11 J, each for a reason of its own: contacts with what is welded to
-// the ground, limits driven back by short levers, impulses that iterations had not solved, a start a turn on, one short
-// part, native rows that began with impulses of exact joints.
+// the ground, limits kinematic back by short levers, impulses that iterations had not solved, a start a turn on, one
+// short part, native rows that began with impulses of exact joints.
 TEST(Coupling, SqueezedMechanismsAreNotThrownAbout) {
   for (const std::uint64_t seed : {309, 4609, 5267, 6945, 7200, 9966, 16706, 23745, 25750, 34898, 36601, 43983, 45018,
                                    45746, 45835, 49014, 50355, 52981, 57372}) {
@@ -703,7 +703,7 @@ TEST(Coupling, MechanismsThatMeetInMidAirKeepTheirMomentum) {
       w.step(1, 1.0 / 120);
       ASSERT_LE((momentum() - at_start).norm(), precision(1e-12, 1e-4) * size) << "step " << i;
     }
-    parts += exact.counts().substepped;
+    parts += exact.counts().substepped_steps;
   }
   EXPECT_GT(parts, 10);
 }
@@ -727,7 +727,7 @@ TEST(Coupling, WhatLiesOnATrayThatSwingsOnALightChainDoesNotSink) {
         deepest = std::max(deepest, -double(touch.getContactPoint(k).getDistance()));
     }
   }
-  EXPECT_EQ(exact.counts().substepped, 15);
+  EXPECT_EQ(exact.counts().substepped_steps, 15);
   EXPECT_EQ(exact.counts().fallbacks, 0);
   EXPECT_LE(deepest, 1e-3);
 }
@@ -774,9 +774,9 @@ TEST(Coupling, ABlockBesideOneThatGivesUpStepsAsItDoesAlone) {
       options.geometric_stiffness = with == With::stiffness;
       bullet::Solver exact(w.world, options);
       if (with == With::friction)
-        exact.adopt(hinge, "hinge").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
+        exact.name_joint(hinge, "hinge").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
       if (slide)  // so soft that what they remember is long in coming
-        exact.adopt(*slide, "slide")
+        exact.name_joint(*slide, "slide")
             .law(lugre({.stiffness = 20, .damping = 1, .mu_static = 0.4, .mu_kinetic = 0.4, .speed = 0.01}));
       for (int i = 0; i < 120; ++i) {
         w.step(1, 1.0 / 120);
@@ -784,7 +784,7 @@ TEST(Coupling, ABlockBesideOneThatGivesUpStepsAsItDoesAlone) {
         force[beside].push_back(exact.reactions()[0].on_a.force);
       }
       EXPECT_EQ(exact.counts().fallbacks, beside ? 120 : 0);
-      EXPECT_GT(with == With::stiffness ? exact.counts().stiffened : exact.counts().substepped, 10);
+      EXPECT_GT(with == With::stiffness ? exact.counts().stiffened_steps : exact.counts().substepped_steps, 10);
       for (const LawWork& law : exact.laws()) work[beside] += law.work;
     }
     if (with == With::bristles) {  // their clock goes back by what it has come, to rounding

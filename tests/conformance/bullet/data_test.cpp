@@ -51,7 +51,7 @@ TEST(Data, TheSpiderStaysTogetherKeepsItsLimitsAndComesToRest) {
   EXPECT_LE(limit, 0.15);  // the native solver's own: 0.05
   EXPECT_LE(books, 1e-11);
   EXPECT_EQ(exact.counts().fallbacks, 0);
-  EXPECT_GE(exact.counts().corrected, 1e-3);  // it loads 9.6 mm apart
+  EXPECT_GE(exact.counts().largest_correction, 1e-3);  // it loads 9.6 mm apart
   int awake = 0;
   for (int i = 0; i < w.world.getNumCollisionObjects(); ++i) {
     const btCollisionObject* body = w.world.getCollisionObjectArray()[i];
@@ -91,12 +91,12 @@ TEST(SlowData, ForcesOfTheFracturingWallAreThoseOfTheReference) {
   int rank = 0, rows = 0;
   for (const Reaction& r : exact.reactions()) {
     if (seen.contains(r.name)) continue;
-    Instant block = exact.instant(r.name);
+    ConstrainedProblem block = exact.problem(r.name);
     seen.insert(block.constraints.begin(), block.constraints.end());
     if (block.m() == 0) continue;
     for (double& Q : block.Q) Q += random.uniform(-100, 100);
-    const auto sparse = linchpin::solve(block, {.path = Path::sparse}),
-               dense = linchpin::solve(block, {.path = Path::dense});
+    const auto sparse = linchpin::solve(block, {.backend = Backend::sparse}),
+               dense = linchpin::solve(block, {.backend = Backend::dense});
     EXPECT_EQ(sparse.rank, dense.rank);
     EXPECT_LE((sparse.ideal - dense.ideal).cwiseAbs().maxCoeff(), 1e-9 * dense.ideal.cwiseAbs().maxCoeff());
     rank += sparse.rank;

@@ -61,7 +61,7 @@ TEST(Draw, ReactionsAreArrowsOfTheirForce) {
 
 TEST(Draw, GapsAreRedCrossesAsLongAsTheyAre) {
   TwoBalls s;
-  bullet::Solver native(s.w.world, {.mode = bullet::Mode::observe, .draw_force = 1e-4});  // whose joints open
+  bullet::Solver native(s.w.world, {.mode = bullet::Mode::passive, .draw_force = 1e-4});  // whose joints open
   s.w.step(10);
   s.w.world.debugDrawWorld();
   const Reaction& pin = native.reactions()[1];
@@ -85,7 +85,7 @@ TEST(Draw, NothingUnlessAsked) {
 
 TEST(Draw, GhostsStandWhereTheNativeSolverWouldHaveGone) {
   TwoBalls s;
-  bullet::Solver exact(s.w.world, {.shadow = true, .draw_ghost = 100});
+  bullet::Solver exact(s.w.world, {.compare_native = true, .draw_native_difference = 100});
   s.w.step(1);
   s.w.world.debugDrawWorld();
   ASSERT_EQ(s.recorder.spheres.size(), 4u);
@@ -110,7 +110,7 @@ TEST(Draw, WhatHasBeenDeletedSinceTheStepHasNoGhost) {
   place.for_the_next();
   btRigidBody& tip = w.body(1, ball, btVector3(1, 0, 0), btQuaternion::getIdentity());
   w.joint<btPoint2PointConstraint>(*w.bodies[0], tip, btVector3(btScalar(0.75), 0, 0), btVector3(0, 0, 0));
-  bullet::Solver exact(w.world, {.shadow = true, .draw_ghost = 100});
+  bullet::Solver exact(w.world, {.compare_native = true, .draw_native_difference = 100});
   w.step(3);
   w.world.removeConstraint(w.joints[1].get());
   w.joints.pop_back();

@@ -37,10 +37,12 @@ void without_turning(btRigidBody& body, double mass) {
 TEST(FrictionOrder, Wedge) {
   struct Row {
     double mu, A;
-    Reads reads;
+    NormalForce normal_force;
   };
-  for (const Row& row : {Row{0.2, 1.203892381865133, Reads::actual}, Row{0.4, 0.7482432112537729, Reads::actual},
-                         Row{0.2, 1.2180220008882532, Reads::ideal}, Row{0.4, 0.8067726287023402, Reads::ideal}}) {
+  for (const Row& row :
+       {Row{0.2, 1.203892381865133, NormalForce::coupled}, Row{0.4, 0.7482432112537729, NormalForce::coupled},
+        Row{0.2, 1.2180220008882532, NormalForce::frictionless},
+        Row{0.4, 0.8067726287023402, NormalForce::frictionless}}) {
     const auto error = [&](int rate) {
       TestWorld w;
       const double alpha = 35 * pi / 180;
@@ -56,7 +58,7 @@ TEST(FrictionOrder, Wedge) {
         const auto d = s[0].position() - s[1].position();
         return d.x * normal.x() + d.y * normal.y() - 0.3;
       });
-      slope.law(coulomb(row.mu).reading(row.reads));
+      slope.law(coulomb(row.mu).with_normal_force(row.normal_force));
       slope.collisions_between_bodies(false);
       exact.constrain("floor", wedge, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
       w.step(rate / 2, 1.0 / rate);
@@ -80,7 +82,8 @@ TEST(FrictionOrder, BowlingBall) {
     const BodyId id = exact.id(ball);
     exact
         .add(holonomic("lane", {id}, [radius](const auto& s) { return s[0].position().y - radius; })
-                 .acting_where([id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
+                 .set_application_point(
+                     [id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
         .law(coulomb(mu).on_belt({-seen, 0, 0}));
     w.step(static_cast<int>(std::lround(duration * rate)), 1.0 / rate);
     EXPECT_NEAR(double(ball.getLinearVelocity().x()), v - seen, precision(1e-9, 1e-4));
@@ -107,7 +110,7 @@ TEST(SlowFrictionOrder, StickSlip) {
           w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(btScalar(x0), 0, 0));
       block.setLinearVelocity(btVector3(btScalar(V), 0, 0));
       bullet::Solver exact(w.world);
-      exact.add(slider("belt", world, JointFrame{}, exact.id(block), JointFrame{}))
+      exact.add(slider("belt", ground, JointFrame{}, exact.id(block), JointFrame{}))
           .law(coulomb(mu_s, mu_k).on_belt({V, 0, 0}));
       double worst = 0;
       for (int i = 1; i <= static_cast<int>(3 * period * rate); ++i) {
@@ -135,7 +138,7 @@ TEST(FrictionOrder, HingeWithPinFriction) {
     wheel.setAngularVelocity(btVector3(0, 0, 5));
     btHingeConstraint& pin = w.joint<btHingeConstraint>(wheel, btVector3(0, 0, 0), btVector3(0, 0, 1));
     bullet::Solver exact(w.world);
-    exact.adopt(pin, "pin").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
+    exact.name_joint(pin, "pin").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
     const double slowing = 0.3 * 0.02 * 3 * g * double(wheel.getInvInertiaDiagLocal().z());
     double turned = 0;
     for (int i = 0; i < static_cast<int>((5 / slowing + 0.5) * rate); ++i) {

@@ -25,7 +25,7 @@ struct Slope {
         exact(w.world) {
     block.setLinearVelocity(bullet::to_bullet(speed * up));
     const Eigen::Matrix3d turned = Eigen::AngleAxisd(angle, Vector3d::UnitZ()).toRotationMatrix();
-    rail = exact.add(slider("rail", exact.id(block), JointFrame{}, world, JointFrame{Vector3d::Zero(), turned}));
+    rail = exact.add(slider("rail", exact.id(block), JointFrame{}, ground, JointFrame{Vector3d::Zero(), turned}));
     rail.law(std::move(law));
   }
   double along() const { return bullet::from_bullet(block.getCenterOfMassPosition()).dot(up); }
@@ -105,11 +105,12 @@ TEST(Friction, TwoBlocksStopWhereTheyShould) {
 // A block slides down a wedge that gives way: accelerations at once, ways at the order of the step.
 TEST(Friction, ABlockOnAWedgeConvergesToBothLaws) {
   struct Row {
-    Reads reads;
+    NormalForce normal_force;
     double A;
   };
-  // g = 9.81, α = 35°, m = 2, M = 5, μ = 0.4 (T9): on the actual and on the ideal thrust.
-  for (const Row row : {Row{Reads::actual, 0.7482432112537729}, Row{Reads::ideal, 0.8067726287023402}}) {
+  // g = 9.81, α = 35°, m = 2, M = 5, μ = 0.4 (T9): on the actual and on the frictionless normal force.
+  for (const Row row :
+       {Row{NormalForce::coupled, 0.7482432112537729}, Row{NormalForce::frictionless, 0.8067726287023402}}) {
     double error[2];
     for (const int k : {0, 1}) {
       TestWorld w;
@@ -128,7 +129,7 @@ TEST(Friction, ABlockOnAWedgeConvergesToBothLaws) {
         const auto d = s[0].position() - s[1].position();
         return d.x * normal.x() + d.y * normal.y() - 0.3;
       });
-      slope.law(coulomb(0.4).reading(row.reads));
+      slope.law(coulomb(0.4).with_normal_force(row.normal_force));
       slope.collisions_between_bodies(false);
       exact.constrain("floor", wedge, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
       const int rate = 240 << k;
@@ -156,7 +157,7 @@ TEST(Friction, AHingeWithPinFrictionStops) {
   btHingeConstraint& pin = w.joint<btHingeConstraint>(wheel, btVector3(0, 0, 0), btVector3(0, 0, 1));
   bullet::Solver exact(w.world);
   const double mu = 0.3, radius = 0.02, inertia = 1 / double(wheel.getInvInertiaDiagLocal().z());
-  exact.adopt(pin, "pin").law(hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
+  exact.name_joint(pin, "pin").law(hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
   const double slowing = mu * radius * 3 * g / inertia, stop = 5 / slowing;
   w.step(240);
   EXPECT_NEAR(double(wheel.getAngularVelocity().z()), 5 - slowing, precision(1e-10, 1e-4));
@@ -184,7 +185,8 @@ TEST(Friction, ABowlingBallRollsAtFiveSevenths) {
     const BodyId id = exact.id(ball);
     exact
         .add(holonomic("lane", {id}, [radius](const auto& s) { return s[0].position().y - radius; })
-                 .acting_where([id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
+                 .set_application_point(
+                     [id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
         .law(coulomb(mu));
     const int rate = 240 << k;
     w.step(3 * rate, 1.0 / rate);
@@ -205,7 +207,7 @@ TEST(Friction, ABlockOnABeltSticksAndSlips) {
   btRigidBody& block = w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
   bullet::Solver exact(w.world);
   const double stiffness = 50, speed = 0.2, mu_s = 0.5, mu_k = 0.3;
-  bullet::Handle belt = exact.add(slider("belt", world, JointFrame{}, exact.id(block), JointFrame{}));
+  bullet::Handle belt = exact.add(slider("belt", ground, JointFrame{}, exact.id(block), JointFrame{}));
   belt.law(coulomb(mu_s, mu_k).on_belt({speed, 0, 0}));
   double furthest = 0, stuck = 0;
   for (int i = 0; i < 20 * 240; ++i) {
@@ -238,7 +240,7 @@ TEST(Friction, JointsStayShutWhereManyLawsRub) {
   }
   bullet::Solver exact(w.world);
   for (int i = 0; i < 6; ++i)
-    exact.adopt(*w.world.getConstraint(i), "pin " + std::to_string(i))
+    exact.name_joint(*w.world.getConstraint(i), "pin " + std::to_string(i))
         .law(ball_friction({.mu_static = 0.5, .mu_kinetic = 0.1, .pin_radius = 0.1}));
   double gap = 0;
   for (int i = 0; i < 240; ++i) {
@@ -256,7 +258,7 @@ TEST(Friction, WarningsAndTheSummaryNameWhatALawReads) {
       w.joint<btHingeConstraint>(door, btVector3(btScalar(-0.4), btScalar(-0.8), 0), btVector3(0, 1, 0));
   w.joint<btHingeConstraint>(door, btVector3(btScalar(-0.4), btScalar(0.8), 0), btVector3(0, 1, 0));
   bullet::Solver exact(w.world);
-  exact.adopt(low, "low").law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.01}));
+  exact.name_joint(low, "low").law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.01}));
   w.step(10);
   EXPECT_NE(exact.summary().find("warning: "), std::string::npos) << exact.summary();
   EXPECT_NE(exact.summary().find("undetermined"), std::string::npos);

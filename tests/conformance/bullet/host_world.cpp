@@ -83,7 +83,7 @@ class BulletWorld final : public HostWorld {
   void enable_joint(int joint, bool on) override { joints_[index(joint)]->setEnabled(on); }
   void remove_joint(int joint) override { world_.world.removeConstraint(joints_[index(joint)]); }
   void remove_body(int body) override {
-    if (exact_) exact_->forget(*bodies_[index(body)]);
+    if (exact_) exact_->release_body(*bodies_[index(body)]);
     world_.world.removeRigidBody(bodies_[index(body)]);
   }
   void set_mass(int body, double mass) override {
@@ -143,7 +143,7 @@ class BulletWorld final : public HostWorld {
   int handle_of(int joint) override {
     for (std::size_t i = 0; i < handles_.size(); ++i)
       if (handles_[i].joint == joint) return static_cast<int>(i);
-    handles_.push_back({joint, exact_->adopt(*joints_[index(joint)], "joint " + std::to_string(joint))});
+    handles_.push_back({joint, exact_->name_joint(*joints_[index(joint)], "joint " + std::to_string(joint))});
     return static_cast<int>(handles_.size()) - 1;
   }
   std::string constrain(const std::vector<int>& bodies, const Make& make, int& handle) override {
@@ -163,13 +163,13 @@ class BulletWorld final : public HostWorld {
     const auto of = handles_[index(handle)].of.laws();
     return {of.begin(), of.end()};
   }
-  std::string set_unilateral(int handle, const OneSided& how) override {
-    return handles_[index(handle)].of.try_one_sided(how);
+  std::string set_unilateral(int handle, const Unilateral& how) override {
+    return handles_[index(handle)].of.try_unilateral(how);
   }
   bool is_released(int handle) override { return handles_[index(handle)].of.released(); }
   Reaction reaction(int handle) override { return handles_[index(handle)].of.reaction(); }
-  std::vector<BodyBooks> balances() override {
-    const auto of = exact_->books();
+  std::vector<MomentumBalance> momentum_balances() override {
+    const auto of = exact_->momentum_balances();
     return {of.begin(), of.end()};
   }
   host::Counts counts() override { return exact_->counts(); }

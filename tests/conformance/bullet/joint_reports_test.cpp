@@ -149,11 +149,13 @@ bullet::Options with_stiffness() {
   options.geometric_stiffness = true;
   return options;
 }
-bool in_parts(const bullet::Counts& n) { return n.substepped > 30 && n.fallbacks == 0; }
-bool by_stages(const bullet::Counts& n) { return n.parts >= n.steps && n.stepped_down == 0 && n.fallbacks == 0; }
-bool whole(const bullet::Counts& n) { return n.substepped == 0 && n.fallbacks == 0; }
+bool in_parts(const bullet::Counts& n) { return n.substepped_steps > 30 && n.fallbacks == 0; }
+bool by_stages(const bullet::Counts& n) {
+  return n.integrator_substeps >= n.steps && n.order_reductions == 0 && n.fallbacks == 0;
+}
+bool whole(const bullet::Counts& n) { return n.substepped_steps == 0 && n.fallbacks == 0; }
 
-void friction(bullet::Solver& exact, TestWorld& w) { exact.adopt(*w.joints[1], "stiff").law(viscous(0.3)); }
+void friction(bullet::Solver& exact, TestWorld& w) { exact.name_joint(*w.joints[1], "stiff").law(viscous(0.3)); }
 /// Two links that do not bend in their plane.
 void splint(bullet::Solver& exact, TestWorld& w) {
   exact.constrain("splint", *w.bodies[0], *w.bodies[1],
@@ -209,15 +211,15 @@ TEST_P(JointReports, AddUpToWhatEachBodyGains) {
       start[i].v = from_bullet(x.w.bodies[i]->getLinearVelocity());
     }
     x.step();
-    const auto books = x.exact->books();
+    const auto books = x.exact->momentum_balances();
     for (std::size_t i = 0; i < x.w.bodies.size(); ++i) {
       btRigidBody& body = *x.w.bodies[i];
       if (body.isStaticOrKinematicObject()) continue;
       const double mass = 1 / double(body.getInvMass());
       const Vector3d now = from_bullet(body.getLinearVelocity()), gained = mass * (now - start[i].v);
       Vector3d push = mass * c.dt * from_bullet(body.getGravity()), turn = Vector3d::Zero();
-      const BodyBooks* book = nullptr;
-      for (const BodyBooks& b : books)
+      const MomentumBalance* book = nullptr;
+      for (const MomentumBalance& b : books)
         if (b.body == x.exact->id(body)) book = &b;
       if (book) {
         push = book->applied.head<3>();
@@ -251,7 +253,7 @@ TEST_P(JointReports, AddUpToWhatEachBodyGains) {
         }
       }
       ASSERT_LE((push - gained).norm(), precision(1e-11, 1e-5) * size) << "body " << i << ", step " << step;
-      if (!book || x.exact->counts().stiffened > 0) continue;  // whose torque is no joint's
+      if (!book || x.exact->counts().stiffened_steps > 0) continue;  // whose torque is no joint's
       ASSERT_LE((turn - book->momentum.tail<3>()).norm(),
                 precision(1e-10, 1e-4) * (moments + book->momentum.tail<3>().norm() + 1e-3 * size))
           << "body " << i << ", step " << step;
@@ -268,20 +270,20 @@ TEST_P(JointReports, AreWhatBreaksAJoint) {
   const Case& c = GetParam();
   if (!c.exact) GTEST_SKIP() << "Bullet's own rows";
   constexpr int step = 20;
-  Watched told(c);
-  for (int i = 0; i < step; ++i) told.step();
+  Watched watched(c);
+  for (int i = 0; i < step; ++i) watched.step();
   const double close = precision(1e-9, 1e-4);
   int balls = 0;
-  for (std::size_t j = 0; j < told.w.joints.size(); ++j) {
-    if (told.w.joints[j]->getConstraintType() != POINT2POINT_CONSTRAINT_TYPE) continue;
+  for (std::size_t j = 0; j < watched.w.joints.size(); ++j) {
+    if (watched.w.joints[j]->getConstraintType() != POINT2POINT_CONSTRAINT_TYPE) continue;
     ++balls;
-    EXPECT_NEAR(double(told.w.joints[j]->getAppliedImpulse()), c.dt * told.force(j).norm(),
-                close * c.dt * told.force(j).norm());
+    EXPECT_NEAR(double(watched.w.joints[j]->getAppliedImpulse()), c.dt * watched.force(j).norm(),
+                close * c.dt * watched.force(j).norm());
     for (const double share : {1 - close, 1 + close}) {
       SCOPED_TRACE(std::to_string(j) + (share < 1 ? " below" : " above"));
       Watched again(c);
       for (int i = 1; i < step; ++i) again.step();
-      again.w.joints[j]->setBreakingImpulseThreshold(btScalar(share * of_ball(told, j)));
+      again.w.joints[j]->setBreakingImpulseThreshold(btScalar(share * of_ball(watched, j)));
       again.step();
       EXPECT_EQ(again.w.joints[j]->isEnabled(), share > 1) << again.exact->summary();
     }
@@ -314,7 +316,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.name = "geometric_stiffness",
              .build = load,
              .options = with_stiffness(),
-             .taken_so = [](const auto& n) { return n.stiffened > 30; }},
+             .taken_so = [](const auto& n) { return n.stiffened_steps > 30; }},
         Case{.name = "a_motor", .build = motor}, Case{.name = "a_limit", .build = limit},
         Case{.name = "a_motor_on_a_slide", .build = slider},
         Case{.name = "a_motor_in_parts", .build = motor_in_parts, .taken_so = in_parts},
@@ -328,7 +330,7 @@ INSTANTIATE_TEST_SUITE_P(
              .taken_so = [](const auto& n) { return n.fallbacks > 0; },
              .own = {"moody"}},
         Case{.name = "soft_joints", .build = soft, .exact = false},
-        Case{.name = "observing", .build = bare, .options = {.mode = bullet::Mode::observe}, .exact = false}),
+        Case{.name = "observing", .build = bare, .options = {.mode = bullet::Mode::passive}, .exact = false}),
     [](const auto& of) { return std::string(of.param.name); });
 
 // Of turning rows too, the motor's among them: components of the moment about the joint's point along its axes.
@@ -352,13 +354,13 @@ TEST(JointReports, MomentsBreakHingesAndWelds) {
                    }
                  }};
     constexpr int step = 10;
-    Watched told(c);
-    for (int i = 1; i < step; ++i) told.step();
-    const btTransform start = told.w.bodies[1]->getCenterOfMassTransform();
-    told.step();
-    const btVector3 force = told.feedback[0].m_appliedForceBodyA,
+    Watched watched(c);
+    for (int i = 1; i < step; ++i) watched.step();
+    const btTransform start = watched.w.bodies[1]->getCenterOfMassTransform();
+    watched.step();
+    const btVector3 force = watched.feedback[0].m_appliedForceBodyA,
                     moment =
-                        told.feedback[0].m_appliedTorqueBodyA - (start.getBasis() * frame.getOrigin()).cross(force);
+                        watched.feedback[0].m_appliedTorqueBodyA - (start.getBasis() * frame.getOrigin()).cross(force);
     const btVector3 along = (start.getBasis() * frame.getBasis()).transpose() * moment;
     double worst = 0;
     for (int i = 0; i < 3; ++i)

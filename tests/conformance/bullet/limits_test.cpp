@@ -244,8 +244,8 @@ TEST(Limits, WeldedBodiesComeOutOfAnOverlapWithoutForces) {
   bullet::Solver exact(w.world);
   w.step(60, 1.0 / 60);
   EXPECT_GE(double(low.getWorldTransform().getOrigin().y()), 0.2);
-  EXPECT_EQ(exact.counts().damped, 0);
-  EXPECT_EQ(exact.counts().substepped, 0);
+  EXPECT_EQ(exact.counts().damped_steps, 0);
+  EXPECT_EQ(exact.counts().substepped_steps, 0);
 }
 
 }  // namespace

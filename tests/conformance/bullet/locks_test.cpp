@@ -175,9 +175,9 @@ TEST(Locks, NoStepTurnsABodyByMoreThanOneRadianAndAllOfItIsTold) {
       EXPECT_GE(steps, 4);
       EXPECT_LE(steps, 8);
       EXPECT_LE(fastest, precision(1e-6, 1e-2)) << "it is moved, not thrown";
-      EXPECT_NEAR(exact.counts().widest, 3, 1e-3);
-      EXPECT_GE(exact.counts().turned_back, 4);
-      EXPECT_LE(exact.counts().turned, 1.01);
+      EXPECT_NEAR(exact.counts().largest_misalignment, 3, 1e-3);
+      EXPECT_GE(exact.counts().realigned_steps, 4);
+      EXPECT_LE(exact.counts().largest_correction_angle, 1.01);
       const std::string summary = exact.summary();
       EXPECT_NE(summary.find("joints turned far from where they are held: at most 3 rad, " + exact.reactions()[0].name),
                 std::string::npos)
@@ -294,7 +294,7 @@ TEST(Locks, AnAngleThatMovesByALittleInEachStepCarriesItsArmAllTheWayRound) {
     const btMatrix3x3& R = t.arm.getWorldTransform().getBasis();
     ASSERT_NEAR(std::remainder(std::atan2(double(R[1][0]), double(R[0][0])) + angle, 2 * pi), 0, precision(1e-9, 1e-3));
   }
-  EXPECT_EQ(exact.counts().turned_back, 0);
+  EXPECT_EQ(exact.counts().realigned_steps, 0);
   EXPECT_NEAR(double(t.arm.getAngularVelocity().z()), 2.4, 0.01);
 }
 

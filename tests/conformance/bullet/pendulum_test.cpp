@@ -92,12 +92,13 @@ TEST(Pendulum, ShadowModeShowsTheNativeAnswerAndChangesNothing) {
     TestWorld w;
     chain(w, 5);
     w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-1.8), 0));
-    bullet::Solver exact(w.world, {.shadow = shadow});
+    bullet::Solver exact(w.world, {.compare_native = shadow});
     w.step(300);
     (shadow ? beside : alone) = w.bits();
     if (shadow) {
-      ASSERT_EQ(exact.shadow().size(), exact.reactions().size());
-      for (const bullet::Shadow& s : exact.shadow()) difference = std::max(difference, s.force_difference);
+      ASSERT_EQ(exact.native_comparison().size(), exact.reactions().size());
+      for (const bullet::NativeComparison& s : exact.native_comparison())
+        difference = std::max(difference, s.force_difference);
     }
   }
   EXPECT_EQ(alone, beside);     // bit for bit
@@ -111,7 +112,7 @@ TEST(Pendulum, ObservingLeavesTheNativeRunAloneBitForBit) {
     chain(w, 5);
     w.box(0, btVector3(5, btScalar(0.5), 5), btVector3(0, btScalar(-1.8), 0));
     std::unique_ptr<bullet::Solver> solver;
-    if (observe) solver = std::make_unique<bullet::Solver>(w.world, bullet::Options{.mode = bullet::Mode::observe});
+    if (observe) solver = std::make_unique<bullet::Solver>(w.world, bullet::Options{.mode = bullet::Mode::passive});
     w.step(300);
     (observe ? observed : alone) = w.bits();
     if (observe) {
@@ -135,7 +136,7 @@ TEST(Pendulum, NewtonBeginsWhereSmoothMotionWillEnd) {
   for (int i = 0; i < 40; ++i) w.step();
   const auto before = exact.counts();
   for (int i = 0; i < 200; ++i) w.step();
-  const double solves = double(exact.counts().newton - before.newton) / 200;
+  const double solves = double(exact.counts().newton_solves - before.newton_solves) / 200;
   EXPECT_LE(solves, 2.05) << "Newton solves per step";
   EXPECT_EQ(exact.counts().fallbacks, 0);
 }

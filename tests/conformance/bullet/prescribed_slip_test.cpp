@@ -18,7 +18,7 @@ const Reaction& named(const bullet::Solver& exact, const char* name) {
 
 // y'' = (F − μ m g y'/√(v² + y'²))/m, integrated by itself; the host's steps are of first order.
 TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
-  for (const Reads reads : {Reads::ideal, Reads::actual}) {
+  for (const NormalForce normal_force : {NormalForce::frictionless, NormalForce::coupled}) {
     double error[2];
     for (const int k : {0, 1}) {
       TestWorld w(0);
@@ -28,11 +28,11 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
       bullet::Solver exact(w.world);
       const BodyId id = exact.id(block);
       bullet::Handle floor = exact.add(
-          planar("floor", world, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
-      floor.law(coulomb(0.3).reading(reads));
+          planar("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
+      floor.law(coulomb(0.3).with_normal_force(normal_force));
       exact.add(holonomic("drawn", {id}, [](const auto& s) {
                   return s[0].position().x - s.t;
-                }).acting_at({Vector3d::Zero()}));
+                }).set_application_points({Vector3d::Zero()}));
       const int steps = 240 << k;
       for (int i = 0; i < steps; ++i) {
         block.applyCentralForce(btVector3(0, btScalar(1.2), 0));
@@ -50,16 +50,16 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
 }
 
 TEST(PrescribedSlip, AMotorBearsTheFrictionOfItsPin) {
-  for (const Reads reads : {Reads::ideal, Reads::actual}) {
+  for (const NormalForce normal_force : {NormalForce::frictionless, NormalForce::coupled}) {
     TestWorld w(10);
     btRigidBody& wheel = w.ball(3, 0.2, btVector3(0, 0, 0));
     wheel.setAngularVelocity(btVector3(0, 0, 2));
     bullet::Solver exact(w.world);
     const BodyId id = exact.id(wheel);
     bullet::Handle pin =
-        exact.add(hinge("pin", world, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
-    pin.law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05}).reading(reads));
-    exact.add(prescribed_angle("motor", world, Vector3d::UnitZ(), Vector3d::UnitX(), id, Vector3d::UnitX(),
+        exact.add(hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
+    pin.law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05}).with_normal_force(normal_force));
+    exact.add(prescribed_angle("motor", ground, Vector3d::UnitZ(), Vector3d::UnitX(), id, Vector3d::UnitX(),
                                [](auto t) { return 2.0 * t; }));
     w.step(48, 1.0 / 960);
     EXPECT_NEAR(named(exact, "motor").on_b.moment.z(), 0.3, precision(1e-9, 1e-4));
@@ -90,8 +90,8 @@ TEST(PrescribedSlip, ARopeDrawnOverADrumHasTheTensionsOfACapstan) {
     bullet::Handle drum = exact.add(holonomic("drum" + std::to_string(k), {exact.id(*beads[k])}, [](const auto& s) {
                                       const auto& x = s[0].position();
                                       return rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
-                                    }).acting_at({Vector3d::Zero()}));
-    drum.law(coulomb(mu).reading(Reads::actual));
+                                    }).set_application_points({Vector3d::Zero()}));
+    drum.law(coulomb(mu).with_normal_force(NormalForce::coupled));
     if (k > 0)
       exact.add(rod("rope" + std::to_string(k), exact.id(*beads[k - 1]), Vector3d::Zero(), exact.id(*beads[k]),
                     Vector3d::Zero(), chord));
@@ -100,7 +100,7 @@ TEST(PrescribedSlip, ARopeDrawnOverADrumHasTheTensionsOfACapstan) {
               const auto angle = hand + speed * s.t;
               const auto dx = s[0].position().x - cos(angle), dz = s[0].position().z - sin(angle);
               return (dx * dx + dz * dz - chord * chord) / (2 * chord);
-            }).acting_at({Vector3d::Zero()}));
+            }).set_application_points({Vector3d::Zero()}));
   for (int i = 0; i < 5; ++i) {
     const btVector3 x = beads.front()->getCenterOfMassPosition();
     const double angle = std::atan2(double(x.z()), double(x.x())) - delta / 2;  // the tangent half a chord before it
@@ -119,10 +119,11 @@ TEST(PrescribedSlip, AGuideThatOnlyHoldsLeavesABlockAtRest) {
   bullet::Solver exact(w.world);
   const BodyId id = exact.id(block);
   bullet::Handle floor =
-      exact.add(planar("floor", world, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
-  floor.law(coulomb(0.3).reading(Reads::actual));
-  exact.add(
-      holonomic("guide", {id}, [](const auto& s) { return s[0].position().x - 0.3; }).acting_at({Vector3d::Zero()}));
+      exact.add(planar("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
+  floor.law(coulomb(0.3).with_normal_force(NormalForce::coupled));
+  exact.add(holonomic("guide", {id}, [](const auto& s) {
+              return s[0].position().x - 0.3;
+            }).set_application_points({Vector3d::Zero()}));
   for (int i = 0; i < 120; ++i) {
     block.applyCentralForce(btVector3(btScalar(0.7), btScalar(5.9), 0));
     w.step();

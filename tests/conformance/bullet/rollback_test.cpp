@@ -124,7 +124,7 @@ std::vector<Scene> scenes() {
     w.bodies[2]->setAngularVelocity(btVector3(3, 0, 1));
   };
   const auto lawful = [](Law law) {
-    return [law](TestWorld& w, bullet::Solver& exact) { exact.adopt(*w.joints[0], "pivot").law(law); };
+    return [law](TestWorld& w, bullet::Solver& exact) { exact.name_joint(*w.joints[0], "pivot").law(law); };
   };
   const auto swinging = [](TestWorld& w) {
     btRigidBody& bob = w.box(1, btVector3(btScalar(0.2), btScalar(0.1), btScalar(0.1)), btVector3(1, 0, 0));
@@ -147,7 +147,7 @@ std::vector<Scene> scenes() {
        [](TestWorld& w) { w.ball(1, 0.1, btVector3(0, 0, 0)).setLinearVelocity(btVector3(btScalar(0.5), 0, 0)); },
        [bristles](TestWorld& w, bullet::Solver& exact) {
          exact.constrain("track", *w.bodies[0], [](const auto& s) { return s[0].position().y; })
-             .acting_at({Vector3d::Zero()})
+             .set_application_points({Vector3d::Zero()})
              .law(bristles);
        }});
   out.push_back({"Rheonomic", {}, hanging, [](TestWorld& w, bullet::Solver& exact) {
@@ -165,8 +165,8 @@ std::vector<Scene> scenes() {
          exact
              .constrain("hill", *w.bodies[0],
                         [](const auto& s) { return s[0].position().y + 0.5 * s[0].position().x * s[0].position().x; })
-             .acting_at({Vector3d::Zero()})
-             .one_sided({.reengage = true});
+             .set_application_points({Vector3d::Zero()})
+             .unilateral({.reengage = true});
        }});
   out.push_back({"Gear", {}, [](TestWorld& w) {
                    for (const double x : {0.0, 1.0}) {
@@ -307,7 +307,7 @@ TEST(Rollback, OfAMultibodyWithAnExactLoopAndALawGivesTheSameBits) {
   w.finish(mb);
   bullet::Solver exact(w.world);
   exact.constrain("slide", link(mb, 2), [](const auto& s) { return s[0].position().y + 0.1 * s[0].position().x; })
-      .acting_at({Vector3d::Zero()})
+      .set_application_points({Vector3d::Zero()})
       .law(lugre({.stiffness = 1e3, .damping = 10, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01}));
   mb.setJointVel(0, 1);
   w.step(30);

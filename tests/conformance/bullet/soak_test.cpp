@@ -39,8 +39,8 @@ btVector3 bt(const Vector3d& u) { return bullet::to_bullet(u); }
 class Program final : public btActionInterface {
  public:
   Program(std::uint64_t seed, Heap heap) : random_(seed), heap_(heap) {
-    options_.mode = chance(0.06) ? bullet::Mode::observe : bullet::Mode::exact;
-    options_.shadow = chance(0.1);
+    options_.mode = chance(0.06) ? bullet::Mode::passive : bullet::Mode::exact;
+    options_.compare_native = chance(0.1);
     options_.drift_correction = !chance(0.04);
     if (chance(0.1)) options_.max_substeps = 2;
     nncg_ = chance(0.08);
@@ -317,7 +317,7 @@ class Program final : public btActionInterface {
     EXPECT_EQ(handle.valid(), why.empty());
     if (!handle.valid()) return;
     if (chance(0.4)) {
-      handle.acting_at(std::vector<Vector3d>(bodies.size(), Vector3d::Zero()));
+      handle.set_application_points(std::vector<Vector3d>(bodies.size(), Vector3d::Zero()));
       (void)handle.try_law(any_law());
     }
     users_.push_back({handle, std::move(bodies)});
@@ -340,7 +340,7 @@ class Program final : public btActionInterface {
     const auto on_it = [&](const User& u) {
       return std::find(u.bodies.begin(), u.bodies.end(), &body) != u.bodies.end();
     };
-    if (std::any_of(users_.begin(), users_.end(), on_it)) exact_->forget(body);
+    if (std::any_of(users_.begin(), users_.end(), on_it)) exact_->release_body(body);
     std::erase_if(users_, on_it);
     w_.world.removeRigidBody(&body);
     if (heap_ == Heap::hoarded) old_bodies_.push_back(std::move(w_.bodies[at(i)]));
@@ -463,7 +463,7 @@ class Program final : public btActionInterface {
         }
       case 23: {
         std::string why;
-        bullet::Handle handle = exact_->try_adopt(why, *joint, "mine " + std::to_string(random_.integer(0, 3)));
+        bullet::Handle handle = exact_->try_name_joint(why, *joint, "mine " + std::to_string(random_.integer(0, 3)));
         if (chance(0.5)) (void)handle.try_law(any_law());
         if (chance(0.2)) handle.enable(chance(0.5));
         if (chance(0.1)) handle.remove();
@@ -471,7 +471,7 @@ class Program final : public btActionInterface {
       }
       case 24:
         if (chance(0.3)) exact_->reset();
-        if (chance(0.3)) exact_->forget(*body);
+        if (chance(0.3)) exact_->release_body(*body);
         if (chance(0.3)) (void)exact_->check();
         return;
       case 25:
@@ -559,22 +559,23 @@ class Program final : public btActionInterface {
     const bool in_parts = std::exchange(substeps_, exact_->counts().substeps) != exact_->counts().substeps;
     // A joint that a program has turned far comes back by a bounded turn in each step, and tells the angle that is
     // left.
-    const bool comes_back = std::exchange(turned_back_, exact_->counts().turned_back) != exact_->counts().turned_back;
+    const bool comes_back =
+        std::exchange(turned_back_, exact_->counts().realigned_steps) != exact_->counts().realigned_steps;
     ASSERT_TRUE(!sound || w_.finite()) << where();
     if (chance(0.3)) (void)exact_->summary();
     if (chance(0.1)) (void)exact_->check();
     if (chance(0.2)) (void)exact_->rank_report();
-    if (chance(0.1)) (void)exact_->shadow();
+    if (chance(0.1)) (void)exact_->native_comparison();
     if (chance(0.1)) remove_something();
     if (!chance(0.5) || !sound) return;
-    std::vector<char> told(exact_->reactions().size(), 0);
-    for (const int i : exact_->rank_report().contradictory) told[at(i)] = 1;
+    std::vector<char> contradictory(exact_->reactions().size(), 0);
+    for (const int i : exact_->rank_report().contradictory) contradictory[at(i)] = 1;
     const auto native = exact_->native();
     const bool held = options_.mode == bullet::Mode::exact;
-    for (std::size_t i = 0; i < told.size(); ++i) {
+    for (std::size_t i = 0; i < contradictory.size(); ++i) {
       const Reaction& r = exact_->reactions()[i];
       ASSERT_TRUE(std::isfinite(r.work) && r.on_a.force.allFinite() && r.on_b.moment.allFinite()) << r.name;
-      if (!held || told[i] || r.native || asleep(static_cast<int>(i)) || comes_back ||
+      if (!held || contradictory[i] || r.native || asleep(static_cast<int>(i)) || comes_back ||
           std::any_of(native.begin(), native.end(),
                       [&](const auto& n) { return n.name == r.name && n.why.starts_with("all"); }))
         continue;
@@ -590,9 +591,9 @@ class Program final : public btActionInterface {
     // those on the bodies but for that little.
     // Nobody knows whether they do once a body of theirs has been forgotten.
     if (ranks.largest_dropped > 1e-12 || ranks.rank == 0) return;
-    for (const BodyBooks& b : exact_->books()) {
+    for (const MomentumBalance& b : exact_->momentum_balances()) {
       // Newton ends a step to 1e-15 m, which is an impulse of 1e-15 N·s and more on a kilogram.
-      if ((b.momentum - b.applied - b.host - b.own).norm() < precision(1e-15, 1e-10)) continue;
+      if ((b.momentum - b.applied - b.host - b.constraints).norm() < precision(1e-15, 1e-10)) continue;
       // Parts of a step may pass poses at which they do, of which the rank at its start says nothing.
       ASSERT_LE(b.imbalance(), in_parts ? precision(1e-6, 1e-5) : precision(1e-9, 1e-5)) << where();
     }

@@ -33,7 +33,7 @@ TEST(GeometricStiffness, TakesAWreckingBallThroughAMinuteInWholeSteps) {
   EXPECT_LE(watch.gap.length, precision(1e-9, 1e-4));
   EXPECT_EQ(counts.fallbacks, 0) << exact.summary();
   EXPECT_LE(watch.gain, 0) << exact.summary();  // of a mean over a second above the highest of the first
-  EXPECT_GT(counts.stiffened, 0.9 * 60 * 240);
+  EXPECT_GT(counts.stiffened_steps, 0.9 * 60 * 240);
   EXPECT_LE(counts.substeps, 0.1 * 60 * 240) << exact.summary();
   EXPECT_LT(counts.stiffness_work, 0);
   EXPECT_NE(exact.summary().find("geometric stiffness"), std::string::npos);
@@ -52,7 +52,7 @@ TEST(GeometricStiffness, IsInTheBooks) {
     ASSERT_LE(worst_books(exact), precision(1e-10, 1e-4)) << i;
     ASSERT_LE(largest_gap(exact), precision(1e-12, 1e-4)) << i;
   }
-  EXPECT_GT(exact.counts().stiffened, 200);
+  EXPECT_GT(exact.counts().stiffened_steps, 200);
 }
 
 /// Where a chain of links that is let go sideways has its end after 0.4 s.
@@ -61,8 +61,8 @@ Eigen::Vector3d end_of_chain(int rate, const bullet::Options& options) {
   chain(w, 4);
   bullet::Solver exact(w.world, options);
   w.step(2 * rate / 5, 1.0 / rate);
-  EXPECT_EQ(exact.counts().stiffened > 0, options.geometric_stiffness);
-  EXPECT_EQ(exact.counts().substepped, 0);
+  EXPECT_EQ(exact.counts().stiffened_steps > 0, options.geometric_stiffness);
+  EXPECT_EQ(exact.counts().substepped_steps, 0);
   const btVector3& at = w.bodies.back()->getWorldTransform().getOrigin();
   return {double(at.x()), double(at.y()), double(at.z())};
 }
@@ -70,7 +70,7 @@ Eigen::Vector3d end_of_chain(int rate, const bullet::Options& options) {
 TEST(GeometricStiffness, ChangesTheMotionToTheOrderOfTheStep) {
   if (single) GTEST_SKIP() << "the differences are below the rounding of single precision";
   bullet::Options always = stiff();
-  always.swing_limit = 1e-6;  // all that swings at all
+  always.max_tension_frequency = 1e-6;  // all that swings at all
   const Eigen::Vector3d true_end = end_of_chain(240 * 256, {});
   const double coarse = (end_of_chain(960, always) - true_end).norm(),
                fine = (end_of_chain(3840, always) - true_end).norm();
@@ -118,22 +118,22 @@ TEST(GeometricStiffness, IsGoneFromWhatIsAppliedInAStepOfContact) {
   w.box(0, btVector3(5, 1, 5), btVector3(0, btScalar(-3), 0));
   bullet::Solver exact(w.world, stiff());
   int touched = 0;
-  long stiffened = 0;
+  long stiffened_steps = 0;
   for (int i = 0; i < 360; ++i) {
     w.step();
     double host = 0;
-    for (const BodyBooks& b : exact.books()) host = std::max(host, b.host.norm());
+    for (const MomentumBalance& b : exact.momentum_balances()) host = std::max(host, b.host.norm());
     if (host == 0) {
-      stiffened = exact.counts().stiffened;
+      stiffened_steps = exact.counts().stiffened_steps;
       continue;
     }
-    touched += stiffened > 0;
-    for (const BodyBooks& b : exact.books()) {  // in its plane no link has a gyroscopic torque
+    touched += stiffened_steps > 0;
+    for (const MomentumBalance& b : exact.momentum_balances()) {  // in its plane no link has a gyroscopic torque
       ASSERT_LE(b.applied.tail<3>().norm(), precision(1e-12, 1e-5)) << i;
       ASSERT_LE(std::abs(b.applied[1] / b.applied.head<3>().norm() + 1), precision(1e-12, 1e-6)) << i;
     }
   }
-  EXPECT_GT(stiffened, 30);
+  EXPECT_GT(stiffened_steps, 30);
   EXPECT_GT(touched, 3);
 }
 
@@ -144,7 +144,7 @@ TEST(GeometricStiffness, LeavesSlowMechanismsAlone) {
     chain(w, 4);
     bullet::Solver exact(w.world, options);
     w.step(120);
-    EXPECT_EQ(exact.counts().stiffened, 0);
+    EXPECT_EQ(exact.counts().stiffened_steps, 0);
     return w.bodies.back()->getWorldTransform().getOrigin();
   };
   const btVector3 with = bits(stiff()), without = bits({});

@@ -110,7 +110,7 @@ TEST(UserConstraint, AStandingThirdBodyLeavesTheNativeRowsAlone) {
     btRigidBody& a = w.box(1, half, btVector3(-1, 0, 0));
     btRigidBody& b = w.box(4, half, btVector3(1, 0, 0));
     bullet::Options options;
-    options.mode = solved ? bullet::Mode::exact : bullet::Mode::observe;
+    options.mode = solved ? bullet::Mode::exact : bullet::Mode::passive;
     bullet::Solver solver(w.world, options);
     solver.add(gear("mesh", solver.id(a), Vector3d::UnitZ(), solver.id(b), Vector3d::UnitZ(), 2));
     for (int i = 0; i < 24; ++i) {
@@ -301,7 +301,7 @@ TEST(UserConstraint, CanBeSwitchedRemovedAndForgotten) {
   EXPECT_FALSE(hold.valid());
   EXPECT_EQ(w.world.getNumConstraints(), 0);
   bullet::Handle again = exact.constrain("hold", a, [](const auto& s) { return s[0].position(); });
-  exact.forget(a);
+  exact.release_body(a);
   EXPECT_FALSE(again.valid());
   EXPECT_EQ(w.world.getNumConstraints(), 0);
   w.step(2);

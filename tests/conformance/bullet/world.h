@@ -114,7 +114,7 @@ inline double largest_gap(const bullet::Solver& exact) {
 }
 inline double worst_books(const bullet::Solver& exact) {
   double worst = 0;
-  for (const BodyBooks& b : exact.books()) worst = std::max(worst, b.imbalance());
+  for (const MomentumBalance& b : exact.momentum_balances()) worst = std::max(worst, b.imbalance());
   return worst;
 }
 

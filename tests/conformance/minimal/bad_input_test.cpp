@@ -26,9 +26,9 @@ std::string refusal_of(const std::function<void(host::Options&)>& set) {
 
 TEST(BadInput, OptionsAreRefusedByNameAndValue) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(refusal_of([&](host::Options& o) { o.swing_limit = nan; }),
+  EXPECT_EQ(refusal_of([&](host::Options& o) { o.max_tension_frequency = nan; }),
             "linchpin: Options::max_tension_frequency is above 0, not nan");
-  EXPECT_EQ(refusal_of([](host::Options& o) { o.swing_limit = 0; }),
+  EXPECT_EQ(refusal_of([](host::Options& o) { o.max_tension_frequency = 0; }),
             "linchpin: Options::max_tension_frequency is above 0, not 0");
   EXPECT_EQ(refusal_of([](host::Options& o) { o.rank_tolerance = -1; }),
             "linchpin: Options::rank_tolerance is above 0, not -1");

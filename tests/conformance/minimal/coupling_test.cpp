@@ -40,7 +40,7 @@ struct Lever {
 /// Mean force of the host's rows on a body in the last step.
 Vector3d host_force(minimal::Solver& exact, int body) {
   exact.solver().update_reports();
-  for (const BodyBooks& of : exact.solver().balances())
+  for (const MomentumBalance& of : exact.solver().momentum_balances())
     if (of.body == exact.id(body)) return of.host.head<3>() / exact.solver().dt();
   return Vector3d::Zero();
 }
@@ -63,7 +63,7 @@ TEST(Coupling, HoldsTheConstraintsWithWhateverTheHostCanDo) {
       s.world.step(step_of_240_hz);
       const Reaction& r = exact.reaction(exact.entry_of_joint(s.hinge));
       ASSERT_LT(r.gap, 1e-12) << static_cast<int>(coupling) << ", step " << i;
-      for (const BodyBooks& of : exact.solver().balances()) ASSERT_LT(of.imbalance(), 1e-9) << i;
+      for (const MomentumBalance& of : exact.solver().momentum_balances()) ASSERT_LT(of.imbalance(), 1e-9) << i;
     }
     EXPECT_NEAR(s.world.body(s.load)->p.y(), Lever::radius, 0.03) << static_cast<int>(coupling);
     EXPECT_EQ(exact.solver().counts().fallbacks, 0);
@@ -117,7 +117,7 @@ TEST(Acceptance, ASlowStepIsTakenAsOne) {
   world.add(toy_joint(toy::Joint::Kind::ball, -1, bob, Vector3d(0, 2, 0), Vector3d(-1, 0, 0)));
   minimal::Solver exact(world);
   for (int i = 0; i < 60; ++i) world.step(step_of_240_hz);
-  EXPECT_EQ(exact.solver().counts().substepped, 0);
+  EXPECT_EQ(exact.solver().counts().substepped_steps, 0);
   EXPECT_EQ(exact.solver().counts().fallbacks, 0);
 }
 
@@ -126,7 +126,7 @@ TEST(Acceptance, AStepAboveTheSwingLimitIsTakenAgainInSubsteps) {
   for (const double limit : {2.0, 1.0, 0.25}) {
     Whip s(30);
     host::Options options;
-    options.swing_limit = limit;
+    options.max_tension_frequency = limit;
     minimal::Solver exact(s.world, options);
     for (int i = 0; i < 60; ++i) s.world.step(step_of_240_hz);
     EXPECT_GT(exact.solver().counts().substeps, last) << limit;
@@ -152,7 +152,7 @@ TEST(Substeps, ConvergeToTheMotionOfShortSteps) {
   const auto run = [](double limit, int rate) {
     Whip s(10);
     host::Options options;
-    options.swing_limit = limit;
+    options.max_tension_frequency = limit;
     s.world.gravity.setZero();
     minimal::Solver exact(s.world, options);
     for (int i = 0; i < rate / 8; ++i) s.world.step(1.0 / rate);
@@ -171,7 +171,7 @@ TEST(Substeps, BeyondTheirMostLeaveTheIslandToTheHost) {
   minimal::Solver exact(s.world, options);
   s.world.step(step_of_240_hz);
   EXPECT_EQ(exact.solver().counts().fallbacks, 1);
-  EXPECT_FALSE(exact.solver().trouble().empty());
+  EXPECT_FALSE(exact.solver().fallback_reason().empty());
   EXPECT_TRUE(exact.reaction(exact.find("ball#1")).native);
   for (int i = 0; i < 20; ++i) s.world.step(step_of_240_hz);
   EXPECT_TRUE(s.world.body(s.tip)->p.allFinite());

@@ -196,7 +196,7 @@ TEST(Declared, BodiesThatCannotTurnAreRefused) {
   EXPECT_TRUE(s.is_finite());
 }
 
-// Its motor is the only part of a joint that stays with the engine: a hinge turns as far as it is driven.
+// Its motor is the only part of a joint that stays with the engine: a hinge turns as far as it is kinematic.
 TEST(Declared, JointsHaveNeitherLimitsNorSprings) {
   Pendulum s;
   s.world.gravity.setZero();

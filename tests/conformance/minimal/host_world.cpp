@@ -111,14 +111,14 @@ class MinimalWorld final : public HostWorld {
     const auto of = exact_->solver().laws_of(handle);
     return {of.begin(), of.end()};
   }
-  std::string set_unilateral(int handle, const OneSided& how) override {
+  std::string set_unilateral(int handle, const Unilateral& how) override {
     return exact_->solver().set_unilateral(handle, how);
   }
   bool is_released(int handle) override { return exact_->solver().entry(handle).released; }
   Reaction reaction(int handle) override { return exact_->reaction(handle); }
-  std::vector<BodyBooks> balances() override {
+  std::vector<MomentumBalance> momentum_balances() override {
     exact_->solver().update_reports();
-    const auto of = exact_->solver().balances();
+    const auto of = exact_->solver().momentum_balances();
     return {of.begin(), of.end()};
   }
   host::Counts counts() override { return exact_->solver().counts(); }

@@ -86,11 +86,11 @@ Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBod
     const ConstraintId id = mirror_.find_constraint(model_.constraints[i].name);
     rest.push_back(id);
     const ConstraintFunction& f = mirror_.constraint(id).function();
-    Constrained each{model_.constraints[i].name, f.level() == Level::position ? f.unit(0) : RowUnit::own, {}};
+    Constrained each{model_.constraints[i].name, f.level() == Level::position ? f.unit(0) : RowUnit::custom, {}};
     for (const BodyId on : model_.constraints[i].bodies) each.bodies.push_back(&body(on));
     constrained_.push_back(std::move(each));
   }
-  make_block(mirror_, rest, assembly_.block);
+  lay_out_island(mirror_, rest, assembly_.layout);
   for (const SceneForce& force : model_.forces) forces_.push_back(force.make(force.bodies));
 }
 
@@ -127,7 +127,7 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
     made->setLinearVelocity(bullet::to_bullet(start.v));
     made->setAngularVelocity(bullet::to_bullet(start.w));
   }
-  if (body.kind == BodyKind::driven) made->setCollisionFlags(btCollisionObject::CF_KINEMATIC_OBJECT);
+  if (body.kind == BodyKind::kinematic) made->setCollisionFlags(btCollisionObject::CF_KINEMATIC_OBJECT);
   made->setActivationState(DISABLE_DEACTIVATION);  // both solvers compute every step
   made->updateInertiaTensor();
   if (body.family != 0) made->setUserIndex(body.family);
@@ -165,13 +165,13 @@ void Built::keep_apart() {
 }
 
 btRigidBody& Built::body(BodyId id) {
-  if (id == linchpin::world) return btTypedConstraint::getFixedBody();
+  if (id == linchpin::ground) return btTypedConstraint::getFixedBody();
   return *bodies_[static_cast<std::size_t>(id.index) - 1];
 }
 
 btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
   std::unique_ptr<btTypedConstraint> joint;
-  btRigidBody &a = body(c.bodies[0]), &b = body(c.bodies.size() > 1 ? c.bodies[1] : linchpin::world);
+  btRigidBody &a = body(c.bodies[0]), &b = body(c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground);
   if (c.type == "ball") {
     joint = std::make_unique<btPoint2PointConstraint>(a, b, bullet::to_bullet(c.frame_a.origin),
                                                       bullet::to_bullet(c.frame_b.origin));
@@ -207,7 +207,7 @@ int Built::most_in_a_row(const SceneConstraint& c) {
   std::vector<char> moves;
   for (const BodyId id : whole.bodies()) {
     X.push_back(start[id]);
-    moves.push_back(id != linchpin::world && !body(id).isStaticOrKinematicObject());
+    moves.push_back(id != linchpin::ground && !body(id).isStaticOrKinematicObject());
   }
   const std::size_t m = static_cast<std::size_t>(f.rows()), K = X.size();
   std::vector<double> A(m * 6 * K), b(m), position(m), velocity(m);
@@ -242,12 +242,12 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
     for (const SceneConstraint& c : model_.constraints) {
       if (!c.tree) continue;
       const bullet::Link link = multibodies_->joint(c);
-      solver.adopt(link, c.name);
+      solver.name_joint(link, c.name);
       auto& world = static_cast<btMultiBodyDynamicsWorld&>(world_);
       for (int i = 0; c.limits && i < world.getNumMultiBodyConstraints(); ++i) {
         btMultiBodyConstraint* limit = world.getMultiBodyConstraint(i);
         if (limit->getMultiBodyA() == link.body && limit->getLinkA() == link.index)
-          solver.adopt(*limit, c.name + " limits");
+          solver.name_joint(*limit, c.name + " limits");
       }
     }
     for (const std::size_t i : not_native_) {
@@ -306,7 +306,7 @@ void Built::after_step(double t) {
   if (constrained_.empty()) return;
   const State now = state(t);
   std::vector<BodyState> X;
-  for (const ConstraintId id : assembly_.block.constraints) {
+  for (const ConstraintId id : assembly_.layout.constraints) {
     Constraint& c = mirror_.constraint(id);
     X.clear();
     for (const BodyId on : c.bodies()) X.push_back(now[on]);
@@ -328,7 +328,7 @@ State Built::state(double t) const {
     to.w = bullet::from_bullet(from.getAngularVelocity());
     if (model_.bodies[i].kind == BodyKind::particle) to.q.setIdentity(), to.w.setZero();
   }
-  mirror_.update_driven(out);
+  mirror_.update_kinematic(out);
   return out;
 }
 
@@ -338,23 +338,23 @@ void Built::residuals(double t, double dt, std::vector<double>& out) {
   State end = state(t), middle = end;
   middle.t = t - 0.5 * dt;
   for (BodyState& s : middle.bodies) advance(s, s.v, s.w, -0.5 * dt);
-  mirror_.update_driven(middle);
+  mirror_.update_kinematic(middle);
   for (const bool at_end : {true, false}) {
     assemble_constraints(mirror_, at_end ? end : middle, assembly_);
     for (std::size_t i = 0; i < constrained_.size(); ++i) {
-      const Level level = mirror_.constraint(assembly_.block.constraints[i]).function().level();
+      const Level level = mirror_.constraint(assembly_.layout.constraints[i]).function().level();
       if ((level == Level::position) != at_end) continue;
       const auto& rows = at_end ? assembly_.position : assembly_.velocity;
-      for (int r = assembly_.block.row[i]; r < assembly_.block.row[i + 1]; ++r)
+      for (int r = assembly_.layout.row[i]; r < assembly_.layout.row[i + 1]; ++r)
         out[i] = std::max(out[i], std::abs(rows[static_cast<std::size_t>(r)]));
     }
   }
 }
 
 const char* Built::why_not_conserved() const {
-  const auto driven = [&](BodyId id) { return mirror_.kind(id) == BodyKind::driven; };
+  const auto kinematic = [&](BodyId id) { return mirror_.kind(id) == BodyKind::kinematic; };
   for (const Force& force : mirror_.forces())
-    if (std::any_of(force.bodies().begin(), force.bodies().end(), driven)) return "a force on a kinematic body";
+    if (std::any_of(force.bodies().begin(), force.bodies().end(), kinematic)) return "a force on a kinematic body";
   return conservative(mirror_) ? nullptr : "force laws, or forces without a potential";
 }
 

@@ -1,4 +1,4 @@
-// A scene of ours (linchpin/scene.h) made in a Bullet world: bodies, the joints Bullet has too, forces and driven
+// A scene of ours (linchpin/scene.h) made in a Bullet world: bodies, the joints Bullet has too, forces and kinematic
 // bodies step by step; what Bullet has no joint for is given to linchpin, whose rows a native solver then solves as
 // well.
 #pragma once
@@ -43,12 +43,12 @@ class Built {
   void hold_natively();
   /// After hold_natively(); else null.
   const NativeLoops* native_loops() const { return native_loops_.get(); }
-  /// Moves driven bodies to where they are at the end of the step and applies the forces of its start.
+  /// Moves kinematic bodies to where they are at the end of the step and applies the forces of its start.
   void before_step(double t, double dt);
   /// Stand-ins to where their links are, and residuals that count turns from step to step. @param t  [s] now
   void after_step(double t);
 
-  /// The bodies as the core sees them, driven ones exactly.
+  /// The bodies as the core sees them, kinematic ones exactly.
   State state(double t) const;
   /// A System of the whole model, for energies and residuals; the motion is Bullet's.
   const System& mirror() const { return mirror_; }

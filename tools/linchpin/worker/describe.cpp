@@ -14,11 +14,11 @@ Json numbers(std::initializer_list<Vector3d> vectors) {
 }
 
 Json joint_json(btTypedConstraint& joint, const Json& a, const Json& b) {
-  const bullet::ExactPart part = bullet::exact_part(joint);
+  const bullet::JointMapping part = bullet::mapping_of(joint);
   Json out = {{"kind", part.kind},
               {"a", a},
               {"b", b},
-              {"acting", numbers({part.acting_A, part.acting_B})},
+              {"acting", numbers({part.application_A, part.application_B})},
               {"native", part.native},
               {"points", Json::array()},
               {"axes", Json::array()},

@@ -56,9 +56,9 @@ double wrapped(double angle) { return std::remainder(angle, 2 * std::acos(-1.0))
 // One axis of a 6dof joint, whichever class it is.
 struct Axis {
   double lo, hi;
-  bool driven, soft;  // motor or spring; CFM set
-  bool beyond;        // a limit acts
-  bool locked() const { return lo == hi && !driven && !soft; }
+  bool kinematic, soft;  // motor or spring; CFM set
+  bool beyond;           // a limit acts
+  bool locked() const { return lo == hi && !kinematic && !soft; }
 };
 
 Gap six(const Frame& a, const Frame& b, const std::array<Axis, 6>& axes, const std::array<double, 3>& angles) {
@@ -206,7 +206,7 @@ Gap point_gap(btPoint2PointConstraint& joint) {
 
 const char* works(const std::array<Axis, 6>& axes) {
   for (const Axis& x : axes) {
-    if (x.driven) return "a motor or a spring";
+    if (x.kinematic) return "a motor or a spring";
     if (x.beyond && x.lo < x.hi) return "a limit";
   }
   return nullptr;
@@ -249,7 +249,7 @@ const char* works(btTypedConstraint& joint) {
 bool has_native_rows(btTypedConstraint& joint) {
   const auto any = [](const std::array<Axis, 6>& axes) {
     return std::any_of(axes.begin(), axes.end(),
-                       [](const Axis& x) { return !x.locked() && (x.driven || x.lo <= x.hi); });
+                       [](const Axis& x) { return !x.locked() && (x.kinematic || x.lo <= x.hi); });
   };
   if (auto* p = dynamic_cast<btHingeConstraint*>(&joint))
     return p->getEnableAngularMotor() || limits_of(*p) == HingeLimits::stops;

@@ -47,8 +47,8 @@ Wrench JointForces::on_a(std::size_t link, const bullet::Solver* solver) const {
   if (joint && !scene_.joints()[link]->isEnabled()) return {};
   if (const Reaction* r = exact(link, solver)) return r->on_a;
   if (!joint) {
-    if (!solver || link >= solver->shadow().size()) return {};
-    const bullet::Shadow& shadow = solver->shadow()[link];
+    if (!solver || link >= solver->native_comparison().size()) return {};
+    const bullet::NativeComparison& shadow = solver->native_comparison()[link];
     return {shadow.force, shadow.moment, named ? named->on_a.point : Vector3d(Vector3d::Zero())};
   }
   const btJointFeedback* f = scene_.joints()[link]->getJointFeedback();

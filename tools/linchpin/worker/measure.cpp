@@ -42,12 +42,12 @@ bool alone(Scene& scene) { return scene.built() && scene.built()->native_loops()
 std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::string& why) {
   if (alone(scene)) return nullptr;
   bullet::Options options;
-  options.mode = job.kind == "exact" ? bullet::Mode::exact : bullet::Mode::observe;
+  options.mode = job.kind == "exact" ? bullet::Mode::exact : bullet::Mode::passive;
   if (scene.built()) {
     const StepOptions &asked = scene.built()->model().options, usual;
     options.drift_correction = asked.drift == Drift::exact;
     options.max_newton = asked.max_newton;
-    options.swing_limit = asked.swing_limit;
+    options.max_tension_frequency = asked.max_tension_frequency;
     // What a scene does not say is as a host's own: a snap or a fold may need more substeps than a step without one
     // has.
     if (asked.max_substeps != usual.max_substeps) options.max_substeps = asked.max_substeps;
@@ -59,7 +59,7 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
   for (std::size_t i = 0; i < scene.joints().size(); ++i)
     if (!scene.joint_names()[i].empty()) {
       std::string in_use;  // the joint then keeps the name it got by its place, or is in no world
-      (void)solver->try_adopt(in_use, *scene.joints()[i], scene.joint_names()[i]);
+      (void)solver->try_name_joint(in_use, *scene.joints()[i], scene.joint_names()[i]);
     }
   if (scene.built()) scene.built()->constrain(*solver, job.kind == "exact");
   return solver;
@@ -225,7 +225,7 @@ std::string summary_of(const Job& job, const Json& row, double end, double energ
 
 Json method(const Job& job, Scene& scene, bool exact) {
   bullet::Options options;
-  options.mode = exact ? bullet::Mode::exact : bullet::Mode::observe;
+  options.mode = exact ? bullet::Mode::exact : bullet::Mode::passive;
   if (scene.built()) {
     options.drift_correction = scene.built()->model().options.drift == Drift::exact;
     options.max_newton = scene.built()->model().options.max_newton;
@@ -334,8 +334,8 @@ Json measure(const Job& job, Progress& progress) {
   const bullet::Counts counts = solver ? solver->counts() : bullet::Counts();
   const bool exact = job.kind == "exact";
   row["fallbacks"] = exact ? counts.fallbacks : timing.mlcp_fallbacks;
-  row["substepped_steps"] = exact ? counts.substepped : 0;
-  row["gap_corrected_m"] = exact ? counts.corrected : 0.0;
+  row["substepped_steps"] = exact ? counts.substepped_steps : 0;
+  row["gap_corrected_m"] = exact ? counts.largest_correction : 0.0;
   row["native"] = Json::array();
   if (exact)
     for (const auto& native : solver->native()) row["native"].push_back({{"name", native.name}, {"why", native.why}});
@@ -355,9 +355,10 @@ Json measure(const Job& job, Progress& progress) {
   }
   if (exact) {
     row["laws"] = cli::laws_json(solver->laws());
-    row["law_differences"] = thrust_differences(solver->laws());
+    row["law_differences"] = normal_force_differences(solver->laws());
     row["warnings"] = Json::array();
-    for (const bullet::LawWarning& warning : solver->law_warnings()) row["warnings"].push_back(bullet::told(warning));
+    for (const bullet::LawWarning& warning : solver->law_warnings())
+      row["warnings"].push_back(bullet::warning_text(warning));
   }
   if (solver) row["summary"] = solver->summary();
   if (row.contains("summary"))
@@ -367,7 +368,7 @@ Json measure(const Job& job, Progress& progress) {
   if (!judge) return row;
   if (status.starts_with("ok")) {  // the forces at the last state are those of the step that starts there
     start.before(end);
-    const bool forces = judge->wants_forces(end);
+    const bool forces = judge->needs_forces(end);
     if (forces) scene.step(end, job.dt);
     judge->see({scene.built()->mirror(), start.state(), forces ? start.reactions() : std::span<const Reaction>()});
   }

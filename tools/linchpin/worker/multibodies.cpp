@@ -31,7 +31,7 @@ Multibodies::~Multibodies() {
 }
 
 bullet::Link Multibodies::link(BodyId body) const {
-  return body == linchpin::world ? bullet::Link() : link_of_[static_cast<std::size_t>(body.index) - 1];
+  return body == linchpin::ground ? bullet::Link() : link_of_[static_cast<std::size_t>(body.index) - 1];
 }
 
 void Multibodies::plant(const Model& model, int which, const std::vector<btRigidBody*>& stand_ins) {

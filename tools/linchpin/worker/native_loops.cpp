@@ -68,9 +68,9 @@ class Coordinates {
     for (std::size_t k = 0; k < X.size(); ++k) {
       const Vector3d linear(A[6 * k], A[6 * k + 1], A[6 * k + 2]), angular(A[6 * k + 3], A[6 * k + 4], A[6 * k + 5]);
       BodyId id = c.bodies()[k];
-      if (id == world || (linear.isZero() && angular.isZero())) continue;
+      if (id == ground || (linear.isZero() && angular.isZero())) continue;
       if (!multibodies_.link(id).body && !bodies_[static_cast<std::size_t>(id.index) - 1]->isStaticObject()) return {};
-      for (const SceneConstraint* j; id != world && (j = hangs_by_[static_cast<std::size_t>(id.index)]);
+      for (const SceneConstraint* j; id != ground && (j = hangs_by_[static_cast<std::size_t>(id.index)]);
            id = j->bodies[0]) {
         const BodyState& s = now[id];
         const Vector3d axis = s.q * Vector3d(j->frame_b.axes.col(0)), pivot = s.p + s.q * j->frame_b.origin;
@@ -79,7 +79,7 @@ class Coordinates {
           term(out, multibodies_.joint(*j)).rate += angular.dot(axis) + linear.dot(axis.cross(X[k].p - pivot));
         if (j->type == "ball") return {};
       }
-      if (id == world || model_.bodies[static_cast<std::size_t>(id.index) - 1].kind == BodyKind::fixed) continue;
+      if (id == ground || model_.bodies[static_cast<std::size_t>(id.index) - 1].kind == BodyKind::fixed) continue;
       force += linear;
       moment += angular + X[k].p.cross(linear);
     }
@@ -174,7 +174,7 @@ class NativeLoops::Maker {
     out.frame = which == 0 ? c.frame_a : c.frame_b;
     const BodyState& s = start_[id];
     const Pose pose{s.p, s.q};
-    if (id != world && !out.link.body) {
+    if (id != ground && !out.link.body) {
       out.rigid = bodies_[static_cast<std::size_t>(id.index) - 1];
       if (out.rigid->isKinematicObject()) refuse(c, ", as one of its bodies is kinematic");
     }

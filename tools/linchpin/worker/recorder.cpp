@@ -29,14 +29,14 @@ Recording Recorder::make(const RecordingOptions& options, const std::vector<std:
   std::vector<Recording::Body> bodies;
   for (std::size_t i = 0; i < bodies_.size(); ++i)
     bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]),
-                      bullet::look_of(*bodies_[i]->getCollisionShape()), "", ""});
+                      bullet::visual_shape_of(*bodies_[i]->getCollisionShape()), "", ""});
   const auto index = [&](const btRigidBody& body) {
     const auto at = std::find(bodies_.begin(), bodies_.end(), &body);
     return at == bodies_.end() ? -1 : static_cast<int>(at - bodies_.begin());
   };
-  std::vector<Recording::Link> links;
+  std::vector<Recording::Joint> links;
   for (std::size_t i = 0; i < joint_names.size(); ++i) {
-    Recording::Link link{joint_names[i], "m", {}};
+    Recording::Joint link{joint_names[i], "m", {}};
     if (i < scene_.joints().size()) {
       const btTypedConstraint& joint = *scene_.joints()[i];
       link.bodies = {index(joint.getRigidBodyA()), index(joint.getRigidBodyB())};

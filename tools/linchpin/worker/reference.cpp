@@ -33,7 +33,8 @@ Vector6 six(const btVector3& force, const btVector3& moment) {
 
 // λ and the free acceleration's rows of a problem, by decompositions of Eigen: B = A M^-½, B y = b − A M⁻¹ Q for the
 // least y, F = M^½ y = Aᵀλ. Rank is judged on rows of unit length (T6), the pseudo-inverse taken in the rows as given.
-bool solve_densely(const Instant& in, double rank_tolerance, VectorXd& lambda, std::vector<MatrixXd>& roots) {
+bool solve_densely(const ConstrainedProblem& in, double rank_tolerance, VectorXd& lambda,
+                   std::vector<MatrixXd>& roots) {
   const int n = in.n(), m = in.m();
   MatrixXd A = MatrixXd::Zero(m, n);
   for (int row = 0; row < m; ++row)
@@ -73,8 +74,8 @@ bool solve_densely(const Instant& in, double rank_tolerance, VectorXd& lambda, s
 }
 
 /// Multiplications of one dense solution, and how many are too many: some seconds' worth, reached by 1500 rows.
-double work_of(const Instant& instant) {
-  return double(instant.m()) * instant.n() * std::min(instant.m(), instant.n());
+double work_of(const ConstrainedProblem& problem) {
+  return double(problem.m()) * problem.n() * std::min(problem.m(), problem.n());
 }
 constexpr double most_work = 5e9;
 
@@ -128,7 +129,7 @@ Reference::~Reference() {
 void Reference::before() {
   added_.reset();
   t_ = solver_.t();
-  substepped_ = solver_.counts().substepped;
+  substepped_ = solver_.counts().substepped_steps;
   for (std::size_t i = 0; i < before_.size(); ++i) {
     const btRigidBody& body = *scene_.bodies()[i];
     before_[i] = {bullet::from_bullet(body.getCenterOfMassPosition()), bullet::from_bullet(body.getLinearVelocity()),
@@ -138,7 +139,7 @@ void Reference::before() {
 
 void Reference::after(long step) {
   // A step redone in halves has the problem of its last part only; the sample waits for a whole one.
-  if (step < next_ || solver_.counts().substepped != substepped_) return;
+  if (step < next_ || solver_.counts().substepped_steps != substepped_) return;
   work_ = 0;
   const Sum force = std::exchange(force_, {}), moment = std::exchange(moment_, {}),
             impulse = std::exchange(impulse_, {});
@@ -176,33 +177,33 @@ bool Reference::sample() {
     // What sleeps, is broken or was left to the host has no reaction of this step.
     const bool now = std::abs(reactions[i].t - t_) < 0.5 * dt_ && (!links_[i].joint || links_[i].joint->isEnabled());
     if (covered[i] || !now || (exact_ && reactions[i].native)) continue;
-    const Instant instant = solver_.instant(reactions[i].name);
-    if (instant.m() == 0) continue;
-    for (const std::string& name : instant.constraints)
+    const ConstrainedProblem problem = solver_.problem(reactions[i].name);
+    if (problem.m() == 0) continue;
+    for (const std::string& name : problem.constraints)
       if (const auto found = link_of_.find(name); found != link_of_.end()) covered[found->second] = 1;
-    if (work_of(instant) > most_work) {
-      note_ = std::to_string(instant.m()) + " rows in one block are too many for the dense solution to compare with";
+    if (work_of(problem) > most_work) {
+      note_ = std::to_string(problem.m()) + " rows in one block are too many for the dense solution to compare with";
       work_ += 0.1 * most_work;  // a look now and then: it may break
       continue;
     }
-    any = solve_block(instant) || any;
+    any = solve_block(problem) || any;
   }
   if (any) by_body_ ? compare_bodies() : compare_joints();
   return any;
 }
 
-bool Reference::solve_block(const Instant& instant) {
+bool Reference::solve_block(const ConstrainedProblem& problem) {
   VectorXd lambda;
   std::vector<MatrixXd> masses;
-  if (!solve_densely(instant, solver_.options().rank_tolerance, lambda, masses)) {
+  if (!solve_densely(problem, solver_.options().rank_tolerance, lambda, masses)) {
     note_ = "a block's mass matrix is not positive definite";
     return false;
   }
-  work_ += work_of(instant);
-  // The columns of an Instant are its movable bodies in the order of their ids; which bodies those are follows from the
-  // joints it names.
+  work_ += work_of(problem);
+  // The columns of a ConstrainedProblem are its movable bodies in the order of their ids; which bodies those are
+  // follows from the joints it names.
   std::map<int, btRigidBody*> movable;
-  for (const std::string& name : instant.constraints) {
+  for (const std::string& name : problem.constraints) {
     if (!link_of_.count(name)) {
       note_ = "'" + name + "' is not one of the scene's joints";
       return false;
@@ -210,7 +211,7 @@ bool Reference::solve_block(const Instant& instant) {
     for (btRigidBody* body : links_[link_of_[name]].bodies)
       if (index_.count(body) && !body->isStaticOrKinematicObject()) movable[solver_.id(*body).index] = body;
   }
-  if (movable.size() != instant.block_sizes.size()) {
+  if (movable.size() != problem.block_sizes.size()) {
     note_ = "a block's bodies could not be told apart";
     return false;
   }
@@ -219,11 +220,11 @@ bool Reference::solve_block(const Instant& instant) {
   std::size_t k = 0;
   for (const auto& [id, body] : movable) {
     const std::size_t b = index_.at(body);
-    const int size = instant.block_sizes[k];
+    const int size = problem.block_sizes[k];
     column[body] = at;
     size_of[body] = size;
     body_has_[b] = 1;
-    Q_[b].head(size) = VectorXd::Map(instant.Q.data() + at, size);
+    Q_[b].head(size) = VectorXd::Map(problem.Q.data() + at, size);
     load_ += Q_[b].head<3>().squaredNorm();
     Vector6 change;
     change << bullet::from_bullet(body->getLinearVelocity()) - before_[b].v,
@@ -232,17 +233,17 @@ bool Reference::solve_block(const Instant& instant) {
     at += size;
     ++k;
   }
-  for (int row = 0; row < instant.m(); ++row) {
+  for (int row = 0; row < problem.m(); ++row) {
     const std::size_t r = static_cast<std::size_t>(row);
-    const std::size_t i = link_of_.at(instant.constraints[static_cast<std::size_t>(instant.row_constraint[r])]);
+    const std::size_t i = link_of_.at(problem.constraints[static_cast<std::size_t>(problem.row_constraint[r])]);
     has_[i] = 1;
     for (std::size_t side = 0; side < links_[i].bodies.size(); ++side) {
       const btRigidBody& body = *links_[i].bodies[side];
       const auto found = column.find(&body);
       if (found == column.end()) continue;
       Vector6 force = Vector6::Zero();
-      for (int e = instant.row_start[r]; e < instant.row_start[r + 1]; ++e) {
-        const Instant::Entry& entry = instant.entries[static_cast<std::size_t>(e)];
+      for (int e = problem.row_start[r]; e < problem.row_start[r + 1]; ++e) {
+        const ConstrainedProblem::Entry& entry = problem.entries[static_cast<std::size_t>(e)];
         const int place = entry.column - found->second;
         if (place >= 0 && place < size_of.at(&body)) force[place] += entry.value * lambda[row];
       }

@@ -58,7 +58,7 @@ class Reference {
   };
 
   bool sample();
-  bool solve_block(const Instant& instant);
+  bool solve_block(const ConstrainedProblem& problem);
   void compare_joints();
   void compare_bodies();
 

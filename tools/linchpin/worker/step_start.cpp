@@ -14,7 +14,7 @@ StepStart::StepStart(Scene& scene, const bullet::Solver* solver) : scene_(scene)
       solver && (std::any_of(model.logs.begin(), model.logs.end(), [](const Channel& c) { return c.reads_forces(); }) ||
                  std::any_of(model.expectations.begin(), model.expectations.end(),
                              [](const Expectation& e) { return e.value.reads_forces(); }));
-  if (wanted_) assembly_.block = whole(scene.built()->mirror());
+  if (wanted_) assembly_.layout = whole_system(scene.built()->mirror());
 }
 
 void StepStart::before(double t) {
@@ -34,18 +34,18 @@ void StepStart::measure_gaps() {
   const System& mirror = scene_.built()->mirror();
   assemble_constraints(mirror, state_, assembly_);
   if (!assembly_.failure.empty()) return;
-  const Block& block = assembly_.block;
-  place_.resize(block.constraints.size(), 0);
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    const Constraint& c = mirror.constraint(block.constraints[i]);
+  const IslandLayout& layout = assembly_.layout;
+  place_.resize(layout.constraints.size(), 0);
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    const Constraint& c = mirror.constraint(layout.constraints[i]);
     auto at = before_.begin() + static_cast<std::ptrdiff_t>(std::min(place_[i], before_.size()));
     if (at == before_.end() || at->name != c.name())  // mostly where it was in the last step
       at = std::find_if(before_.begin(), before_.end(), [&](const Before& b) { return b.name == c.name(); });
     place_[i] = static_cast<std::size_t>(at - before_.begin());
     if (at == before_.end() || c.function().level() != Level::position) continue;
     at->gap = at->gap_angle = at->residual = 0;
-    for (int r = block.row[i]; r < block.row[i + 1]; ++r) {
-      const RowUnit unit = c.function().unit(r - block.row[i]);
+    for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
+      const RowUnit unit = c.function().unit(r - layout.row[i]);
       double& largest = unit == RowUnit::metre ? at->gap : unit == RowUnit::radian ? at->gap_angle : at->residual;
       largest = std::max(largest, std::abs(assembly_.position[static_cast<std::size_t>(r)]));
     }

@@ -16,7 +16,7 @@ namespace scene {
 struct Sensor {
   std::string name, joint;
   int on = 1;                                  ///< which of the joint's bodies
-  BodyId frame = world;                        ///< whose axes the numbers are in,
+  BodyId frame = ground;                       ///< whose axes the numbers are in,
   Quaterniond axes = Quaterniond::Identity();  ///< turned by this
 };
 }  // namespace scene

@@ -50,7 +50,7 @@ namespace {
 // directions name: what is asked of one constraint of a large system then costs no more than of a small one.
 class Forms {
  public:
-  /// @param given  a state of the system, for driven bodies that only the host knows how to move
+  /// @param given  a state of the system, for kinematic bodies that only the host knows how to move
   Forms(const System& system, std::span<const ConstraintId> constraints, std::vector<BodyId> bodies, const State& given)
       : system_(system), bodies_(std::move(bodies)) {
     std::unordered_map<int, std::size_t> index;
@@ -58,7 +58,7 @@ class Forms {
       index[bodies_[i].index] = i;
       column_.push_back(static_cast<int>(directions_.size()));
       for (int k = 0; k < system.dof(bodies_[i]); ++k) directions_.push_back({BodyId{static_cast<int>(i)}, k});
-      driven_ = driven_ || system.kind(bodies_[i]) == BodyKind::driven;
+      driven_ = driven_ || system.kind(bodies_[i]) == BodyKind::kinematic;
     }
     for (const ConstraintId id : constraints) {
       const Constraint& c = system.constraint(id);
@@ -73,7 +73,7 @@ class Forms {
   const std::vector<Direction>& directions() const { return directions_; }
   BodyId body(BodyId local) const { return bodies_[static_cast<std::size_t>(local.index)]; }
 
-  /// Of a state of the system, with what is driven where it is at that time.
+  /// Of a state of the system, with what is kinematic where it is at that time.
   State part(const State& state) const {
     State out{state.t, {}};
     for (const BodyId id : bodies_) out.bodies.push_back(state[id]);
@@ -182,9 +182,9 @@ class Forms {
   void drive(State& part) const {
     if (!driven_) return;
     whole_.t = part.t;
-    system_.update_driven(whole_);
+    system_.update_kinematic(whole_);
     for (std::size_t i = 0; i < bodies_.size(); ++i)
-      if (system_.kind(bodies_[i]) == BodyKind::driven) part.bodies[i] = whole_[bodies_[i]];
+      if (system_.kind(bodies_[i]) == BodyKind::kinematic) part.bodies[i] = whole_[bodies_[i]];
   }
 
   struct Rows {
@@ -198,7 +198,7 @@ class Forms {
   std::vector<Rows> rows_;
   int count_ = 0;
   bool driven_ = false;
-  mutable State whole_;  // where driven bodies are asked for
+  mutable State whole_;  // where kinematic bodies are asked for
 };
 
 // Whether every dω vanishes on the kernel Z of all rows: Frobenius.
@@ -514,7 +514,7 @@ Classification classified(const System& system, ConstraintId id, const State& gi
     if (&place != &places.front()) least_beside = least_beside.cwiseMin(steepest);
   }
   const VectorXd steepest_here = forms.at(here).leftCols(n).cwiseAbs().rowwise().maxCoeff();
-  out.holds_nothing = (steepest_here.array() < 1e-9 * least_beside.array() && least_beside.array().isFinite()).any();
+  out.zero_jacobian = (steepest_here.array() < 1e-9 * least_beside.array() && least_beside.array().isFinite()).any();
   if (level == Level::position) {
     out.linear = true;
     out.kind = Integrability::holonomic;
@@ -567,7 +567,7 @@ Classification classified(const System& system, ConstraintId id, const State& gi
       for (Eigen::Index k = 0; k < by.size(); ++k) by[k] = 0.3 * random.next();
       displace(state, together.directions(), VectorXd(Z * by));
       if (dynamics.evaluate(state) == Status::invalid) return out;
-      close_gaps(system, dynamics, state, 1e-12, 100);
+      project_positions(system, dynamics, state, 1e-12, 100);
     }
     if (!involutive(together.derivative(state, 1), kernel(together.at(state)))) return out;
   }

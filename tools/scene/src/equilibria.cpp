@@ -24,7 +24,7 @@ using analysis::Numbers;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-std::vector<BodyId> driven_in_motion(const System& system) {
+std::vector<BodyId> moving_kinematic_bodies(const System& system) {
   std::vector<bool> mentioned(static_cast<std::size_t>(system.body_count()), false);
   const auto mention = [&](std::span<const BodyId> bodies) {
     for (const BodyId id : bodies) mentioned[static_cast<std::size_t>(id.index)] = true;
@@ -35,11 +35,11 @@ std::vector<BodyId> driven_in_motion(const System& system) {
   std::vector<BodyId> out;
   for (int i = 0; i < system.body_count(); ++i) {
     const BodyId id{i};
-    if (system.kind(id) != BodyKind::driven || !mentioned[static_cast<std::size_t>(i)]) continue;
+    if (system.kind(id) != BodyKind::kinematic || !mentioned[static_cast<std::size_t>(i)]) continue;
     State state = system.initial_state();
     for (const double later : {0.0, 0.137, 0.511, 1.7, 4.3}) {
       state.t = system.initial_state().t + later;
-      system.update_driven(state);
+      system.update_kinematic(state);
       const BodyState& s = state[id];
       if (s.v.isZero() && s.w.isZero() && s.a.isZero() && s.alpha.isZero()) continue;
       out.push_back(id);
@@ -49,14 +49,14 @@ std::vector<BodyId> driven_in_motion(const System& system) {
   return out;
 }
 
-std::optional<std::pair<Vector3d, Vector3d>> turning_of_driven(const System& system) {
+std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(const System& system) {
   std::optional<std::pair<Vector3d, Vector3d>> out;
   State state = system.initial_state();
   const double start = state.t;
-  for (const BodyId id : driven_in_motion(system))
+  for (const BodyId id : moving_kinematic_bodies(system))
     for (const double later : {0.0, 0.137, 0.511, 1.7, 4.3}) {
       state.t = start + later;
-      system.update_driven(state);
+      system.update_kinematic(state);
       const BodyState& s = state[id];
       const double rate = s.w.norm();
       // Turning about a point at rest, at a constant rate.
@@ -70,7 +70,7 @@ std::optional<std::pair<Vector3d, Vector3d>> turning_of_driven(const System& sys
 
 TimeDependence time_dependence(const System& system) {
   TimeDependence out;
-  // Frozen: what a driven body does is said by driven_in_motion.
+  // Frozen: what a kinematic body does is said by moving_kinematic_bodies.
   State beside = analysis::at_rest(system, system.initial_state());
   for (BodyState& s : beside.bodies) s.v = s.w = s.a = s.alpha = Vector3d::Zero();
   std::vector<State> places = {beside};
@@ -85,7 +85,7 @@ TimeDependence time_dependence(const System& system) {
   std::vector<bool> moves(static_cast<std::size_t>(system.constraint_count()), false);
   std::vector<bool> changes(system.forces().size(), false);
   Assembly now, later;
-  now.block = later.block = whole(system);
+  now.layout = later.layout = whole_system(system);
   const auto wrenches = [](const Force& force, const State& state) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(state[id]);
@@ -101,14 +101,14 @@ TimeDependence time_dependence(const System& system) {
       assemble_constraints(system, place, now);
       assemble_constraints(system, moved, later);
       if (!now.failure.empty() || !later.failure.empty()) continue;  // beside the start it may mean nothing
-      const Block& block = now.block;
-      for (std::size_t i = 0; i < block.constraints.size(); ++i)
-        for (auto r = static_cast<std::size_t>(block.row[i]); r < static_cast<std::size_t>(block.row[i + 1]); ++r) {
+      const IslandLayout& layout = now.layout;
+      for (std::size_t i = 0; i < layout.constraints.size(); ++i)
+        for (auto r = static_cast<std::size_t>(layout.row[i]); r < static_cast<std::size_t>(layout.row[i + 1]); ++r) {
           bool other = differ(now.position[r], later.position[r]) || differ(now.velocity[r], later.velocity[r]);
-          const Instant &a = now.instant, &b = later.instant;
+          const ConstrainedProblem &a = now.problem, &b = later.problem;
           for (auto e = static_cast<std::size_t>(a.row_start[r]); e < static_cast<std::size_t>(a.row_start[r + 1]); ++e)
             other = other || differ(a.entries[e].value, b.entries[e].value);
-          if (other) moves[static_cast<std::size_t>(block.constraints[i].index)] = true;
+          if (other) moves[static_cast<std::size_t>(layout.constraints[i].index)] = true;
         }
       std::size_t k = 0;
       for (const Force& force : system.forces()) {
@@ -126,8 +126,8 @@ TimeDependence time_dependence(const System& system) {
   return out;
 }
 
-std::vector<ConstraintId> asking_for_motion(const System& system, const State& given, const Vector3d& omega,
-                                            const Vector3d& centre) {
+std::vector<ConstraintId> requiring_motion(const System& system, const State& given, const Vector3d& omega,
+                                           const Vector3d& centre) {
   State state = analysis::at_rest(system, given);
   if (omega.isZero()) {
     for (BodyState& s : state.bodies) s.v = s.w = s.a = s.alpha = Vector3d::Zero();
@@ -139,18 +139,18 @@ std::vector<ConstraintId> asking_for_motion(const System& system, const State& g
     }
   }
   Assembly assembly;
-  assembly.block = whole(system);
+  assembly.layout = whole_system(system);
   assemble_constraints(system, state, assembly);
   std::vector<ConstraintId> out;
   if (!assembly.failure.empty()) return out;
-  const Block& block = assembly.block;
+  const IslandLayout& layout = assembly.layout;
   const double fastest = 1 + omega.norm();
-  for (std::size_t i = 0; i < block.constraints.size(); ++i) {
-    if (system.constraint(block.constraints[i]).function().level() != Level::velocity) continue;
+  for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
+    if (system.constraint(layout.constraints[i]).function().level() != Level::velocity) continue;
     bool asks = false;
-    for (auto r = static_cast<std::size_t>(block.row[i]); r < static_cast<std::size_t>(block.row[i + 1]); ++r)
+    for (auto r = static_cast<std::size_t>(layout.row[i]); r < static_cast<std::size_t>(layout.row[i + 1]); ++r)
       asks = asks || std::abs(assembly.velocity[r]) > 1e-7 * fastest;
-    if (asks) out.push_back(block.constraints[i]);
+    if (asks) out.push_back(layout.constraints[i]);
   }
   return out;
 }
@@ -164,8 +164,8 @@ class Rest {
         search_(search),
         dynamics_(system),
         directions_(directions_of(system, analysis::movable(system))) {
-    assembly_.block = whole(system);
-    for (const ConstraintId id : assembly_.block.constraints)
+    assembly_.layout = whole_system(system);
+    for (const ConstraintId id : assembly_.layout.constraints)
       rolls_ = rolls_ || system.constraint(id).function().level() == Level::velocity;
   }
 
@@ -179,7 +179,7 @@ class Rest {
 
   bool look(const State& state, Balance& out) {
     if (!assemble(state, out.F)) return false;
-    const Instant& in = assembly_.instant;
+    const ConstrainedProblem& in = assembly_.problem;
     out.A = rows();
     const bool held = in.m() > 0 && !out.A.isZero(0);
     if (held) {  // one decomposition for the multipliers of least norm and for what the rows leave free
@@ -211,7 +211,7 @@ class Rest {
           if (!assemble(moved, F)) return false;
           const double weight = sign * (parts ? analysis::difference_weights[k - 1] : 0.5) / h;
           of_F.col(j) += weight * F;
-          const Instant& in = assembly_.instant;
+          const ConstrainedProblem& in = assembly_.problem;
           for (int r = 0; r < in.m(); ++r)
             for (int e = in.row_start[static_cast<std::size_t>(r)]; e < in.row_start[static_cast<std::size_t>(r) + 1];
                  ++e)
@@ -262,7 +262,7 @@ class Rest {
 
   bool close(State& state) {
     if (dynamics_.evaluate(state) == Status::invalid) return false;
-    return close_gaps(system_, dynamics_, state, 1e-13, 100) < 1e-9;
+    return project_positions(system_, dynamics_, state, 1e-13, 100) < 1e-9;
   }
 
   // Newton on Zᵀ(F + Aᵀλ) = 0, damped as long as that helps: finds places of rest of every stability.
@@ -347,7 +347,7 @@ class Rest {
         turned[id].p = search_.centre + by * (state[id].p - search_.centre);
         turned[id].q = by * state[id].q;
       }
-      system_.update_driven(turned);
+      system_.update_kinematic(turned);
       if (!look(turned, there) || residual(there) > 1e-6) return false;
       for (const double gap : assembly_.position)
         if (std::abs(gap) > 1e-6) return false;
@@ -384,7 +384,7 @@ class Rest {
       return out;
     }
     MatrixXd M = MatrixXd::Zero(n(), n());
-    const Instant& in = assembly_.instant;
+    const ConstrainedProblem& in = assembly_.problem;
     Eigen::Index column = 0;
     std::size_t k = 0;
     for (const int size : in.block_sizes) {
@@ -491,7 +491,7 @@ class Rest {
   }
 
   MatrixXd rows() const {
-    const Instant& in = assembly_.instant;
+    const ConstrainedProblem& in = assembly_.problem;
     MatrixXd A = MatrixXd::Zero(in.m(), in.n());
     for (int r = 0; r < in.m(); ++r)
       for (int e = in.row_start[static_cast<std::size_t>(r)]; e < in.row_start[static_cast<std::size_t>(r) + 1]; ++e)
@@ -505,7 +505,7 @@ class Rest {
     if (!assembly_.failure.empty()) return false;
     assemble_forces(system_, state, assembly_);
     if (!assembly_.failure.empty()) return false;
-    F = VectorXd::Map(assembly_.instant.Q.data(), assembly_.instant.n()) + centrifugal(state);
+    F = VectorXd::Map(assembly_.problem.Q.data(), assembly_.problem.n()) + centrifugal(state);
     return F.allFinite();
   }
 

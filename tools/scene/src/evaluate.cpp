@@ -34,23 +34,23 @@ bool finite(const Vec3<T>& v) {
 }
 
 // Positions at the position level, velocities at the velocity level: what A multiplies.
-Moving<Dual<6>> seeded(const BodyState& s, const Matrix3d& R, Level level, bool on) {
-  if (level == Level::velocity) return Seed::velocity(s, R, on);
-  Moving<Dual<6>> x;
-  static_cast<Placed<Dual<6>>&>(x) = Seed::displaced(s, R, on);
+VelocityView<Dual<6>> seeded(const BodyState& s, const Matrix3d& R, Level level, bool on) {
+  if (level == Level::velocity) return AutodiffSeed::velocity(s, R, on);
+  VelocityView<Dual<6>> x;
+  static_cast<PoseView<Dual<6>>&>(x) = AutodiffSeed::displaced(s, R, on);
   return x;
 }
 
 }  // namespace
 
 template <class T>
-void Tape::run(Memory<T>& m, std::span<const Moving<T>> views, const T& t, std::uint64_t which,
+void Tape::run(Memory<T>& m, std::span<const VelocityView<T>> views, const T& t, std::uint64_t which,
                std::span<const Vector3d> given) const {
   T* const s = m.scalars.data();
   Vec3<T>* const v = m.vectors.data();
   for (const Operation& op : operations) {
     if (which != everything && !(op.bodies & which)) continue;
-    const auto view = [&]() -> const Moving<T>& { return views[static_cast<std::size_t>(op.b)]; };
+    const auto view = [&]() -> const VelocityView<T>& { return views[static_cast<std::size_t>(op.b)]; };
     switch (op.code) {
       case Code::time:
         s[op.out] = t;
@@ -209,15 +209,15 @@ void Tape::run(Memory<T>& m, std::span<const Moving<T>> views, const T& t, std::
   }
 }
 
-template void Tape::run(Memory<Dual<0>>&, std::span<const Moving<Dual<0>>>, const Dual<0>&, std::uint64_t,
+template void Tape::run(Memory<Dual<0>>&, std::span<const VelocityView<Dual<0>>>, const Dual<0>&, std::uint64_t,
                         std::span<const Vector3d>) const;
-template void Tape::run(Memory<Dual<6>>&, std::span<const Moving<Dual<6>>>, const Dual<6>&, std::uint64_t,
+template void Tape::run(Memory<Dual<6>>&, std::span<const VelocityView<Dual<6>>>, const Dual<6>&, std::uint64_t,
                         std::span<const Vector3d>) const;
-template void Tape::run(Memory<Dual<1>>&, std::span<const Moving<Dual<1>>>, const Dual<1>&, std::uint64_t,
+template void Tape::run(Memory<Dual<1>>&, std::span<const VelocityView<Dual<1>>>, const Dual<1>&, std::uint64_t,
                         std::span<const Vector3d>) const;
-template void Tape::run(Memory<Mixed>&, std::span<const Moving<Mixed>>, const Mixed&, std::uint64_t,
+template void Tape::run(Memory<Mixed>&, std::span<const VelocityView<Mixed>>, const Mixed&, std::uint64_t,
                         std::span<const Vector3d>) const;
-template void Tape::run(Memory<Taylor>&, std::span<const Moving<Taylor>>, const Taylor&, std::uint64_t,
+template void Tape::run(Memory<Taylor>&, std::span<const VelocityView<Taylor>>, const Taylor&, std::uint64_t,
                         std::span<const Vector3d>) const;
 
 namespace {
@@ -243,7 +243,8 @@ class TextFunction final : public ConstraintFunction {
 
   void residual(std::span<const BodyState> X, double t, std::span<double> out) const override {
     assert(X.size() == R_.size() && out.size() == static_cast<std::size_t>(rows()));
-    for (std::size_t k = 0; k < R_.size(); ++k) plain_[k] = Seed::constant<Moving<Dual<0>>>(X[k], X[k].R());
+    for (std::size_t k = 0; k < R_.size(); ++k)
+      plain_[k] = AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
     tape_->run<Dual<0>>(plain_memory_, plain_, Dual<0>(t), Tape::everything);
     tape_->each_row(plain_memory_, [&](std::size_t i, const Dual<0>& x) { out[i] = x.value; });
   }
@@ -267,7 +268,7 @@ class TextFunction final : public ConstraintFunction {
         for (std::size_t j = 0; j < 6; ++j) out.A[(i * K + k) * 6 + j] = x.grad[j];
       });
     }
-    for (std::size_t k = 0; k < K; ++k) taylor_[k] = Seed::moving(X[k], R_[k]);
+    for (std::size_t k = 0; k < K; ++k) taylor_[k] = AutodiffSeed::moving(X[k], R_[k]);
     tape_->run<Taylor>(taylor_memory_, taylor_, Taylor(t, 1, 0), Tape::everything);
     tape_->each_row(taylor_memory_, [&](std::size_t i, const Taylor& x) {
       out.position[i] = level_ == Level::position ? x.c0 : 0;
@@ -282,9 +283,9 @@ class TextFunction final : public ConstraintFunction {
   RowUnit unit_;
   // Sized once: evaluation does not allocate, and is for one thread at a time.
   mutable std::vector<Matrix3d> R_;
-  mutable std::vector<Moving<Dual<0>>> plain_;
-  mutable std::vector<Moving<Dual<6>>> dual_;
-  mutable std::vector<Moving<Taylor>> taylor_;
+  mutable std::vector<VelocityView<Dual<0>>> plain_;
+  mutable std::vector<VelocityView<Dual<6>>> dual_;
+  mutable std::vector<VelocityView<Taylor>> taylor_;
   mutable Memory<Dual<0>> plain_memory_;
   mutable Memory<Dual<6>> dual_memory_;
   mutable Memory<Taylor> taylor_memory_;
@@ -371,7 +372,7 @@ std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> ta
 }
 
 std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t) {
-  std::vector<Moving<Dual<6>>> dual(X.size());
+  std::vector<VelocityView<Dual<6>>> dual(X.size());
   for (std::size_t seed = 0; seed < X.size(); ++seed) {
     for (std::size_t k = 0; k < X.size(); ++k) dual[k] = seeded(X[k], X[k].R(), level, k == seed);
     const auto run = [&](const Tape& one, Memory<Dual<6>>& m) {
@@ -379,8 +380,8 @@ std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const Body
     };
     if (auto fault = first_trouble<Dual<6>>(tape, run)) return fault;
   }
-  std::vector<Moving<Taylor>> taylor(X.size());
-  for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = Seed::moving(X[k], X[k].R());
+  std::vector<VelocityView<Taylor>> taylor(X.size());
+  for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = AutodiffSeed::moving(X[k], X[k].R());
   return first_trouble<Taylor>(
       tape, [&](const Tape& one, Memory<Taylor>& m) { one.run<Taylor>(m, taylor, Taylor(t, 1, 0), Tape::everything); });
 }
@@ -400,7 +401,7 @@ class TypedEnergy {
   T operator()(const Coordinates<T>& s) const {
     Room<T>& room = std::get<Room<T>>(room_);
     for (std::size_t k = 0; k < index_.size(); ++k)
-      room.views[k] = Seed::coordinate<T>(s.q[index_[k]], s.rate[index_[k]]);
+      room.views[k] = AutodiffSeed::coordinate<T>(s.q[index_[k]], s.rate[index_[k]]);
     tape_->run<T>(room.memory, room.views, s.t, Tape::everything);
     const auto entry = [&](std::size_t i) -> const T& {
       return room.memory.scalars[static_cast<std::size_t>(tape_->results[i].at)];
@@ -423,7 +424,7 @@ class TypedEnergy {
       views.resize(tape.bodies.size());
     }
     Memory<T> memory;
-    std::vector<Moving<T>> views;
+    std::vector<VelocityView<T>> views;
   };
   std::shared_ptr<const Tape> tape_;
   std::size_t n_;
@@ -457,7 +458,8 @@ Evaluator::Evaluator(std::shared_ptr<const Tape> tape)
       out_(static_cast<std::size_t>(tape_->rows())) {}
 
 std::span<const double> Evaluator::operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given) {
-  for (std::size_t k = 0; k < views_.size(); ++k) views_[k] = Seed::constant<Moving<Dual<0>>>(X[k], X[k].R());
+  for (std::size_t k = 0; k < views_.size(); ++k)
+    views_[k] = AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
   tape_->run<Dual<0>>(memory_, views_, Dual<0>(t), Tape::everything, given);
   tape_->each_row(memory_, [&](std::size_t i, const Dual<0>& x) { out_[i] = x.value; });
   return out_;

@@ -179,7 +179,7 @@ class Tape {
   /// Runs the operations that depend on a body of `which` (all, and those on none, with `everything`).
   /// @param views one per entry of `bodies`. @param given, given_vectors by place in `inputs`.
   template <class T>
-  void run(Memory<T>& m, std::span<const Moving<T>> views, const T& t, std::uint64_t which,
+  void run(Memory<T>& m, std::span<const VelocityView<T>> views, const T& t, std::uint64_t which,
            std::span<const Vector3d> given = {}) const;
   static constexpr std::uint64_t everything = ~std::uint64_t{0};
   /// Row by row: sink(row, value).
@@ -235,7 +235,7 @@ class Gradient {
  private:
   std::shared_ptr<const Tape> tape_;
   Memory<Dual<6>> memory_;
-  std::vector<Moving<Dual<6>>> views_;
+  std::vector<VelocityView<Dual<6>>> views_;
 };
 
 /// The first operation whose value or derivative is not finite at a state or jumps there, and why; nothing when all are
@@ -253,7 +253,7 @@ class Evaluator {
  private:
   std::shared_ptr<const Tape> tape_;
   Memory<Dual<0>> memory_;
-  std::vector<Moving<Dual<0>>> views_;
+  std::vector<VelocityView<Dual<0>>> views_;
   std::vector<double> out_;
 };
 

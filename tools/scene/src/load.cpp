@@ -344,7 +344,7 @@ class SceneReader {
     }
     for (auto& [joint, place] : robot.joints) {
       for (BodyId& id : joint.bodies)
-        if (id != world) id.index += before;
+        if (id != ground) id.index += before;
       robot_joints_.emplace_back(std::move(joint), place);
     }
     model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
@@ -382,12 +382,12 @@ class SceneReader {
     }
     o.baumgarte_rate = solver.positive("baumgarte_rate", o.baumgarte_rate);
     o.newton_tolerance = solver.positive("newton_tolerance", o.newton_tolerance);
-    o.swing_limit = solver.positive("max_tension_frequency", o.swing_limit);
+    o.max_tension_frequency = solver.positive("max_tension_frequency", o.max_tension_frequency);
     o.max_substeps = solver.whole("max_substeps", 1, 65536, o.max_substeps);
     o.solve.rank_tolerance = solver.positive("rank_tolerance", o.solve.rank_tolerance);
     if (o.solve.rank_tolerance >= 1) solver.refuse("rank_tolerance", "rank_tolerance is below 1");
-    o.solve.path =
-        static_cast<Path>(solver.word("backend", {"auto", "dense", "sparse"}, static_cast<std::size_t>(o.solve.path)));
+    o.solve.backend = static_cast<Backend>(
+        solver.word("backend", {"auto", "dense", "sparse"}, static_cast<std::size_t>(o.solve.backend)));
     solver.done();
   }
 
@@ -748,7 +748,7 @@ class SceneReader {
     const std::size_t frame = table.word("frame", {"joint", "parent", "child", "world"}, 0);
     if (frame != 3) sensor.frame = at.bodies[frame == 1 ? 0 : 1];
     if (frame == 0) sensor.axes = at.own_axes ? *at.own_axes : Quaterniond(Eigen::Quaterniond(at.frame_b.axes));
-    if ((frame == 1 || frame == 2) && sensor.frame != world)
+    if ((frame == 1 || frame == 2) && sensor.frame != ground)
       sensor.axes = model_.bodies[static_cast<std::size_t>(sensor.frame.index) - 1].link_axes;
     table.done();
     sensing_->push_back(std::move(sensor));
@@ -767,9 +767,9 @@ class SceneReader {
     if (!constraints_.emplace(constraint.name, place).second)
       scene::fail(place, "there are two joints or constraints \"" + constraint.name + "\"");
     const bool movable = std::any_of(constraint.bodies.begin(), constraint.bodies.end(), [&](BodyId id) {
-      if (id == world) return false;
+      if (id == ground) return false;
       const BodyKind kind = model_.bodies[static_cast<std::size_t>(id.index) - 1].kind;
-      return kind != BodyKind::fixed && kind != BodyKind::driven;
+      return kind != BodyKind::fixed && kind != BodyKind::kinematic;
     });
     if (!movable) scene::fail(place, "\"" + constraint.name + "\": none of its bodies can move");
     model_.constraints.push_back(std::move(constraint));

@@ -43,8 +43,8 @@ System Model::system() const {
       case BodyKind::fixed:
         system.add_fixed(body.name, pose);
         break;
-      case BodyKind::driven:
-        system.add_driven(body.name, pose, body.motion);
+      case BodyKind::kinematic:
+        system.add_kinematic(body.name, pose, body.motion);
         break;
       case BodyKind::coordinate:  // all at once: one mass matrix couples them
         names.push_back(body.name);
@@ -142,7 +142,7 @@ Judge::Judge(const Model& model, Host host, double dt) : dt_(dt) {
 
 bool Judge::due(const Expectation& e, double t) const { return e.throughout || std::abs(t - e.at) < 1e-6 * dt_; }
 
-bool Judge::wants_forces(double t) const {
+bool Judge::needs_forces(double t) const {
   return std::any_of(verdicts_.begin(), verdicts_.end(),
                      [&](const Verdict& v) { return v.expectation->value.reads_forces() && due(*v.expectation, t); });
 }
@@ -263,7 +263,7 @@ const Operation* maker_of(const Tape& tape, int at, bool vector) {
 bool takes_vector(Code code) { return code != Code::abs && code != Code::negate; }
 
 const SceneBody* coordinate_at(BodyId id, const Model& model) {
-  if (id == world) return nullptr;
+  if (id == ground) return nullptr;
   const SceneBody& body = model.bodies[static_cast<std::size_t>(id.index) - 1];
   return body.kind == BodyKind::coordinate ? &body : nullptr;
 }

@@ -241,7 +241,7 @@ SceneBody read_body(Table& table, Context& context, bool placed) {
   if (body.kind != BodyKind::particle) body.start.q = read_rotation(table, context);
   if (moves) body.start.v = table.vector("velocity", Vector3d::Zero());
   if (body.kind == BodyKind::rigid) body.start.w = table.vector("omega", Vector3d::Zero());
-  if (body.kind == BodyKind::driven) read_motion(table, context, body);
+  if (body.kind == BodyKind::kinematic) read_motion(table, context, body);
   return body;
 }
 
@@ -282,7 +282,7 @@ struct JointData {
   Vector3d p_A, p_B, u_A, u_B, x_A, x_B;
   JointFrame A, B;
   double length = 0, ratio = 1;
-  BodyId carrier = world;
+  BodyId carrier = ground;
   std::shared_ptr<const Tape> motion;
 };
 
@@ -298,7 +298,7 @@ Constraint build(const std::string& type, const std::string& name, const JointDa
   if (type == "point_on_line") return point_on_line(name, a, d.p_A, d.u_A, b, d.p_B);
   if (type == "point_on_plane") return point_on_plane(name, a, d.p_A, d.u_A, b, d.p_B);
   if (type == "point_on_sphere") return point_on_sphere(name, a, d.p_A, d.length, b, d.p_B);
-  if (type == "gear") return gear(name, a, d.u_A, b, d.u_B, d.ratio, id.size() > 2 ? id[2] : world);
+  if (type == "gear") return gear(name, a, d.u_A, b, d.u_B, d.ratio, id.size() > 2 ? id[2] : ground);
   if (type == "prescribed_distance") return prescribed_distance(name, a, d.p_A, d.u_A, b, d.p_B, MotionText(d.motion));
   if (type == "prescribed_angle") return prescribed_angle(name, a, d.u_A, d.x_A, b, d.x_B, MotionText(d.motion));
   if (d.motion) return rod(name, a, d.p_A, b, d.p_B, MotionText(d.motion));
@@ -387,7 +387,7 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
   out.bodies = {id(plan.a), id(plan.b)};
   const BodyState &A = start[out.bodies[0]], &B = start[out.bodies[1]];
   const auto to_body = [](const BodyState& s, const Vector3d& p) -> Vector3d { return s.q.conjugate() * (p - s.p); };
-  const auto turned_back = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
+  const auto realigned_steps = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
 
   JointData d;
   const bool between_centres = plan.type == "rod" || plan.type == "point_on_sphere";
@@ -428,16 +428,16 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
            who + ": \"" + body + "\" is a particle; a joint acts where it is, not beside it (a rod joins centres)");
   }
   if (kind.axis) {
-    d.u_A = plan.axis ? turned_back(A, *plan.axis) : *plan.axis_a;
-    d.u_B = plan.axis_b ? *plan.axis_b : turned_back(B, A.q * d.u_A);
+    d.u_A = plan.axis ? realigned_steps(A, *plan.axis) : *plan.axis_a;
+    d.u_B = plan.axis_b ? *plan.axis_b : realigned_steps(B, A.q * d.u_A);
     d.u_A.normalize(), d.u_B.normalize();
     if (plan.type == "universal" && plan.axis) {  // a cross: the second arm is perpendicular to the first
       const Vector3d u = A.q * d.u_A;
-      d.u_B = turned_back(B, u.unitOrthogonal());
+      d.u_B = realigned_steps(B, u.unitOrthogonal());
     }
     const Vector3d x = d.u_A.unitOrthogonal();
     d.x_A = x;
-    d.x_B = turned_back(B, A.q * x);
+    d.x_B = realigned_steps(B, A.q * x);
   }
   const Vector3d u = kind.axis ? Vector3d(A.q * d.u_A) : Vector3d::UnitX();
   Matrix3d W;
@@ -476,7 +476,7 @@ namespace {
 // A row on positions all of whose derivatives are zero; of rows on velocities all of them: the components of a vector
 // equation may well hold nothing in one direction.
 bool has_dead_row(const std::shared_ptr<const Tape>& tape, Level level, std::span<const BodyState> X, double t) {
-  const auto f = make_function(tape, level, RowUnit::own);
+  const auto f = make_function(tape, level, RowUnit::custom);
   const std::size_t m = static_cast<std::size_t>(f->rows()), width = 6 * X.size();
   std::vector<double> A(m * width), b(m), position(m), velocity(m);
   f->linearize(X, t, {A, b, position, velocity});
@@ -564,8 +564,8 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
   const std::string name = table.text("name").value;
   out.make = [=](const std::vector<BodyId>& ids) {
     Constraint c(name, ids, make_function(tape, level, unit));
-    if (points) c.acting_at(*points);
-    if (sliding >= 0) c.sliding_on(sliding);
+    if (points) c.set_application_points(*points);
+    if (sliding >= 0) c.set_sliding_body(sliding);
     return c;
   };
   return out;
@@ -601,7 +601,7 @@ class OnForce {
 SceneForce read_spring(Table& table, Context& context, const FindBody& find, const State& start) {
   SceneForce out;
   const Names& names = context.names;
-  const BodyId a = table.has("a") ? body_id(table.text("a"), find, names, table.what()) : world;
+  const BodyId a = table.has("a") ? body_id(table.text("a"), find, names, table.what()) : ground;
   const BodyId b = body_id(table.text("b"), find, names, table.what());
   if (a == b) table.refuse("b", "a and b are one body");
   const Vector3d p_A = table.vector("at_a", Vector3d::Zero()), p_B = table.vector("at_b", Vector3d::Zero());
@@ -647,7 +647,7 @@ SceneForce generalized_force(const std::string& name, Table& table, Context& con
   } else {
     force = [value = table.number("force")](ForceFrame&) { return value; };
   }
-  const auto act = [force](ForceFrame& frame) { frame.push(0, Vector3d(force(frame), 0, 0)); };
+  const auto act = [force](ForceFrame& frame) { frame.add_force(0, Vector3d(force(frame), 0, 0)); };
   if (!tried(act, out.bodies, start)[0].allFinite()) table.refuse("force", "is not finite at the start");
   out.make = [=](const std::vector<BodyId>& ids) { return Force(name, ids, act); };
   return out;
@@ -681,8 +681,8 @@ SceneForce potential_force(const std::string& name, const Text& text, Context& c
       for (std::size_t k = 0; k < states->size(); ++k) (*states)[k] = frame[k];
       for (std::size_t k = 0; k < states->size(); ++k) {
         const auto g = (*gradient)(*states, frame.t, k);
-        frame.push(k, Vector3d(-g[0], -g[1], -g[2]));
-        if (turns[k]) frame.twist(k, Vector3d(-g[3], -g[4], -g[5]));
+        frame.add_force(k, Vector3d(-g[0], -g[1], -g[2]));
+        if (turns[k]) frame.add_moment(k, Vector3d(-g[3], -g[4], -g[5]));
       }
     };
     return Force(name, ids, act, [value](std::span<const BodyState> at, double t) { return (*value)(at, t)[0]; });
@@ -851,13 +851,13 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
   auto act = [=](ForceFrame& frame) {
     if (force) {
       const Vector3d f = vector((*force)(frame, frame.t)), p_WQ = frame[0].point(at);
-      frame.push(0, f, p_WQ);
-      if (pair) frame.push(1, -f, p_WQ);
+      frame.add_force(0, f, p_WQ);
+      if (pair) frame.add_force(1, -f, p_WQ);
     }
     if (moment) {
       const Vector3d m = vector((*moment)(frame, frame.t));
-      frame.twist(0, m);
-      if (pair) frame.twist(1, -m);
+      frame.add_moment(0, m);
+      if (pair) frame.add_moment(1, -m);
     }
   };
   std::function<double(std::span<const BodyState>, double)> potential;
@@ -944,7 +944,7 @@ Law typed_law(const Text& text, const Context& context, const std::string& who) 
                   {"point", Type::vector, {}},  {"slip_direction", Type::vector, {}},
                   {"speed", Type::scalar, {}}};
   const auto evaluate = std::make_shared<Evaluator>(compiled(text, names, Type::vector, who));
-  return [evaluate](const Thrust& n) -> Vector3d {
+  return [evaluate](const ConstraintReaction& n) -> Vector3d {
     std::array<Vector3d, 8> given;
     const auto& inputs = evaluate->tape().inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -952,9 +952,9 @@ Law typed_law(const Text& text, const Context& context, const std::string& who) 
       given[i] = name == "N"               ? Vector3d(n.magnitude(), 0, 0)
                  : name == "normal"        ? n.normal
                  : name == "moment"        ? n.moment
-                 : name == "slip_velocity" ? n.slip
+                 : name == "slip_velocity" ? n.slip_velocity
                  : name == "point"         ? n.point
-                 : name == "speed"         ? Vector3d(n.slip.norm(), 0, 0)
+                 : name == "speed"         ? Vector3d(n.slip_velocity.norm(), 0, 0)
                                            : n.slip_direction();
     }
     const auto f = (*evaluate)({}, n.t, std::span(given).first(inputs.size()));
@@ -995,7 +995,7 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
     table.refuse("belt_on", "says whose surface runs, and belt how fast: belt = [1, 0, 0]");
   }
   if (table.has("normal_force") && table.word("normal_force", {"coupled", "frictionless"}, 0) == 1)
-    law.reading(Reads::ideal);
+    law.with_normal_force(NormalForce::frictionless);
   table.done();
   return law;
 }

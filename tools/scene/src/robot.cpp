@@ -192,7 +192,7 @@ class Maker {
   void set_in_motion() {
     bool any = false;
     for (const int i : file_.order) {
-      Placed& at = placed_[static_cast<std::size_t>(i)];
+      PoseView& at = placed_[static_cast<std::size_t>(i)];
       if (link(i).joint < 0) {
         if (clusters_[static_cast<std::size_t>(at.cluster)].fixed) continue;
         any = true;
@@ -201,7 +201,7 @@ class Maker {
         continue;
       }
       const Joint& by = joint(link(i).joint);
-      const Placed& parent = placed_[static_cast<std::size_t>(by.parent)];
+      const PoseView& parent = placed_[static_cast<std::size_t>(by.parent)];
       const Pose frame = parent.pose * by.in_parent;
       at.w = parent.w;
       at.v = parent.v + parent.w.cross(at.pose.p - parent.pose.p);
@@ -286,7 +286,7 @@ class Maker {
       body.start.p = pose(main).p;
       body.start.q = q_main;
       if (each.mass > 0) inertia_of(each, q_main, body);
-      const Placed& moves = placed_[static_cast<std::size_t>(main)];
+      const PoseView& moves = placed_[static_cast<std::size_t>(main)];
       body.start.w = moves.w;
       body.start.v = moves.v + moves.w.cross(body.start.p - moves.pose.p);
       if (each.fixed) {  // where it is, not what it weighs
@@ -506,14 +506,14 @@ class Maker {
   int cluster_at(int link) const { return placed_[static_cast<std::size_t>(link)].cluster; }
   Cluster& cluster_of(int link) { return clusters_[static_cast<std::size_t>(cluster_at(link))]; }
 
-  struct Placed {
+  struct PoseView {
     Pose pose;                                            // of a link in the world, at the start
     Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();  // of its origin, and how it turns
     int cluster = -1;                                     // the links that are one body with it
   };
   const RobotFile& file_;
   const RobotOptions& options_;
-  std::vector<Placed> placed_;
+  std::vector<PoseView> placed_;
   std::vector<std::optional<Coordinate>> start_;  // of joints
   std::vector<Cluster> clusters_;
   Robot out_;

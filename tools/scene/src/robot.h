@@ -33,10 +33,10 @@ struct RobotOptions {
 
 struct Robot {
   template <class T>
-  using Placed = std::pair<T, Place>;
-  std::vector<Placed<SceneBody>> bodies;
+  using PoseView = std::pair<T, Place>;
+  std::vector<PoseView<SceneBody>> bodies;
   /// BodyId{i + 1} is bodies[i], BodyId{0} the world.
-  std::vector<Placed<SceneConstraint>> joints;
+  std::vector<PoseView<SceneConstraint>> joints;
   std::vector<std::string> native;    ///< limits: in no System
   std::vector<std::string> warnings;  ///< as Model::warnings
   std::vector<std::string> notes;     ///< what of the file was left out or understood otherwise than it may be meant

@@ -436,13 +436,13 @@ class Reader {
   int link_named(const std::string& name, const sdf::Joint& joint, const std::string& who) {
     if (const auto found = link_at_.find(name); found != link_at_.end()) return found->second;
     if (name == "world" || name.ends_with("::world")) {
-      Link world;
-      world.name = "world";
-      world.at = place_of(joint.Element());
-      world.held = true;
+      Link ground;
+      ground.name = "world";
+      ground.at = place_of(joint.Element());
+      ground.held = true;
       link_at_.emplace(name, static_cast<int>(out_.links.size()));
       poses_.emplace_back();
-      out_.links.push_back(std::move(world));
+      out_.links.push_back(std::move(ground));
       return static_cast<int>(out_.links.size()) - 1;
     }
     fail(place_of(joint.Element()), who + ": there is no link \"" + name + "\"");

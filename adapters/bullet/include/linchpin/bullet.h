@@ -48,24 +48,30 @@ class WorldBinding;  // src/world_binding.h
 using host::Counts;  ///< since the start or the last reset()
 using host::LawWarning;
 using host::Mode;
-using host::Shadow;
-using host::told;
+using host::NativeComparison;
+using host::warning_text;
 
-/// How a block, the bodies that exact constraints join, goes through a step of Bullet's (see linchpin/host.h).
+/// How an island goes through a step of Bullet (see linchpin/host.h). An island is a set of bodies that exact
+/// constraints connect.
 ///
-/// By the stages of rk4 and adaptive the forces on a body are Bullet's, constant over its step; gyroscopic torques and
-/// constraints with time are asked at each stage. Bodies that the program moves are known by their poses alone and
-/// follow a parabola through them: beside them the order is 2 to 3. Bullet's damping is its own, by a factor at the
-/// start of a step: with it the order is 1. Bullet's integrator is given the mean velocity, so that swept collisions
-/// (CCD) and motion states see the way from pose to pose, and the velocity at the step's end is set right after, before
-/// any action of the program's runs. Smooth laws act in the stages, as they are at that instant; substeps are so short
-/// that none of them damps by more than a factor of e in one.
+/// In the stages of rk4 and adaptive, the forces on a body are those of Bullet, constant over its step. Gyroscopic
+/// torques and constraints with time are evaluated at each stage. Kinematic bodies are known by their poses alone and
+/// follow a parabola through them. Beside them the order is 2 to 3. Bullet applies its damping as a factor at the start
+/// of a step. With damping the order is 1. Bullet's integrator receives the mean velocity, so that swept collisions
+/// (CCD) and motion states see the way from pose to pose. The velocity at the end of the step is set right after,
+/// before any action of the program runs. Smooth laws act in the stages. Substeps are so short that no law damps by
+/// more than a factor of e in one.
 ///
-/// A step of a block falls back to semi_implicit, counted in Counts::stepped_down and named by summary(), when rows of
-/// Bullet's own (contacts, limits, motors, springs) give it an impulse or a push, since those were solved for
-/// X₁ = X₀ ⊕ dt·v₁ and would be met on no other way; when it has laws of dry friction or with a memory; or when it
-/// could not be taken in substeps as short as max_substeps makes them. Links of multibodies are always stepped
-/// semi-implicitly. adaptive takes six factorisations a substep and one a step, rk4 four a substep.
+/// A step of an island is taken by semi_implicit instead in the following cases. Counts::order_reductions counts these
+/// steps, and summary() names them.
+/// - Rows of Bullet (contacts, limits, motors, springs) give the island an impulse or a push. Bullet has solved them
+/// for
+///   X₁ = X₀ ⊕ dt·v₁, so another motion would not meet them.
+/// - The island has laws of dry friction, or laws with an internal state.
+/// - The step did not succeed in substeps as short as max_substeps makes them.
+///
+/// Links of multibodies are always stepped semi-implicitly. adaptive takes six factorisations a substep and one a step,
+/// rk4 four a substep.
 using host::Stepping;
 
 /// A link of a multibody, as a constraint sees it: a body whose points and axes are in the link's own axes from its
@@ -78,10 +84,10 @@ inline Link link(btMultiBody& body, int index) { return {&body, index}; }
 /// What moves one joint of a multibody, by cause.
 using articulated::JointForces;
 /// What a constraint in a btMultiBodyDynamicsWorld may name: a rigid body or a link.
-class Part {
+class BodyRef {
  public:
-  Part(btRigidBody& body) : rigid_(&body) {}
-  Part(Link link) : link_(link) {}
+  BodyRef(btRigidBody& body) : rigid_(&body) {}
+  BodyRef(Link link) : link_(link) {}
 
  private:
   friend class Solver;
@@ -96,35 +102,36 @@ struct Options {
   double newton_tolerance = 0;  ///< end-of-step |φ| [m or the row's unit]; 0: 1e-15 in double, 1e-10 in single
   int max_newton = 30;
   Stepping stepping = Stepping::semi_implicit;
-  /// Of adaptive: a part stands when rms(error / (1 + size)) of the block is no larger, over positions [m], turns
-  /// [rad], velocities [m/s] and rates [rad/s], where the size of a turn is 1; 0: 1e-9 in double, 1e-6 in single.
+  /// Error tolerance of adaptive. A substep is accepted when rms(error / (1 + size)) of the island is no larger. The
+  /// norm is over positions [m], rotations [rad], velocities [m/s] and rates [rad/s]. The size of a rotation is 1. 0:
+  /// 1e-9 in double, 1e-6 in single.
   double tolerance = 0;
-  /// ω·dt above which a step is redone in shorter ones inside Bullet's (T15); 2.4 times as much of rk4, which is stable
-  /// up to 2√2. adaptive does not look at it: its error tells.
-  double swing_limit = 1.0;
-  /// Implicit geometric stiffness (T15) where ω·dt is above the limit, in place of shorter steps: ½ dt² K⁺ is added to
-  /// the moments of inertia of the bodies that swing too fast, and the torque that belongs to it. For programs that
-  /// need every step to cost the same: one solve where a taut chain takes a dozen, no snap too fast. It damps those
-  /// swings, is not the equation (T1), and is told by Counts::stiffened and stiffness_work and by BodyBooks::own.
-  /// Constraints hold as ever; a step that fails so, or in which something touches the block, is taken in shorter ones.
-  /// Of semi_implicit only; multibodies have none.
+  /// Limit of the tension frequency ω times dt (T15). A step above it is repeated in substeps. The limit of rk4, which
+  /// is stable up to 2√2, is 2.4 times as large. adaptive does not use it, because it estimates its error.
+  double max_tension_frequency = 1.0;
+  /// Implicit geometric stiffness (T15) in place of substeps where ω·dt is above the limit. ½ dt² K⁺ is added to the
+  /// moments of inertia of the bodies that turn too fast, and the torque that belongs to it is applied. Use it in
+  /// programs in which every step must cost the same: one solve where a taut chain needs a dozen. It damps these
+  /// motions and is not the equation (T1). Counts::stiffened_steps, Counts::stiffness_work and
+  /// MomentumBalance::constraints report it. Constraints are met as always. If such a step fails, or something touches
+  /// the island, the step is taken in substeps. For semi_implicit only; multibodies have none.
   bool geometric_stiffness = false;
-  int max_substeps = 1024;   ///< of a step, as which a snap may need; then the block is left to native rows for it
+  int max_substeps = 1024;   ///< of one step, as for a chain that becomes taut; beyond it Bullet solves the island
   double gap_tolerance = 0;  ///< start-of-step |φ| above which poses are corrected; 0: 1e-9 in double, 1e-5 in single
-  /// Threads, the caller's included, on which blocks that nothing native touches are solved; results are the same to
-  /// the last bit for any number. Functions and laws of the program's own are called from the caller's thread only.
+  /// Number of threads, the caller's included, that solve islands without native rows. Results have the same bits for
+  /// any number. Functions and laws of the program are called from the caller's thread only.
   int threads = 1;
   bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
-  bool shadow = false;           ///< run the native solver on the same state every step and keep its answer beside ours
+  bool compare_native = false;   ///< also run the native solver on the same state every step; see native_comparison()
   /// world.debugDrawWorld() draws the reactions on bodies that can move as arrows of this length [m/N], through the
   /// program's own btIDebugDraw (wireframe mode), and open gaps as red crosses whose arms are as long; 0: none.
   double draw_force = 0;
-  /// and in shadow mode, where the native solver would have taken each body in this step, the difference this many
-  /// times enlarged; 0: not at all.
-  double draw_ghost = 0;
+  /// With compare_native: also draws each body where the native solver would have taken it in this step, with the
+  /// difference enlarged by this factor. 0: none.
+  double draw_native_difference = 0;
 };
 
-/// One constraint of a Solver, by name. Its other calls, such as law(), one_sided() and reaction(), are those of any
+/// One constraint of a Solver, by name. Its other calls, such as law(), unilateral() and reaction(), are those of any
 /// host: see linchpin/host.h.
 class Handle : public host::ChainedHandle<Handle> {
  public:
@@ -164,9 +171,9 @@ class History {
 class Solver {
  public:
   /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver
-  /// exactly (in Mode::observe also a btMLCPSolver); it keeps solving contacts, limits and motors. In a
+  /// exactly (in Mode::passive also a btMLCPSolver); it keeps solving contacts, limits and motors. In a
   /// btMultiBodyDynamicsWorld it must be a btMultiBodyConstraintSolver exactly, and the mode must be Mode::exact
-  /// without shadow.
+  /// without compare_native.
   /// @throws std::invalid_argument for another solver, a world with soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
   /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). Like any
@@ -229,40 +236,40 @@ class Solver {
     return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)), std::move(bodies));
   }
   // Constraints that name links of multibodies: `constrain("loop", link(mb, 2), link(mb, 5), phi)`. Each multibody with
-  // such a constraint is one mass block, its joint-space mass matrix, built anew in every step: O(n · depth) for n
-  // joint coordinates, and a dense factor of n × n. With laws, on them or on joints (adopt), all links are solved once
-  // more as bodies of their own, O(n), since a law reads a joint's load; each must then have a mass and an inertia.
-  // They have no books yet.
+  // such a constraint is one block of the mass matrix, its joint-space mass matrix, which is built in every step: O(n ·
+  // depth) for n joint coordinates, and a dense factor of n × n. With laws, on them or on joints (name_joint), all
+  // links are solved once more as bodies of their own, O(n), since a law reads a joint's load; each must then have a
+  // mass and an inertia. They have no momentum balance yet.
   /// @throws std::invalid_argument as the others do, and for a multibody not in the world, a link it does not have, and
   /// a multibody that is integrated by RK4, keeps global velocities, has a planar joint or kinematic or static links.
   template <class Phi>
-  Handle constrain(std::string name, std::vector<Part> parts, Phi phi) {
+  Handle constrain(std::string name, std::vector<BodyRef> parts, Phi phi) {
     auto ids = ids_of(name, parts);
     return add(holonomic(std::move(name), std::move(ids), std::move(phi)));
   }
   template <class Phi>
   Handle constrain(std::string name, Link a, Phi phi) {
-    return constrain(std::move(name), std::vector<Part>{a}, std::move(phi));
+    return constrain(std::move(name), std::vector<BodyRef>{a}, std::move(phi));
   }
   template <class Phi>
   Handle constrain(std::string name, Link a, Link b, Phi phi) {
-    return constrain(std::move(name), std::vector<Part>{a, b}, std::move(phi));
+    return constrain(std::move(name), std::vector<BodyRef>{a, b}, std::move(phi));
   }
   template <class Phi>
   Handle constrain(std::string name, Link a, btRigidBody& b, Phi phi) {
-    return constrain(std::move(name), std::vector<Part>{a, b}, std::move(phi));
+    return constrain(std::move(name), std::vector<BodyRef>{a, b}, std::move(phi));
   }
   template <class Phi>
   Handle constrain(std::string name, btRigidBody& a, Link b, Phi phi) {
-    return constrain(std::move(name), std::vector<Part>{a, b}, std::move(phi));
+    return constrain(std::move(name), std::vector<BodyRef>{a, b}, std::move(phi));
   }
   template <class Psi>
-  Handle constrain_velocity(std::string name, std::vector<Part> parts, Psi psi) {
+  Handle constrain_velocity(std::string name, std::vector<BodyRef> parts, Psi psi) {
     auto ids = ids_of(name, parts);
     return add(nonholonomic(std::move(name), std::move(ids), std::move(psi)));
   }
   template <class Alpha>
-  Handle constrain_acceleration(std::string name, std::vector<Part> parts, Alpha alpha) {
+  Handle constrain_acceleration(std::string name, std::vector<BodyRef> parts, Alpha alpha) {
     auto ids = ids_of(name, parts);
     return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)));
   }
@@ -271,13 +278,13 @@ class Solver {
   /// Names one of the world's multibody constraints: point2point, fixed, slider and gear are held exactly unless the
   /// program bounds their impulse below Bullet's default of 100. A gear's position is its target, or where it was when
   /// linchpin first saw it. @throws std::invalid_argument for one not in the world or a name in use.
-  Handle adopt(btMultiBodyConstraint& constraint, std::string name);
+  Handle name_joint(btMultiBodyConstraint& constraint, std::string name);
   /// Names the joint by which a link hangs on its parent, so that it can have laws: friction that reads the joint's
   /// true load, ideal or actual (T9), and sticks (T10). Its first body is the parent. Its reaction() is what holds the
   /// joint and what its laws prescribe, without motors, limits and torques along its coordinates; joint_wrench() has
   /// all. A multibody with such a law is one mass block as those with constraints are, and does not sleep.
   /// @throws std::invalid_argument as id(Link) does, for the base, a name in use and a joint that has a name.
-  Handle adopt(Link joint, std::string name);
+  Handle name_joint(Link joint, std::string name);
   /// What a force/torque sensor in the joint of a link shows: the wrench on the link, by its parent, through the joint,
   /// about the joint's pivot; its motor, limit and applied torque included. Of the last step, at the state the step
   /// began from, like Reaction; any multibody of the world, with exact constraints or without. Native impulses
@@ -311,8 +318,8 @@ class Solver {
 
   /// Names one of the world's joints and returns its handle. Joints not named so are called `hinge#3` by kind and place
   /// in the world. @throws std::invalid_argument for a joint not in the world or a name in use.
-  Handle adopt(btTypedConstraint& joint, std::string name);
-  [[nodiscard]] Handle try_adopt(std::string& why, btTypedConstraint& joint, std::string name) noexcept;
+  Handle name_joint(btTypedConstraint& joint, std::string name);
+  [[nodiscard]] Handle try_name_joint(std::string& why, btTypedConstraint& joint, std::string name) noexcept;
   /// By name; empty where there is none.
   Handle find(std::string_view name);
 
@@ -327,13 +334,13 @@ class Solver {
   }
   /// What every term of every law does and has done, in the order of reactions().
   std::span<const LawWork> laws() const { return core().laws(); }
-  /// Books of the last step, one per movable body of the exact blocks (T11).
-  std::span<const BodyBooks> books() const {
+  /// Momentum balances of the last step, one for each movable body of the exact islands (T11).
+  std::span<const MomentumBalance> momentum_balances() const {
     core().update_reports();
-    return core().balances();
+    return core().momentum_balances();
   }
-  /// In shadow mode and in Mode::observe, one per reaction; empty otherwise.
-  std::span<const Shadow> shadow() const;
+  /// With compare_native and in Mode::passive: one for each reaction. Empty otherwise.
+  std::span<const NativeComparison> native_comparison() const;
   const Counts& counts() const {
     core().update_reports();
     return core().counts();
@@ -349,9 +356,9 @@ class Solver {
   RankReport rank_report() const {
     return core().rank_report();
   }  ///< of all exact constraints at the last step; indices as reactions()
-  /// Problem of one constraint's block at the last step, to save and replay with `linchpin solve`. Empty (n() == 0)
-  /// for a name that is not there and before the first step.
-  Instant instant(std::string_view constraint) const { return core().problem(constraint); }
+  /// Problem of the island of one constraint at the last step, to save and replay with `linchpin solve`. Empty (n() ==
+  /// 0) for a name that is not there and before the first step.
+  ConstrainedProblem problem(std::string_view constraint) const { return core().problem(constraint); }
   /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J]. NaN
   /// where there is no world: it has been destroyed, or none is attached.
   double energy() const { return core().energy(); }
@@ -361,27 +368,27 @@ class Solver {
   double t() const { return core().t(); }  ///< [s]; advances with the host's steps
   void set_t(double t) { core().set_t(t); }
   /// Call before deleting a multibody: takes the constraints on it out of the world's exact ones.
-  void forget(btMultiBody& body);
+  void release_body(btMultiBody& body);
   /// Call before deleting a body: takes the user's constraints on it out of the world.
-  void forget(btRigidBody& body);
+  void release_body(btRigidBody& body);
   /// After teleports: forgets what was remembered from step to step, clears counts, work and warnings. The next step
   /// takes kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
-  /// One-sided constraints that have let go hold again if they are made to `reengage`. The time stays: see set_t().
+  /// Released unilateral constraints with `reengage` act again. The time stays: see set_t().
   void reset() { core().reset(); }
   /// For programs that go back and step again (rollback). The program puts the world back as it was, and then calls
   /// restore(). The steps that follow have the same bits as the steps after history().
   /// A history holds:
   /// - the time, the counts, the warnings of laws, and the length of the last step;
-  /// - of every block of constraints, how its last step was taken, how long the next part may be, what Newton began
+  /// - of every island, how its last step was taken, how long the next substep may be, what Newton began
   ///   from, and where friction was found;
-  /// - of every constraint, its work, whether it is enabled, has let go or is given back, and the angles and bristles
+  /// - of every constraint, its work, whether it is enabled, is released or left to Bullet, and the angles and bristles
   ///   that it and its laws remember;
   /// - of bodies that the program moves, where they came from.
   /// The program itself keeps what is Bullet's, as it does without linchpin: poses, interpolated poses, velocities,
   /// forces and activation of bodies; positions and velocities of multibodies; contacts with their impulses; the native
   /// solver's random seed; settings of joints, and whether they are enabled.
-  /// reset() in place of restore() has the same bits every time, too, but without any memory.
-  /// Reactions and books stay those of the last step until the next one. Cost: a copy of what is listed.
+  /// reset() in place of restore() has the same bits every time, too, but without a history.
+  /// Reactions and balances stay those of the last step until the next one. Cost: a copy of what is listed.
   History history() const { return History(core().history()); }
   /// @throws std::invalid_argument for another solver's history, and where constraints have come or gone since.
   void restore(const History& history) { host::demand(try_restore(history)); }
@@ -393,7 +400,7 @@ class Solver {
   friend struct Step;
   host::ConstraintSolver& core() const;
   std::vector<BodyId> ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies);
-  std::vector<BodyId> ids_of(const std::string& name, const std::vector<Part>& parts);
+  std::vector<BodyId> ids_of(const std::string& name, const std::vector<BodyRef>& parts);
   Handle add(Constraint constraint, std::vector<btRigidBody*> bodies);
   Handle try_add(std::string& why, const std::string& name, const std::vector<btRigidBody*>& bodies,
                  const std::function<Constraint(std::vector<BodyId>)>& make) noexcept;
@@ -401,13 +408,13 @@ class Solver {
 };
 
 /// What linchpin holds of a stock joint as it is configured now, whoever solves it; nothing is installed or changed.
-struct ExactPart {
+struct JointMapping {
   std::string kind;  ///< point2point, hinge, slider, 6dof-spring2, …
   JointRows rows;    ///< in the bodies' own axes; none where all is native, and for gears, which have rows of their own
-  Vector3d acting_A = Vector3d::Zero(), acting_B = Vector3d::Zero();  ///< where its wrench is reported [m]
+  Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();  ///< where its wrench is reported [m]
   std::string native;  ///< limits, motors and whatever else stays with Bullet, and why; empty when nothing does
 };
-ExactPart exact_part(btTypedConstraint& joint);
+JointMapping mapping_of(btTypedConstraint& joint);
 
 inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScalar(u.y()), btScalar(u.z())}; }
 inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }

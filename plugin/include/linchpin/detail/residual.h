@@ -9,16 +9,16 @@
 namespace linchpin {
 
 template <class View>
-View Seed::constant(const BodyState& s, const Matrix3d& R) {
+View AutodiffSeed::constant(const BodyState& s, const Matrix3d& R) {
   using T = typename View::number;
   View x;
   x.p_ = s.p;
   for (std::size_t j = 0; j < 3; ++j) x.columns_[j] = Vector3d(R.col(static_cast<Eigen::Index>(j)));
-  if constexpr (std::is_base_of_v<Moving<T>, View>) {
+  if constexpr (std::is_base_of_v<VelocityView<T>, View>) {
     x.v_ = s.v;
     x.w_ = s.w;
   }
-  if constexpr (std::is_base_of_v<Accelerating<T>, View>) {
+  if constexpr (std::is_base_of_v<AccelerationView<T>, View>) {
     x.a_ = s.a;
     x.alpha_ = s.alpha;
   }
@@ -40,8 +40,8 @@ inline Vec3<Taylor> taylor(const Vector3d& c0, const Vector3d& c1, const Vector3
 
 }  // namespace detail
 
-inline Placed<Dual<6>> Seed::displaced(const BodyState& s, const Matrix3d& R, bool seeded) {
-  auto x = constant<Placed<Dual<6>>>(s, R);
+inline PoseView<Dual<6>> AutodiffSeed::displaced(const BodyState& s, const Matrix3d& R, bool seeded) {
+  auto x = constant<PoseView<Dual<6>>>(s, R);
   if (!seeded) return x;
   detail::seed_directions(x.p_, 0);
   for (Vec3<Dual<6>>& r : x.columns_) {  // δr = δθ × r
@@ -52,24 +52,24 @@ inline Placed<Dual<6>> Seed::displaced(const BodyState& s, const Matrix3d& R, bo
   return x;
 }
 
-inline Moving<Dual<6>> Seed::velocity(const BodyState& s, const Matrix3d& R, bool seeded) {
-  auto x = constant<Moving<Dual<6>>>(s, R);
+inline VelocityView<Dual<6>> AutodiffSeed::velocity(const BodyState& s, const Matrix3d& R, bool seeded) {
+  auto x = constant<VelocityView<Dual<6>>>(s, R);
   if (!seeded) return x;
   detail::seed_directions(x.v_, 0);
   detail::seed_directions(x.w_, 3);
   return x;
 }
 
-inline Accelerating<Dual<6>> Seed::acceleration(const BodyState& s, const Matrix3d& R, bool seeded) {
-  auto x = constant<Accelerating<Dual<6>>>(s, R);
+inline AccelerationView<Dual<6>> AutodiffSeed::acceleration(const BodyState& s, const Matrix3d& R, bool seeded) {
+  auto x = constant<AccelerationView<Dual<6>>>(s, R);
   if (!seeded) return x;
   detail::seed_directions(x.a_, 0);
   detail::seed_directions(x.alpha_, 3);
   return x;
 }
 
-inline Placed<Taylor> Seed::moved(const BodyState& s, const Matrix3d& R) {
-  Placed<Taylor> x;
+inline PoseView<Taylor> AutodiffSeed::moved(const BodyState& s, const Matrix3d& R) {
+  PoseView<Taylor> x;
   x.p_ = detail::taylor(s.p, s.v, 0.5 * s.a);
   for (std::size_t j = 0; j < 3; ++j) {  // r' = ω × r,  r'' = α × r + ω × r'
     const Vector3d r = R.col(static_cast<Eigen::Index>(j)), r1 = s.w.cross(r);
@@ -78,9 +78,9 @@ inline Placed<Taylor> Seed::moved(const BodyState& s, const Matrix3d& R) {
   return x;
 }
 
-inline Moving<Taylor> Seed::moving(const BodyState& s, const Matrix3d& R) {
-  Moving<Taylor> x;
-  static_cast<Placed<Taylor>&>(x) = moved(s, R);
+inline VelocityView<Taylor> AutodiffSeed::moving(const BodyState& s, const Matrix3d& R) {
+  VelocityView<Taylor> x;
+  static_cast<PoseView<Taylor>&>(x) = moved(s, R);
   // The second coefficients are unknown. A velocity row needs only the first.
   x.v_ = detail::taylor(s.v, s.a, Vector3d::Zero());
   x.w_ = detail::taylor(s.w, s.alpha, Vector3d::Zero());
@@ -92,7 +92,8 @@ namespace detail {
 /// @tparam View  argument of the lambda for each body. @tparam level_  level of the condition.
 template <template <class> class View, class F, Level level_>
 class FromResidual final : public ConstraintFunction {
-  using Returned = std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Scene<View, Dual<0>>&>()))>;
+  using Returned =
+      std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const ResidualArgs<View, Dual<0>>&>()))>;
   static constexpr int rows_ = row_traits<Returned>::count;
   static_assert(
       rows_ > 0,
@@ -109,7 +110,7 @@ class FromResidual final : public ConstraintFunction {
 
   void residual(std::span<const BodyState> X, double t, std::span<double> out) const override {
     assert(X.size() == R_.size() && out.size() == static_cast<std::size_t>(rows_));
-    for (std::size_t k = 0; k < R_.size(); ++k) plain_[k] = Seed::constant<View<Dual<0>>>(X[k], X[k].R());
+    for (std::size_t k = 0; k < R_.size(); ++k) plain_[k] = AutodiffSeed::constant<View<Dual<0>>>(X[k], X[k].R());
     evaluate<Dual<0>>(plain_, t, [&](std::size_t i, const Dual<0>& x) { out[i] = x.value; });
   }
 
@@ -135,9 +136,9 @@ class FromResidual final : public ConstraintFunction {
     } else {
       for (std::size_t k = 0; k < K; ++k) {
         if constexpr (level_ == Level::position)
-          taylor_[k] = Seed::moved(X[k], R_[k]);
+          taylor_[k] = AutodiffSeed::moved(X[k], R_[k]);
         else
-          taylor_[k] = Seed::moving(X[k], R_[k]);
+          taylor_[k] = AutodiffSeed::moving(X[k], R_[k]);
       }
       evaluate<Taylor>(taylor_, Taylor(t, 1, 0), [&](std::size_t i, const Taylor& x) {
         out.position[i] = level_ == Level::position ? x.c0 : 0;
@@ -150,16 +151,16 @@ class FromResidual final : public ConstraintFunction {
  private:
   static View<Dual<6>> seed(const BodyState& s, const Matrix3d& R, bool seeded) {
     if constexpr (level_ == Level::position)
-      return Seed::displaced(s, R, seeded);
+      return AutodiffSeed::displaced(s, R, seeded);
     else if constexpr (level_ == Level::velocity)
-      return Seed::velocity(s, R, seeded);
+      return AutodiffSeed::velocity(s, R, seeded);
     else
-      return Seed::acceleration(s, R, seeded);
+      return AutodiffSeed::acceleration(s, R, seeded);
   }
 
   template <class T, class Sink>
   void evaluate(const std::vector<View<T>>& views, const T& t, Sink sink) const {
-    const auto result = f_(Scene<View, T>{views, t});
+    const auto result = f_(ResidualArgs<View, T>{views, t});
     using Traits = row_traits<std::remove_cvref_t<decltype(result)>>;
     static_assert(Traits::count == rows_, "linchpin: a residual returns the same rows for every number type");
     Traits::each(result, [&](int i, const auto& x) { sink(static_cast<std::size_t>(i), x); });
@@ -191,13 +192,13 @@ Constraint holonomic(std::string name, std::vector<BodyId> bodies, Phi phi, RowU
 template <class Psi>
 Constraint nonholonomic(std::string name, std::vector<BodyId> bodies, Psi psi) {
   return detail::from_residual<detail::NonholonomicFunction<Psi>>(std::move(name), std::move(bodies), std::move(psi),
-                                                                  RowUnit::own);
+                                                                  RowUnit::custom);
 }
 
 template <class Alpha>
 Constraint on_acceleration(std::string name, std::vector<BodyId> bodies, Alpha alpha) {
   return detail::from_residual<detail::AccelerationFunction<Alpha>>(std::move(name), std::move(bodies),
-                                                                    std::move(alpha), RowUnit::own);
+                                                                    std::move(alpha), RowUnit::custom);
 }
 
 }  // namespace linchpin

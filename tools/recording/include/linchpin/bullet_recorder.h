@@ -26,22 +26,22 @@
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// A shape as a viewer has it; what it does not have is drawn as the box around it, a plane not at all.
-inline Look look_of(const btCollisionShape& shape) {
-  Look out;
+inline VisualShape visual_shape_of(const btCollisionShape& shape) {
+  VisualShape out;
   const auto around = [&] {
     btVector3 least, most;
     shape.getAabb(btTransform::getIdentity(), least, most);
-    out.kind = Look::Kind::box;
+    out.kind = VisualShape::Kind::box;
     out.size = from_bullet(most - least);
     if (!(out.size.norm() < 1e6)) out = {};
   };
   switch (shape.getShapeType()) {
     case BOX_SHAPE_PROXYTYPE:
-      out.kind = Look::Kind::box;
+      out.kind = VisualShape::Kind::box;
       out.size = 2 * from_bullet(static_cast<const btBoxShape&>(shape).getHalfExtentsWithMargin());
       break;
     case SPHERE_SHAPE_PROXYTYPE:
-      out.kind = Look::Kind::sphere;
+      out.kind = VisualShape::Kind::sphere;
       out.size.x() = double(static_cast<const btSphereShape&>(shape).getRadius());
       break;
     case CAPSULE_SHAPE_PROXYTYPE: {
@@ -50,7 +50,7 @@ inline Look look_of(const btCollisionShape& shape) {
         around();
         break;
       }
-      out.kind = Look::Kind::capsule;
+      out.kind = VisualShape::Kind::capsule;
       out.size = {double(capsule.getRadius()), 2 * double(capsule.getHalfHeight()), 0};
       break;
     }
@@ -60,7 +60,7 @@ inline Look look_of(const btCollisionShape& shape) {
         around();
         break;
       }
-      out.kind = Look::Kind::cylinder;
+      out.kind = VisualShape::Kind::cylinder;
       out.size = {double(cylinder.getRadius()), 2 * double(cylinder.getHalfExtentsWithMargin().y()), 0};
       break;
     }
@@ -74,7 +74,7 @@ inline Look look_of(const btCollisionShape& shape) {
 }
 
 inline BodyKind kind_of(const btRigidBody& body) {
-  if (body.isKinematicObject()) return BodyKind::driven;
+  if (body.isKinematicObject()) return BodyKind::kinematic;
   if (body.getInvMass() == 0) return BodyKind::fixed;
   return body.getInvInertiaDiagLocal().length2() == 0 ? BodyKind::particle : BodyKind::rigid;
 }
@@ -88,7 +88,7 @@ inline std::pair<std::string, std::string> method_of(const btContactSolverInfo& 
   std::snprintf(text, sizeof text, "the step ends on the constraint: Newton's method, at most %d iterations",
                 options.max_newton);
   std::string held = options.drift_correction ? text : "none: the bare acceleration";
-  if (options.mode == Mode::observe) {
+  if (options.mode == Mode::passive) {
     std::snprintf(text, sizeof text, "velocity feedback, ERP %g, CFM %g; %s", double(info.m_erp),
                   double(info.m_globalCfm), direct ? "direct" : "warm start");
     held = text;
@@ -180,7 +180,7 @@ class Recorder final : private btActionInterface {
   // stand in reactions() as in the world; the constraints of the user's own, of which linchpin knows itself, come after
   // them.
   void listen() {
-    if (solver_.options().mode != Mode::observe) return;
+    if (solver_.options().mode != Mode::passive) return;
     bool same = seen_.size() == static_cast<std::size_t>(world_.getNumConstraints());
     for (int i = 0; same && i < world_.getNumConstraints(); ++i)
       same = seen_[static_cast<std::size_t>(i)] == world_.getConstraint(i);
@@ -215,14 +215,14 @@ class Recorder final : private btActionInterface {
     for (std::size_t i = 0; i < bodies_.size(); ++i) {
       const auto named = names_.find(bodies_[i]);
       bodies.push_back({named == names_.end() ? "body#" + std::to_string(i) : named->second, kind_of(*bodies_[i]),
-                        look_of(*bodies_[i]->getCollisionShape()), "", ""});
+                        visual_shape_of(*bodies_[i]->getCollisionShape()), "", ""});
     }
-    std::vector<Recording::Link> links;
+    std::vector<Recording::Joint> links;
     const auto find = [this](std::string_view name) { return const_cast<Solver&>(solver_).find(name); };
     for (const Reaction& r : solver_.reactions()) {
       const Handle handle = find(r.name);
       const RowUnit unit = handle.unit();
-      Recording::Link link{r.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
+      Recording::Joint link{r.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
       for (const btRigidBody* body : handle.bodies()) {
         const auto at = place_.find(body);
         link.bodies.push_back(at == place_.end() ? -1 : static_cast<int>(at->second));
@@ -274,8 +274,8 @@ class Recorder final : private btActionInterface {
     for (Recording::Force& f : forces_) f.on.force.setConstant(std::nan(""));
     if (!recording_->is_frame()) return;
     const auto reactions = solver_.reactions();
-    const auto shadow = solver_.shadow();
-    const bool observed = solver_.options().mode == Mode::observe;
+    const auto native = solver_.native_comparison();
+    const bool observed = solver_.options().mode == Mode::passive;
     for (std::size_t i = 0; i < reactions.size(); ++i) {
       const Reaction& r = reactions[i];
       const std::size_t link = link_of(i, r);
@@ -294,8 +294,8 @@ class Recorder final : private btActionInterface {
           on_a = Wrench{from_bullet(f->m_appliedForceBodyA), from_bullet(f->m_appliedTorqueBodyA),
                         states_[first->second].p}
                      .about(r.on_a.point);
-        } else if (i < shadow.size()) {
-          on_a = {shadow[i].force, shadow[i].moment, r.on_a.point};
+        } else if (i < native.size()) {
+          on_a = {native[i].force, native[i].moment, r.on_a.point};
         }
         forces_[link].on = on == 0 ? on_a : Wrench{-on_a.force, -on_a.moment, on_a.point};
       }
@@ -347,7 +347,7 @@ class Recorder final : private btActionInterface {
     out.steps = steps_;
     out.dt = dt_;
     out.duration = duration_;
-    const auto links = recording_ ? recording_->links() : std::vector<Recording::Link>();
+    const auto links = recording_ ? recording_->links() : std::vector<Recording::Joint>();
     const auto any = [&](const char* unit) {
       return std::any_of(links.begin(), links.end(), [&](const auto& link) { return link.unit == unit; });
     };
@@ -362,8 +362,8 @@ class Recorder final : private btActionInterface {
     if (exact) {
       const Counts& counts = solver_.counts();
       out.fallbacks = counts.fallbacks;
-      out.substepped = counts.substepped;
-      out.corrected = counts.corrected;
+      out.substepped_steps = counts.substepped_steps;
+      out.corrected = counts.largest_correction;
       if (counts.fallbacks > 0) out.status = "ok but for " + std::to_string(counts.fallbacks) + " fallbacks";
       for (const Solver::Native& native : solver_.native()) out.native.emplace_back(native.name, native.why);
       const RankReport rank = solver_.rank_report();

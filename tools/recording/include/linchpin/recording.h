@@ -29,7 +29,7 @@ struct RecordingOptions {
 };
 
 /// As what a body is drawn.
-struct Look {
+struct VisualShape {
   enum class Kind { none, box, sphere, capsule, cylinder };
   Kind kind = Kind::none;
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
@@ -40,11 +40,11 @@ class Recording {
   struct Body {
     std::string name;
     BodyKind kind = BodyKind::rigid;
-    Look look;
+    VisualShape shape;
     std::string unit;        ///< of a coordinate
     std::string force_unit;  ///< of a coordinate: of a generalized force on it
   };
-  struct Link {
+  struct Joint {
     std::string name;
     std::string unit;         ///< of its gap: "m", "rad" or empty
     std::vector<int> bodies;  ///< into the bodies; -1 is the world
@@ -59,10 +59,10 @@ class Recording {
 
   /// @param steps  that the run shall have, of dt [s]; 0 if nobody knows: every step is a frame then, and of frames
   /// that become too many every other one is dropped as they come, and its worst gap and energy go to the next
-  Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies, std::vector<Link> links,
+  Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies, std::vector<Joint> links,
             std::vector<Signal> signals);
 
-  const std::vector<Link>& links() const { return links_; }
+  const std::vector<Joint>& links() const { return links_; }
 
   /// Every state of the run, from the first to the last, in order. A frame's gaps and energy are the worst of the
   /// states since the frame before.
@@ -96,7 +96,7 @@ class Recording {
   void thin();
   bool too_many() const;
   std::vector<Body> bodies_;
-  std::vector<Link> links_;
+  std::vector<Joint> links_;
   std::vector<Signal> signals_;
   double dt_, per_frame_ = 0, most_bytes_ = 0;  // [s]; bytes, the most of them only where steps are not known
   long steps_, stride_ = 1, count_ = 0, frames_ = 0;
@@ -120,7 +120,7 @@ struct RecordedRun {
   std::string command;           ///< what made it; a program without
   std::string solver = "exact";  ///< or Bullet's: "bullet:si"
   std::string precision = "double", host, integrator, stabilisation, status = "ok";
-  long steps = 0, fallbacks = 0, substepped = 0;
+  long steps = 0, fallbacks = 0, substepped_steps = 0;
   double dt = 0;                                                        ///< [s]
   double duration = 0;                                                  ///< [s]
   double max_gap = nan, rms_gap = nan, max_angle = nan, corrected = 0;  ///< [m], [m], [rad], [m]

@@ -67,7 +67,7 @@ struct SceneBody {
   int family = 0;                                   ///< bodies of one, if it is not 0, do not collide with each other
   int multibody = 0;                                ///< bodies of one, if it is not 0, are links of one btMultiBody
   BodyState start;                                  ///< at t = 0
-  std::function<BodyState(double)> motion;          ///< of a driven body
+  std::function<BodyState(double)> motion;          ///< of a kinematic body
   std::string unit;                                 ///< of a coordinate: rad, m, … or empty; see force_unit()
   bool imported = false;                            ///< from an included .bullet file: the host has it already
 };
@@ -185,7 +185,7 @@ class Judge {
   /// At every state of the run, from t = 0.
   void see(const Observation& at);
   /// Whether a state at time t is worth its forces.
-  bool wants_forces(double t) const;
+  bool needs_forces(double t) const;
   /// The lengths of the parts in which a step from t is to be taken, so that one ends at each time within it that an
   /// expectation waits for: mostly dt alone.
   std::vector<double> parts(double t, double dt) const;
@@ -237,8 +237,8 @@ struct Overrides {
   std::optional<RobotsAs> robots;  ///< in place of what [model] says
 };
 
-/// Reads a scene and everything it includes, or a .bullet file by itself, and checks what can be checked without a
-/// step: names, shapes, masses, the types in expressions, that every residual and its derivatives are finite at the
+/// Reads a scene and everything it includes, or a .bullet file by itself, and checks what can be checked without
+/// a step: names, shapes, masses, the types in expressions, that every residual and its derivatives are finite at the
 /// start.
 /// @throws SceneError for whatever is wrong; NeedsHost; std::invalid_argument for an override that [params] does not
 /// have as a number.

@@ -27,13 +27,13 @@ const char* to_string(Integrability kind);
 struct Classification {
   Integrability kind = Integrability::nonholonomic;
   bool linear = true;  ///< in the velocities
-  /// Changes with time, by itself or by a driven body. A row that is integrable is rheonomic also by a term without a
-  /// velocity, for its function has time in it: velocity.y = 1 is the rate of y − t. A nonholonomic row is not: that of
-  /// a turntable is scleronomic and acatastatic.
+  /// Changes with time, by itself or by a kinematic body. A row that is integrable is rheonomic also by a term without
+  /// a velocity, for its function has time in it: velocity.y = 1 is the rate of y − t. A nonholonomic row is not: that
+  /// of a turntable is scleronomic and acatastatic.
   bool rheonomic = false;
   bool catastatic = true;  ///< met by bodies at rest: no term without a velocity
   /// All derivatives of some row vanish at the state, though not around it: nothing could hold it there.
-  bool holds_nothing = false;
+  bool zero_jacobian = false;
   /// Of exact rows: the functions, where they are polynomials of positions, components of body axes, coordinates with
   /// their sines and cosines, and time, to 1e-8 of the row at places they were not found from; else empty.
   std::string integral;
@@ -98,16 +98,16 @@ struct EquilibriumSearch {
 };
 
 /// Places where the system rests with time held at state.t, laws left out and constraints on velocities taken for what
-/// they allow (not for what they ask for: see asking_for_motion), each once, lowest potential first. Newton on
+/// they allow (not for what they ask for: see requiring_motion), each once, lowest potential first. Newton on
 /// virtual displacements; O(n³) per step, so for some hundred columns at most.
 [[nodiscard]] std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
                                                        const EquilibriumSearch& search = {});
 
-/// The driven bodies that move, of those that a constraint or a force mentions.
-[[nodiscard]] std::vector<BodyId> driven_in_motion(const System& system);
+/// The kinematic bodies that move, of those that a constraint or a force mentions.
+[[nodiscard]] std::vector<BodyId> moving_kinematic_bodies(const System& system);
 
-/// What changes with time by itself, driven bodies held where they are: a joint with a prescribed motion, an equation
-/// in which t occurs. Told from values at five times, at the start and at a place beside it.
+/// What changes with time by itself, kinematic bodies held where they are: a joint with a prescribed motion, an
+/// equation in which t occurs. Told from values at five times, at the start and at a place beside it.
 struct TimeDependence {
   std::vector<ConstraintId> constraints;
   std::vector<std::string> forces;
@@ -116,10 +116,10 @@ struct TimeDependence {
 
 /// Constraints on velocities that bodies at rest in the frame turning with `omega` [rad/s] about a line through
 /// `centre` do not meet at this state: where there is one, it is no place of rest.
-[[nodiscard]] std::vector<ConstraintId> asking_for_motion(const System& system, const State& state,
-                                                          const Vector3d& omega, const Vector3d& centre);
+[[nodiscard]] std::vector<ConstraintId> requiring_motion(const System& system, const State& state,
+                                                         const Vector3d& omega, const Vector3d& centre);
 
 /// The turning at a constant rate that all of them share, when they do: ω and a point of the axis.
-[[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> turning_of_driven(const System& system);
+[[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(const System& system);
 
 }  // namespace linchpin
