@@ -1,4 +1,4 @@
-// Builds a `ConstrainedProblem` from a system at a state. Defines the block of bodies and constraints, and their rows,
+// Builds a `ConstrainedProblem` from a system at a state. Defines the island of bodies and constraints, and their rows,
 // masses, forces and residuals.
 #pragma once
 
@@ -13,39 +13,39 @@
 
 namespace linchpin {
 
-/// A block: bodies and constraints that are assembled and solved together, with their columns and rows. A system may be
-/// divided into blocks that share no constraint.
+/// The layout of an island: bodies and constraints that are assembled and solved together, with their columns and rows.
+/// A system may be divided into islands that share no constraint.
 struct IslandLayout {
   std::vector<BodyId> bodies;             ///< Movable bodies, in column order, which is the order of BodyId.
   std::vector<int> column;                ///< First column of each body, and n at the end.
   std::vector<ConstraintId> constraints;  ///< Enabled constraints, in row order.
   std::vector<int> row;                   ///< First row of each constraint, and m at the end.
 
-  /// Index of a body in `bodies`, −1 outside the block. O(log).
+  /// Index of a body in `bodies`, −1 outside the island. O(log).
   int body_index(BodyId id) const;
   int n() const { return column.empty() ? 0 : column.back(); }
   int m() const { return row.empty() ? 0 : row.back(); }
 };
 
-/// The whole system as one block.
+/// The whole system as one island.
 IslandLayout whole_system(const System& system);
-/// Makes a block of the given constraints and all their movable bodies, in BodyId order. Reuses the memory of `out`.
+/// Makes the layout of the given constraints and all their movable bodies, in BodyId order. Reuses the memory of `out`.
 void lay_out_island(const System& system, std::span<const ConstraintId> constraints, IslandLayout& out);
 
-/// A, b and the residuals (T4) of a block at a state, beside the ConstrainedProblem that contains A and b.
+/// A, b and the residuals (T4) of an island at a state, beside the ConstrainedProblem that contains A and b.
 struct Assembly {
   IslandLayout layout;
   ConstrainedProblem problem;
   std::vector<double> position;  ///< [m] φ (0 for rows of the other levels).
   std::vector<double> velocity;  ///< [m] φ̇ = A v + φ_t, or ψ.
-  std::vector<double> v;         ///< [n] Velocities of the block, as in the state.
+  std::vector<double> v;         ///< [n] Velocities of the island, as in the state.
   std::vector<double> bias;      ///< [n] h of M q̈ + h = Q for coordinates (Kinetics). Zero for bodies.
   std::string failure;           ///< Names the constraint whose residual was not finite or threw. Empty on success.
 
-  /// Jacobian of constraint i of the block with respect to its body k as assembled: [rows × 6], row-major. Columns
+  /// Jacobian of constraint i of the island with respect to its body k as assembled: [rows × 6], row-major. Columns
   /// beyond dof(k) and those of fixed bodies are not in A but are kept here.
   std::span<const double> jacobian(int i, int k) const;
-  /// Index of body k of constraint i in block.bodies, −1 outside.
+  /// Index of body k of constraint i in layout.bodies, −1 outside.
   int body_index(int i, int k) const {
     return slots[static_cast<std::size_t>(slot_start[static_cast<std::size_t>(i)] + k)];
   }
@@ -53,24 +53,24 @@ struct Assembly {
   std::vector<double> jacobians;    ///< K blocks of [rows × 6] per constraint.
   std::vector<int> jacobian_start;  ///< Start of each constraint in `jacobians`.
   std::vector<int> slot_start;      ///< Start of each constraint in `slots`.
-  std::vector<int> slots;           ///< Index into block.bodies for each of its bodies, −1 outside.
-  IslandLayout laid_out;            ///< Block for which the pattern of `instant` was made.
+  std::vector<int> slots;           ///< Index into layout.bodies for each of its bodies, −1 outside.
+  IslandLayout laid_out;            ///< Layout for which the pattern of `problem` was made.
   unsigned long laid_out_for = 0;   ///< System::structure() for which it was made.
   struct EntryRun {
     int source = 0, length = 0;  // Place in `jacobians`.
   };
-  std::vector<EntryRun> entry_runs;  ///< The entries of `instant` in order, one row of one body after the other.
+  std::vector<EntryRun> entry_runs;  ///< The entries of `problem` in order, one row of one body after the other.
   std::vector<BodyState> scratch;
   std::vector<double> scratch_rows, scratch_q;
   std::vector<Eigen::Matrix<double, 6, 1>> scratch_wrenches;
 };
 
-/// Fills all of `out` but Q and c, for out.block, at `state`: M, A, b, residuals, v. Does not allocate after warm-up.
+/// Fills all of `out` but Q and c, for out.layout, at `state`: M, A, b, residuals, v. Does not allocate after warm-up.
 void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept;
 /// Fills Q (T2): gravity, gyroscopic torque and the forces of the system. c is set to zero.
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept;
 
-/// One instant of a whole system with ideal constraints only. Laws need the ideal forces first: see Dynamics.
+/// The problem of a whole system with ideal constraints only. Laws need the ideal forces first: see Dynamics.
 [[nodiscard]] ConstrainedProblem assemble(const System& system, const State& state);
 
 }  // namespace linchpin

@@ -59,7 +59,7 @@ class ConstraintFunction {
   virtual void accept(std::span<const BodyState> /*X*/, double /*t*/) {}
   /// The internal state as numbers, with which a caller can restore an earlier time. Empty for functions without one.
   virtual std::vector<double> internal_state() const { return {}; }
-  /// @param kept  the result of memory(). Ignored if its size is different.
+  /// @param kept  the result of internal_state(). Ignored if its size is different.
   virtual void set_internal_state(std::span<const double> /*kept*/) {}
 };
 
@@ -74,8 +74,8 @@ class Constraint {
   /// wrench is reported, its normal force is measured, and the force of a law is applied. Joints set it themselves. A
   /// residual of the user's own needs it before it takes a law, except between particles.
   Constraint& set_application_points(std::vector<Vector3d> p_BQ);
-  /// Declares an application point that is fixed on none of the bodies, such as where a ball touches its lane. @param p_WQ
-  /// the point [m] (W), one for all bodies, from their states at any time.
+  /// Declares an application point that is fixed on none of the bodies, such as where a ball touches its lane. @param
+  /// p_WQ the point [m] (W), one for all bodies, from their states at any time.
   Constraint& set_application_point(std::function<Vector3d(const State&)> p_WQ);
   /// Declares that the constraint acts on all its bodies at body k's present point. Use it for a point of k that slides
   /// along the others. Without it the constraint acts on each body at that body's own point.
@@ -227,7 +227,7 @@ auto rows(const Parts&... parts);
 ///       return dot(d, d) - square(1.5 + 0.1 * sin(3.0 * s.t));
 ///     });
 ///
-/// @param bodies  The K bodies that φ reads as s[0] … s[K−1], each once. `world` and fixed bodies may be among them.
+/// @param bodies  The K bodies that φ reads as s[0] … s[K−1], each once. `ground` and fixed bodies may be among them.
 /// @param phi     Called on number types, so write sin(x), not std::sin(x). It returns a number, a Vec3, a std::array
 /// of numbers or rows(…). It is smooth near the motion. Reading a velocity does not compile.
 /// @param unit    Unit of all rows, if metres or radians. It decides where a report shows the gap.

@@ -42,7 +42,7 @@ struct FrictionElement {
   /// Rate of change of the slip velocity. It is 0 while the element sticks.
   Eigen::Matrix<double, 6, 1> slip_acceleration = Eigen::Matrix<double, 6, 1>::Zero();
   Eigen::Matrix<double, 6, 1> force =
-      Eigen::Matrix<double, 6, 1>::Zero();  ///< ForceMoment on the first body [N; N·m] (W).
+      Eigen::Matrix<double, 6, 1>::Zero();  ///< Force and moment on the first body [N; N·m] (W).
   /// Norm of the effort [N or N·m]. Moments are divided by the arm where slip and spin share one bound.
   double friction = 0;
   double bound = 0;  ///< Largest friction of a sticking element at this normal force [N or N·m].
@@ -51,8 +51,8 @@ struct FrictionElement {
   double kinetic = 0;
 };
 
-/// ForceMoment of one term of one law at the last evaluation. It acts on the first body at Prescribed::p_WQ, and its
-/// opposite acts on the second body.
+/// Force and moment of one term of one law at the last evaluation. It acts on the first body at Prescribed::p_WQ, and
+/// its opposite acts on the second body.
 struct LawForce {
   int constraint = 0;                  ///< Index into the block's constraints.
   int law = 0, term = 0;               ///< Position in laws(system, id)[law].terms()[term].
@@ -71,7 +71,7 @@ struct LawForce {
   /// depend on which of the two the law received. It is zero where they differ by no more than rounding, and where the
   /// law gives the same effort for both.
   Vector3d difference = Vector3d::Zero(), difference_moment = Vector3d::Zero();
-  int element = -1;  ///< Index into contacts() for dry friction, −1 for a smooth term.
+  int element = -1;  ///< Index into friction_elements() for dry friction, −1 for a smooth term.
   long switches =
       /// Number of mode changes up to the last accept(). A dry term counts each start of sticking or sliding. A smooth
       /// term counts each reversal of its force.

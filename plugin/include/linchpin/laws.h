@@ -170,7 +170,7 @@ class Law {
   /// axes of `velocity`
   Law& on_belt(const Vector3d& velocity, Side on, Axes in = Axes::of_world);
 
-  /// ForceMoment of the law for an input. Dry friction without slip gives zero, because only dynamics can compute
+  /// Force and moment of the law for an input. Dry friction without slip gives zero, because only dynamics can compute
   /// friction at rest.
   ForceMoment operator()(const ConstraintReaction& n) const;
   std::span<const Term> terms() const { return terms_; }

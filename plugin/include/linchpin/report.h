@@ -92,7 +92,7 @@ struct LawWork {
 
   // At the last evaluation of the last step: as the law acted in the step, or at its end where the law is implicit
   // (T10). Reaction::prescribed is that of the state before it.
-  Wrench force;      ///< ForceMoment on the first body. Its opposite acts on the second.
+  Wrench force;      ///< Force and moment on the first body. Its opposite acts on the second.
   double power = 0;  ///< Power at the state before the step [W].
   Mode mode = Mode::smooth;
   double bound = 0;  ///< Bound of dry friction at rest [N or N·m].

@@ -15,19 +15,21 @@ namespace linchpin {
 /// A step by the stages of rk4 or of adaptive (T13), for hosts that have forces of their own:
 ///
 ///     stages.begin(dynamics, Method::rk4, from, h);       // `dynamics` evaluated at `from`
-///     stages.take(dynamics);
-///     while (stages.place(at)) {
+///     stages.store(dynamics);
+///     while (stages.next_stage(at)) {
 ///       dynamics.factor(at);
 ///       stages.solve(dynamics, Q);                        // Q at `at`
 ///     }
-///     settle(system, dynamics, at, on, v, …);             // `at` is the step's end, off the constraints by its error
+///     project_state(system, dynamics, at, on, v, …);      // `at` is the end of the step, off the constraints
 ///
 /// The error of adaptive is known once its last stage is solved, which may be the first of the next substep:
 ///
-///     stages.arrive(at, on, v);
+///     stages.set_projected_end(at, on, v);
 ///     dynamics.factor(on);
 ///     stages.solve(dynamics, Q);
-///     if (stages.error(on, absolute, relative) <= 1) …    // accepted; then begin(…, on, …), and go_on() for take()
+///     if (stages.error(on, absolute, relative) <= 1) …    // accepted; the next substep begins at `on`
+///
+/// The next substep calls continue_from_last() in place of store().
 ///
 /// Does not allocate after warm-up. One object serves one thread at a time.
 class RungeKuttaStages {

@@ -329,8 +329,8 @@ void Dynamics::find_rate(const State& state, double from) {
 }
 double Dynamics::step() const { return impl_->laws_.step; }
 std::span<const FrictionElement> Dynamics::friction_elements() const { return impl_->laws_.elements; }
-void Dynamics::set_friction_mode(int contact, FrictionMode how, const Eigen::Matrix<double, 6, 1>& sense) {
-  impl_->laws_.set_friction_mode(contact, how, sense);
+void Dynamics::set_friction_mode(int element, FrictionMode how, const Eigen::Matrix<double, 6, 1>& sense) {
+  impl_->laws_.set_friction_mode(element, how, sense);
 }
 void Dynamics::reset_friction_modes() { impl_->laws_.reset_friction_modes(); }
 double Dynamics::reapply_stick(const State& state, std::span<double> v) {

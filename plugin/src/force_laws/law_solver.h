@@ -111,7 +111,7 @@ class LawSolver {
     // Index in the friction problem, and start among its unknowns. −1: its effort is `known`.
     int block = -1, start = 0;
     Vector6d slip;   // Slip in basis coordinates.
-    Vector6d known;  // ForceMoment in the basis, where it slides, or is smooth and weak for the step.
+    Vector6d known;  // Force in the basis, where it slides, or is smooth and weak for the step.
     Vector6d next;   // The same at the present coupled normal force.
     // Sliding friction at the time when the unknown term was classified as sliding, in a step.
     double classified_friction = 0;
@@ -129,7 +129,7 @@ class LawSolver {
   struct SmoothTerm {
     int site = 0, law = 0, term = 0, effort = 0, memory = -1;
     const Law::Term* what = nullptr;
-    Vector6d e;       // ForceMoment at the state.
+    Vector6d e;       // Force and moment at the state.
     double rate = 0;  // Rate at which it damps or rotates velocities [1/s], without other laws.
     bool slip_implicit =
         // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
@@ -151,7 +151,7 @@ class LawSolver {
   /// History of a term in the last steps. The effort of a law that jumps, or is too strong for the step, reverses in
   /// each step.
   struct History {
-    // ForceMoment at the end of the last step, and at the last evaluation.
+    // Force and moment at the end of the last step, and at the last evaluation.
     Vector6d last = Vector6d::Zero(), seen = Vector6d::Zero();
     double largest = 0;
     Vector6d value = Vector6d::Zero();  // Result of LawSolver::evaluate_term() in the last step.
