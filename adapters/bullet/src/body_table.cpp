@@ -80,7 +80,6 @@ void BodyTable::watch() {
       solver_.change_body(at(i), read_mass(*body), read_inertia(*body));
     }
     any_swept_ = any_swept_ || body->getCcdSquareMotionThreshold() != 0;
-    if (!body->isStaticOrKinematicObject()) solver_.read_body(at(i));
   }
 }
 

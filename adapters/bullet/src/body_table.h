@@ -37,7 +37,7 @@ class BodyTable {
   void forget(btRigidBody& body);
 
   /// Looks at all bodies once before a step: whether each is still there, and its mass, factors and kind. The program
-  /// may change all of these at any time. Then reads the state that the step starts from.
+  /// may change all of these at any time.
   void watch();
   void drop_gone();
   bool any_swept() const { return any_swept_; }

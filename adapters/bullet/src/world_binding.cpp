@@ -1,12 +1,29 @@
+// Installing linchpin into a Bullet world, and leaving it.
 #include "world_binding.h"
 
 #include "multibody.h"
+#include "multibody_solver.h"
+#include "solver_hooks.h"
 #include "world_peek.h"
 
-#include <algorithm>
+#include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
+
+#include <memory>
 #include <utility>
 
 namespace LINCHPIN_BULLET_NAMESPACE {
+
+namespace {
+
+const char* const known_solvers =
+    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::passive also btMLCPSolver), in a "
+    "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
+    "btMultiBodyConstraintSolver";
+
+}  // namespace
 
 WorldBinding::WorldBinding(Solver& owner, const Options& options)
     : owner_(owner),
@@ -21,96 +38,173 @@ WorldBinding::~WorldBinding() {
   if (found_.solver || islands_) uninstall();
 }
 
-// ---- a step ----
+void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this); }
 
-void WorldBinding::begin_step() {
-  joints().forget_past_proxies();
-  still_.clear();
-  solver().begin_step();
-  if (!world_.world()) return;
-  if (multibodies()) multibodies()->begin_step();
-  stepped_ = true;
-  groups_.expect_timers();
-  if (islands_) islands_->exchange_split();
-  // Bullet's own island pass where nothing is exact, with its order of islands, and bits; but not from several threads.
-  groups_.take_islands(options_.mode == Mode::exact && world_.native_solver == "sequential impulse" &&
-                       (solver().has_exact_constraints() || threads_));
+std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
+  if (std::string why = find_kind(world); !why.empty()) return why;
+  if (threads_ && options_.mode == Mode::passive)
+    return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
+           "Mode::passive is not supported there";
+  if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
+    return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
+  if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
+    return "linchpin: the world is of a kind that is not supported";
+  btConstraintSolver* const found = world.getConstraintSolver();
+  if (!found) return "linchpin: the world has no constraint solver";
+  if (links_world_ && (options_.compare_native || options_.mode == Mode::passive))
+    return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::passive and Options::compare_native are not "
+           "supported yet";
+  if (std::string why = choose_hooks(*found); !why.empty()) return why;
+  enter(&world);
+  // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall(). A world of
+  // threads would go past us to its other one.
+  found_ = {found, nullptr, std::exchange(WorldPeek::owns_solver(world), false)};
+  if (threads_) found_.large = std::exchange(ThreadsPeek::large(*threads_), nullptr);
+  set_solver(hooks_.get());
+  if (links_world_) world_.multibodies = std::make_unique<Multibodies>(world_, *links_world_);
+  if (links_world_ || native_run_.compares()) solver().make_reactions();
+  add_actions();
+  joints().scan();
+  if (multibodies()) multibodies()->scan();
+  return {};
 }
 
-void WorldBinding::begin_group(std::span<btTypedConstraint* const> constraints, const btContactSolverInfo& info) {
-  world_.max_gyroscopic_force = double(info.m_maxGyroscopicForce);
-  groups_.divide(constraints);
-  for (const BodyId id : solver().begin_islands(double(info.m_timeStep))) {
-    btRigidBody* const body = bodies().body(id);
-    still_.push_back({body, body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
+/// Chooses the hooks over the world's own kind of solver. @return why there are none, or empty
+std::string WorldBinding::choose_hooks(btConstraintSolver& found) {
+  const std::string name = linchpin::detail::class_name(found),
+                    unknown =
+                        "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
+  if (name.find("SolverHooks") != std::string::npos) return "linchpin: this world already has a linchpin solver";
+  if (links_world_) {
+    if (!is_exactly<btMultiBodyConstraintSolver>(found)) return unknown;
+    hooks_ = std::make_unique<MultiBodySolverHooks>(*this);
+    world_.native_solver = "multibody";
+  } else if (is_exactly<btSequentialImpulseConstraintSolver>(found) ||
+             (threads_ && is_exactly<btConstraintSolverPoolMt>(found) &&
+              found.getSolverType() == BT_SEQUENTIAL_IMPULSE_SOLVER)) {
+    hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this);
+  } else if (is_exactly<btNNCGConstraintSolver>(found)) {
+    hooks_ = std::make_unique<SolverHooks<btNNCGConstraintSolver>>(*this);
+    world_.native_solver = "NNCG";
+  } else if (is_exactly<btMLCPSolver>(found) && options_.mode == Mode::passive) {
+    hooks_ = std::make_unique<SolverHooks<btMLCPSolver>>(*this, MlcpPeek::inner(static_cast<btMLCPSolver&>(found)));
+    world_.native_solver = "MLCP";
+  } else {
+    return unknown;
+  }
+  return {};
+}
+
+/// Finds whether the world is one of threads or of multibodies. @return why that cannot be said, or empty
+std::string WorldBinding::find_kind(btDiscreteDynamicsWorld& world) {
+  if (type_of(world)) {
+    threads_ = dynamic_cast<btDiscreteDynamicsWorldMt*>(&world);
+    links_world_ = dynamic_cast<btMultiBodyDynamicsWorld*>(&world);
+    return {};
+  }
+  // The program's own class, compiled with -fno-rtti. The parts that Bullet itself has put into the world have types.
+  threads_ = nullptr;
+  links_world_ = nullptr;
+  if (is_exactly<btSimulationIslandManagerMt>(*world.getSimulationIslandManager()))
+    threads_ = static_cast<btDiscreteDynamicsWorldMt*>(&world);
+  const btConstraintSolver* solver = world.getConstraintSolver();
+  if (!solver || !(is_exactly<btMultiBodyConstraintSolver>(*solver) || is_exactly<MultiBodySolverHooks>(*solver)))
+    return {};
+  return "linchpin: the class of this world was compiled without type information (-fno-rtti). Its solver is a "
+         "btMultiBodyConstraintSolver, so linchpin cannot tell whether the world is a btMultiBodyDynamicsWorld. "
+         "Compile the source files that use the class with -frtti";
+}
+
+void WorldBinding::enter(btDiscreteDynamicsWorld* world) {
+  world_.enter(world);
+  if (!world) return;
+  const auto coupling = couples_rows() || links_world_ ? host::Capabilities::Coupling::rows
+                                                       : host::Capabilities::Coupling::between_iterations;
+  // Beyond π/4 per step Bullet does not turn as it is asked to; a margin is for rounding.
+  solver().set_capabilities({.coupling = coupling, .rounding = double(SIMD_EPSILON), .largest_turn = 0.78});
+  if (WorldPeek::owns_islands(*world) && world->getSimulationIslandManager())
+    islands_ = std::make_unique<WorldIslands>(WorldPeek::islands(*world), [this] { world_ends(); });
+  if (islands_ && !islands_->watches()) islands_.reset();
+}
+
+// Called from the world's destructor. The destructors of Bullet's derived classes have run already.
+void WorldBinding::world_ends() {
+  threads_ = nullptr;
+  links_world_ = nullptr;
+  world_.end();
+  uninstall();
+}
+
+// One of ours before all others, in whose order nothing changes, and one after those that are there.
+void WorldBinding::add_actions() {
+  world_.world()->addAction(this);
+  if (!steps_by_stages()) return;
+  world_.world()->addAction(&first_action_);
+  auto& actions = WorldPeek::actions(*world_.world());
+  for (int i = actions.size() - 1; i > 0; --i) actions.swap(i, i - 1);
+}
+
+void WorldBinding::remove_actions() {
+  auto& actions = WorldPeek::actions(*world_.world());
+  for (btActionInterface* ours :
+       {static_cast<btActionInterface*>(&first_action_), static_cast<btActionInterface*>(this)}) {
+    const int at = actions.findLinearSearch(ours);
+    if (at == actions.size()) continue;
+    for (int i = at; i + 1 < actions.size(); ++i)
+      actions.swap(i, i + 1);  // Bullet's own way puts the last in its place
+    actions.pop_back();
   }
 }
 
-void WorldBinding::write_separate() {
-  solver().write_separate();
-  end_group();
+// A world of multibodies has its solver in a second place, which only this call reaches.
+void WorldBinding::set_solver(btConstraintSolver* solver) {
+  if (links_world_)
+    links_world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(solver));
+  else
+    world_.world()->setConstraintSolver(solver);
 }
 
-void WorldBinding::write_group() {
-  solver().write_group();
-  if (!groups_.takes_islands()) end_group();
+std::string WorldBinding::attach(btDiscreteDynamicsWorld& world) {
+  if (world_.world()) return world_.world() == &world ? "" : "linchpin: this solver is attached to another world";
+  if (world.getConstraintSolver() != hooks_.get())
+    return "linchpin: attach: the world was not built with this solver's constraint_solver()";
+  if (std::string why = find_kind(world); !why.empty()) return why;
+  if (std::exchange(links_world_, nullptr) || std::exchange(threads_, nullptr) ||
+      world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
+    return "linchpin: attach: worlds of multibodies (btMultiBodyDynamicsWorld), whose solver is given to the "
+           "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
+  for (int i = 0; i < solver().entry_count(); ++i)  // of a world before this one
+    if (!solver().entry(i).is_joint()) solver().remove(i);
+  enter(&world);
+  found_ = {};  // the world never had another: it gets a fresh sequential impulse solver when we leave
+  add_actions();
+  joints().scan();
+  return {};
 }
 
-void WorldBinding::end_group() {
-  for (btTypedConstraint* c : world_.native_constraints) JointTable::mark(*c);  // Bullet's solver has written zeros
-  solver().end_group();
-}
-
-void WorldBinding::end_solve() {
-  groups_.give_islands_back();
-  if (multibodies()) multibodies()->finish();
-}
-
-// Contacts remember impulses between bodies that their joints held exactly. Such an impulse may be any number of times
-// the one that stops the bodies alone. The rows of Bullet therefore begin without them.
-void WorldBinding::forget_contacts_of_failed(std::span<btPersistentManifold* const> manifolds) const {
-  const auto failed = [&](const btCollisionObject* object) {
-    return !object->isStaticOrKinematicObject() &&
-           std::ranges::any_of(world_.solver.entries_left_to_host(),
-                               [&](int entry) { return std::ranges::count(world_.joints[entry].bodies, object) > 0; });
-  };
-  for (btPersistentManifold* const m : manifolds) {
-    if (!failed(m->getBody0()) && !failed(m->getBody1())) continue;
-    for (int k = 0; k < m->getNumContacts(); ++k) {
-      btManifoldPoint& point = m->getContactPoint(k);
-      point.m_appliedImpulse = point.m_appliedImpulseLateral1 = point.m_appliedImpulseLateral2 = 0;
+void WorldBinding::uninstall() {
+  btDiscreteDynamicsWorld* const world = world_.world();
+  if (!world) return;
+  joints().leave_world();
+  remove_actions();
+  if (threads_) ThreadsPeek::large(*threads_) = found_.large;
+  if (world->getConstraintSolver() == hooks_.get()) {
+    if (found_.solver) {
+      set_solver(found_.solver);
+      WorldPeek::owns_solver(*world) = found_.owned;
+    } else if (!world_.has_ended()) {
+      void* memory = btAlignedAlloc(sizeof(btSequentialImpulseConstraintSolver), 16);
+      world->setConstraintSolver(new (memory) btSequentialImpulseConstraintSolver);
+      WorldPeek::owns_solver(*world) = true;
     }
   }
+  world_.multibodies.reset();
+  islands_.reset();
+  enter(nullptr);
+  found_ = {};
+  threads_ = nullptr;
+  links_world_ = nullptr;
 }
-
-void WorldBinding::updateAction(btCollisionWorld*, btScalar dt) {
-  if (!std::exchange(stepped_, false)) {  // the program has put another solver in our place, which writes zeros
-    solver().skip_step(double(dt));
-    return joints().mark_all();
-  }
-  const bool others = WorldPeek::actions(*world_.world()).size() > (steps_by_stages() ? 2 : 1);
-  if (others) {  // they may have taken joints and bodies away since the solve
-    world_.find_joints();
-    world_.look_at_bodies(false);
-  }
-  world_.map_joints(false);
-  put_back_still();
-  const bool may_stop = (others || bodies().any_swept()) && world_.world()->getDispatchInfo().m_useContinuous;
-  solver().end_step({.dt = double(dt), .may_stop_bodies = may_stop, .timers_run = groups_.timers_run() || others});
-  if (native_run_.compares()) native_run_.comparison().compare();
-  if (const auto callback = callback_) (*callback)(Step{solver().t(), double(dt), owner_});
-}
-
-void WorldBinding::put_back_still() {
-  for (const Still& s : still_) {
-    if (bodies().find(*s.body) < 0) continue;  // gone
-    s.body->proceedToTransform(s.pose);
-    s.body->setLinearVelocity(s.v);
-    s.body->setAngularVelocity(s.w);
-  }
-}
-
-// ---- for the facade ----
 
 void WorldBinding::set_callback(std::function<void(const Step&)> callback) {
   callback_ = callback ? std::make_shared<const std::function<void(const Step&)>>(std::move(callback)) : nullptr;

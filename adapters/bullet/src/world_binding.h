@@ -24,7 +24,7 @@ class WorldBinding final : public btActionInterface {
   WorldBinding(Solver& owner, const Options& options);
   ~WorldBinding() override;
 
-  // ---- installing (install.cpp) ----
+  // ---- installing ----
   std::string install(btDiscreteDynamicsWorld& world);  ///< @return why not, or empty
   void make_solver();                                   ///< for construction-time injection
   std::string attach(btDiscreteDynamicsWorld& world);
@@ -42,7 +42,7 @@ class WorldBinding final : public btActionInterface {
   const Options& options() const { return options_; }
   bool couples_rows() const { return world_.native_solver == "sequential impulse" || multibodies(); }
 
-  // ---- one step, called by the hooks ----
+  // ---- one step, called by the hooks (solver_hooks.cpp) ----
   void begin_step();
   void begin_group(std::span<btTypedConstraint* const> constraints, const btContactSolverInfo& info);
   void write_separate();

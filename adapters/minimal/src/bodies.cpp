@@ -38,7 +38,7 @@ int Solver::body_of(BodyId id) const { return z(id.index) < body_of_.size() ? bo
 
 // The program may have changed, moved or removed bodies since the last step. One that became kinematic, or free again,
 // has another id.
-void Solver::look_at_bodies(bool step_begins) {
+void Solver::look_at_bodies(bool) {
   for (int i = 0; i < static_cast<int>(bodies_.size()); ++i) {
     BodyBinding& binding = bodies_[z(i)];
     const toy::Body* const body = world_.body(i);
@@ -57,7 +57,6 @@ void Solver::look_at_bodies(bool step_begins) {
       binding.fault = fault_of(i, *body);
       solver_.change_body(binding.id, binding.mass, binding.inertia);
     }
-    if (step_begins && body->moves() == toy::Body::Motion::free) solver_.read_body(binding.id);
   }
 }
 

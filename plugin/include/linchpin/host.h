@@ -440,8 +440,8 @@ class World {
   // Changes that the program may have made.
   /// Adds joints that are new in the world, and removes those that the program has deleted. Then set_order().
   virtual void find_joints() {}
-  /// Looks at all bodies: whether they are still there, what has changed of them (ConstraintSolver::change_body,
-  /// set_in_world, remove_body), and, in a step that begins, calls ConstraintSolver::read_body().
+  /// Looks at all bodies: whether they are still there (ConstraintSolver::set_in_world, remove_body) and, in a step
+  /// that begins, what has changed of them (change_body, replace_body). The solver then reads the bodies.
   virtual void look_at_bodies(bool /*step_begins*/) {}
   /// Calls ConstraintSolver::set_joint() for joints that are to be mapped.
   /// @param is_anew  as if they had always been as they are
@@ -537,9 +537,6 @@ class ConstraintSolver {
   void change_body(BodyId body, double mass, const Vector3d& inertia);
   bool is_named(BodyId body) const;  ///< Some constraint names it.
   void set_in_world(BodyId body, bool is);
-  /// Reads state and forces of a body that can move, in the step that begins. Call it in World::look_at_bodies().
-  /// In Mode::exact, a velocity that the host cannot hold becomes zero there.
-  void read_body(BodyId body);
 
   // ---- constraints ----
 

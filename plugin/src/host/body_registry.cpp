@@ -66,8 +66,8 @@ void Bodies::set_mass(BodyId id, double mass, const Vector3d& inertia) {
 
 void Bodies::read(const World& world, BodyId id, unsigned step) {
   const std::size_t i = static_cast<std::size_t>(id.index);
-  world.read(id, start[id]);
   world.read_forces(id, loads_[i], gyroscopic_[i]);
+  world.read(id, start[id]);
   read_at_[i] = step;
 }
 

@@ -151,36 +151,6 @@ void ConstraintSolver::change_body(BodyId body, double mass, const Vector3d& ine
 }
 void ConstraintSolver::set_in_world(BodyId body, bool is) { impl_->c.bodies.set_in_world(body, is); }
 
-namespace {
-
-// Such a velocity would be in every pose after it. It comes from the program: a step leaves none.
-void refuse_velocities(Context& c, BodyId body) {
-  BodyState& s = c.bodies.start[body];
-  if (c.world.can_hold(s.v) && c.world.can_hold(s.w)) return;
-  for (const auto& [u, unit] : {std::pair(&s.v, "m/s"), std::pair(&s.w, "rad/s")}) {
-    if (c.world.can_hold(*u)) continue;
-    char number[32];
-    std::snprintf(number, sizeof number, "%g ", std::hypot(u->x(), u->y(), u->z()));
-    c.notes.fallback_reason = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
-                              ", whose square is no number: it was taken for 0";
-    ++c.counts.non_finite;
-    u->setZero();
-  }
-  Motion motion;
-  motion.body = body;
-  motion.v = s.v;
-  motion.w = s.w;
-  c.world.write({&motion, 1});
-}
-
-}  // namespace
-
-void ConstraintSolver::read_body(BodyId body) {
-  Context& c = impl_->c;
-  c.bodies.read(c.world, body, c.step);
-  if (c.options.mode == Mode::exact) refuse_velocities(c, body);
-}
-
 // ---- reports ----
 
 void ConstraintSolver::make_reactions() { impl_->c.reactions.make(impl_->c); }

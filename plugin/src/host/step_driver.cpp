@@ -13,6 +13,7 @@
 //   finish_rows         impulses of the rows → the end of the step on the constraints ┘
 //   write_group         velocities, start poses, joints → host
 //   end_step            after the host has integrated: gaps, sleep, motion of kinematic bodies
+#include "host/body_reading.h"
 #include "host/body_vectors.h"
 #include "host/constraint_solver_impl.h"
 #include "host/entry_lists.h"
@@ -70,6 +71,7 @@ void ConstraintSolver::begin_step() {
   c.world.find_joints();
   do {
     c.world.look_at_bodies(true);
+    read_bodies(c);
     update_bodies();
     c.world.map_joints(false);
   } while (c.bodies.changes.any);  // a joint that is mapped again may name a new body

@@ -88,7 +88,7 @@ class Solver final : private toy::StepHook, private host::World {
   std::string name() const override { return "the toy engine"; }
   double energy() const override { return world_.energy(); }
   void find_joints() override;
-  void look_at_bodies(bool step_begins) override;
+  void look_at_bodies(bool) override;
   void map_joints(bool is_anew) override;
   void map_joint(int entry) override;
   void read(BodyId id, BodyState& out) const override;

@@ -1,0 +1,44 @@
+#include "host/body_reading.h"
+
+#include "host/context.h"
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+namespace linchpin::host {
+
+namespace {
+
+// Such a velocity would be in every pose after it. It comes from the program: a step leaves none.
+void refuse_velocities(Context& c, BodyId body) {
+  BodyState& s = c.bodies.start[body];
+  if (c.world.can_hold(s.v) && c.world.can_hold(s.w)) return;
+  for (const auto& [u, unit] : {std::pair(&s.v, "m/s"), std::pair(&s.w, "rad/s")}) {
+    if (c.world.can_hold(*u)) continue;
+    char number[32];
+    std::snprintf(number, sizeof number, "%g ", std::hypot(u->x(), u->y(), u->z()));
+    c.notes.fallback_reason = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
+                              ", whose square is no number: it was taken for 0";
+    ++c.counts.non_finite;
+    u->setZero();
+  }
+  Motion motion;
+  motion.body = body;
+  motion.v = s.v;
+  motion.w = s.w;
+  c.world.write({&motion, 1});
+}
+
+}  // namespace
+
+void read_bodies(Context& c) {
+  for (int i = 1; i < static_cast<int>(c.bodies.count()); ++i) {
+    const BodyId body = c.system.body_at(i);
+    if (!c.bodies.in_host(body) || c.system.kind(body) == BodyKind::kinematic) continue;
+    c.bodies.read(c.world, body, c.step);
+    if (c.options.mode == Mode::exact) refuse_velocities(c, body);
+  }
+}
+
+}  // namespace linchpin::host
