@@ -1,7 +1,6 @@
 #include "body_table.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 
@@ -21,14 +20,12 @@ int BodyTable::search(const btRigidBody& body) const {
   return id;
 }
 
-bool BodyTable::is_at_its_place(BodyId id) const {
-  const Entry& e = entries_[z(id.index)];
-  return e.body && is_there(e);
-}
+bool BodyTable::is_at_its_place(BodyId id) const { return bodies_[z(id.index)] && is_there(id.index); }
 
-bool BodyTable::is_there(const Entry& e) const {
+bool BodyTable::is_there(int id) const {
   const btCollisionObjectArray& all = world_->getCollisionObjectArray();
-  return e.place >= 0 && e.place < all.size() && all[e.place] == e.body && btRigidBody::upcast(all[e.place]);
+  const int place = entries_[z(id)].place;
+  return place >= 0 && place < all.size() && all[place] == bodies_[z(id)] && btRigidBody::upcast(all[place]);
 }
 
 BodyId BodyTable::id(btRigidBody& body) {
@@ -47,14 +44,18 @@ BodyId BodyTable::id(btRigidBody& body) {
 }
 
 void BodyTable::enter(BodyId id, btRigidBody* body) {
-  if (z(id.index) >= entries_.size()) entries_.resize(z(id.index) + 1);
-  entries_[z(id.index)] = {body, body ? std::max(body->getWorldArrayIndex(), 0) : -1,
-                           body ? settings_of(*body) : Settings{}};
+  if (z(id.index) >= entries_.size()) {
+    entries_.resize(z(id.index) + 1);
+    bodies_.resize(entries_.size());
+  }
+  bodies_[z(id.index)] = body;
+  entries_[z(id.index)] = {body ? std::max(body->getWorldArrayIndex(), 0) : -1, body ? settings_of(*body) : Settings{}};
   found_.clear();
 }
 
 void BodyTable::leave(int id) {
-  id_of_.erase(entries_[z(id)].body);
+  id_of_.erase(bodies_[z(id)]);
+  bodies_[z(id)] = nullptr;
   entries_[z(id)] = {};
   found_.clear();
 }
@@ -71,8 +72,8 @@ void BodyTable::forget(btRigidBody& body) {
 void BodyTable::watch() {
   any_swept_ = false;
   for (int i = 1; z(i) < entries_.size(); ++i) {  // one that changes kind comes again at the end
-    if (entries_[z(i)].body) drop_if_gone(i);
-    btRigidBody* const body = entries_[z(i)].body;
+    if (bodies_[z(i)]) drop_if_gone(i);
+    btRigidBody* const body = bodies_[z(i)];
     if (!body) continue;
     if (Settings now = settings_of(*body); now != entries_[z(i)].settings) {
       entries_[z(i)].settings = now;
@@ -86,9 +87,9 @@ void BodyTable::watch() {
 // Bodies leave the world and are deleted without notice. A body that a constraint of the world names must still exist.
 void BodyTable::drop_if_gone(int i) {
   Entry& e = entries_[z(i)];
-  if (is_there(e)) return;
-  e.place = world_->getCollisionObjectArray().findLinearSearch(e.body);
-  if (!is_there(e)) e.place = -1;
+  if (is_there(i)) return;
+  e.place = world_->getCollisionObjectArray().findLinearSearch(bodies_[z(i)]);
+  if (!is_there(i)) e.place = -1;
   solver_.set_in_world(at(i), e.place >= 0);
   if (e.place >= 0 || solver_.is_named(at(i))) return;
   leave(i);
@@ -97,7 +98,7 @@ void BodyTable::drop_if_gone(int i) {
 
 void BodyTable::drop_gone() {
   for (int i = 1; z(i) < entries_.size(); ++i)
-    if (entries_[z(i)].body) drop_if_gone(i);
+    if (bodies_[z(i)]) drop_if_gone(i);
 }
 
 BodyTable::Settings BodyTable::settings_of(const btRigidBody& body) {

@@ -16,14 +16,14 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 
 class BodyTable {
  public:
-  explicit BodyTable(host::ConstraintSolver& solver) : solver_(solver) { entries_.resize(1); }
+  explicit BodyTable(host::ConstraintSolver& solver) : solver_(solver) {}
   void set_world(btDiscreteDynamicsWorld* world) { world_ = world; }
   btDiscreteDynamicsWorld* world() const { return world_; }
 
   /// The id of a body. A body that is new, or has become kinematic, static or dynamic, gets one.
   BodyId id(btRigidBody& body);
   btRigidBody* body(BodyId id) const {
-    return id.index > 0 && z(id.index) < entries_.size() ? entries_[z(id.index)].body : nullptr;
+    return id.index > 0 && z(id.index) < bodies_.size() ? bodies_[z(id.index)] : nullptr;
   }
   /// −1: not known. Most worlds ask for the same bodies in every step.
   int find(const btRigidBody& body) const {
@@ -53,8 +53,7 @@ class BodyTable {
     bool operator==(const Settings&) const = default;
   };
   struct Entry {
-    btRigidBody* body = nullptr;  ///< null for the world, for links and for what is gone
-    int place = -1;               ///< in the world's array of objects; −1: not in the world
+    int place = -1;  ///< in the world's array of objects; −1: not in the world
     Settings settings;
   };
   static Settings settings_of(const btRigidBody& body);
@@ -62,12 +61,13 @@ class BodyTable {
   void enter(BodyId id, btRigidBody* body);
   void leave(int id);
   void drop_if_gone(int id);
-  bool is_there(const Entry& entry) const;
+  bool is_there(int id) const;
   BodyId at(int id) const { return solver_.system().body_at(id); }
 
   host::ConstraintSolver& solver_;
   btDiscreteDynamicsWorld* world_ = nullptr;
-  std::vector<Entry> entries_;  // by id
+  std::vector<btRigidBody*> bodies_{nullptr};           // by id; null for the world, for links and for what is gone
+  std::vector<Entry> entries_ = std::vector<Entry>(1);  // by id
   std::unordered_map<const btRigidBody*, int> id_of_;
   // Results of search(), by place in the world.
   mutable std::vector<std::pair<const btRigidBody*, int>> found_;

@@ -3,10 +3,16 @@
 #include "multibody.h"
 
 #include <linchpin/detail/gyroscopic.h>
+#include <linchpin/detail/prefetch.h>
 
 #include <limits>
 
 namespace LINCHPIN_BULLET_NAMESPACE {
+
+using linchpin::detail::prefetch;
+using linchpin::detail::prefetch_part;
+
+constexpr std::size_t ahead = 4;  // elements between a prefetch and the use
 
 BulletWorld::BulletWorld(const host::Options& options)
     : solver(*this, options), bodies(solver), joints(solver, bodies), rows(solver, bodies, joints) {}
@@ -37,18 +43,6 @@ double BulletWorld::energy() const {
                      from_bullet(body->getGravity()), sum);
   }
   return multibodies ? sum + multibodies->energy() : sum;
-}
-
-void BulletWorld::look_at_bodies(bool step_begins) {
-  if (step_begins) return bodies.watch();
-  bodies.drop_gone();
-}
-
-void BulletWorld::map_joints(bool is_anew) {
-  if (is_anew)
-    joints.map_anew();
-  else
-    joints.watch();
 }
 
 void BulletWorld::map_joint(int entry) {
@@ -119,10 +113,20 @@ bool BulletWorld::may_fall_asleep(BodyId id) const {
   return state == WANTS_DEACTIVATION || state == ISLAND_SLEEPING;
 }
 
+void BulletWorld::prefetch_body(BodyId id, Access access) const {
+  static const btRigidBody& any = btTypedConstraint::getFixedBody();
+  const btRigidBody* const body = bodies.body(id);
+  prefetch_part(body, any, &any.getWorldTransform(), sizeof(btTransform));
+  if (access == Access::state) prefetch_part(body, any, &any.getLinearVelocity(), 9 * sizeof(btVector3));
+}
+
 // ---- writing bodies ----
 
 void BulletWorld::write(std::span<host::Motion> motions) {
-  for (host::Motion& m : motions) {
+  for (std::size_t i = 0; i < motions.size(); ++i) {
+    if (i + ahead < motions.size())
+      prefetch(&bodies.body(motions[i + ahead].body)->getLinearVelocity(), 2 * sizeof(btVector3));
+    host::Motion& m = motions[i];
     btRigidBody& body = *bodies.body(m.body);
     // In Bullet's own precision: what is finite in ours need not be.
     m.written = can_be_squared(m.v) && can_be_squared(m.turns ? m.w : from_bullet(body.getAngularVelocity()));
@@ -165,7 +169,10 @@ double BulletWorld::breaking_impulse(int entry) const {
 // Bullet's one number for a joint is the impulse of its last row: that of a motor or a limit where one is at work, as
 // programs read it. For other joints the last row says nothing. The number is then the norm of the force's impulse.
 void BulletWorld::report_impulses(std::span<const host::JointImpulse> impulses) {
-  for (const auto& [entry, impulse] : impulses) {
+  for (std::size_t i = 0; i < impulses.size(); ++i) {
+    if (i + 2 * ahead < impulses.size()) prefetch(&joints[impulses[i + 2 * ahead].entry], sizeof(JointBinding));
+    if (i + ahead < impulses.size()) prefetch(joints[impulses[i + ahead].entry].joint, sizeof(btTypedConstraint));
+    const auto& [entry, impulse] = impulses[i];
     const JointBinding& j = joints[entry];
     const bool native = j.native_part && solver.entry(entry).outcome.has_host_rows;
     j.joint->internalSetAppliedImpulse(native ? j.native_part->internalGetAppliedImpulse() : btScalar(impulse));

@@ -44,8 +44,8 @@ class BulletWorld final : public host::World {
   const char* why_absent() const override;
   bool has_ended() const override { return ended_; }
   void find_joints() override { joints.scan(); }
-  void look_at_bodies(bool step_begins) override;
-  void map_joints(bool is_anew) override;
+  void look_at_bodies(bool step_begins) override { step_begins ? bodies.watch() : bodies.drop_gone(); }
+  void map_joints(bool is_anew) override { is_anew ? joints.map_anew() : joints.watch(); }
 
  private:
   std::string name() const override;
@@ -68,6 +68,7 @@ class BulletWorld final : public host::World {
   Vector3d rounded(const Vector3d& u) const override { return from_bullet(to_bullet(u)); }
   double swept_motion(BodyId id) const override { return double(bodies.body(id)->getCcdSquareMotionThreshold()); }
   bool is_awake(BodyId id) const override { return bodies.body(id)->isActive(); }
+  void prefetch_body(BodyId id, Access access) const override;
   void wake(BodyId id) override;
   bool may_fall_asleep(BodyId id) const override;
   double rest_time(BodyId id) const override { return double(bodies.body(id)->getDeactivationTime()); }

@@ -11,7 +11,6 @@
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
-#include <memory>
 #include <utility>
 
 namespace LINCHPIN_BULLET_NAMESPACE {

@@ -437,6 +437,10 @@ class World {
   virtual bool has_ended() const { return false; }  ///< The world has been destroyed before its solver.
   virtual double energy() const { return 0; }       ///< of its bodies that move, gravity included [J]
 
+  enum class Access { frame, state };  ///< `state`: frame, velocities and forces
+  /// A hint, without effect on results: the solver reads the body soon.
+  virtual void prefetch_body(BodyId, Access) const {}
+
   // Changes that the program may have made.
   /// Adds joints that are new in the world, and removes those that the program has deleted. Then set_order().
   virtual void find_joints() {}

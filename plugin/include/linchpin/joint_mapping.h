@@ -85,14 +85,23 @@ class SettingsMixer {
   void add(Numbers... numbers) {
     (mix(static_cast<double>(numbers)), ...);
   }
-  std::uint64_t sum() const { return sum_; }
+  std::uint64_t sum() const {
+    std::uint64_t all = 0;
+    for (const std::uint64_t sum : sums_) all = mixed(all, sum);
+    return all;
+  }
 
  private:
-  void mix(double x) {
-    sum_ = (sum_ ^ std::bit_cast<std::uint64_t>(x + 0.0)) * 0x9E3779B97F4A7C15u;
-    sum_ ^= sum_ >> 32;
+  static std::uint64_t mixed(std::uint64_t sum, std::uint64_t x) {
+    sum = (sum ^ x) * 0x9E3779B97F4A7C15u;
+    return sum ^ (sum >> 32);
   }
-  std::uint64_t sum_ = 0;
+  void mix(double x) {
+    std::uint64_t& sum = sums_[next_++ % sums_.size()];
+    sum = mixed(sum, std::bit_cast<std::uint64_t>(x + 0.0));
+  }
+  std::array<std::uint64_t, 4> sums_{};  ///< of every fourth number: one would wait for the other
+  std::size_t next_ = 0;
 };
 
 /// u_A·ω_A + ratio u_B·ω_B = 0 with axes carried by the bodies, as a condition on positions: the angles turned since

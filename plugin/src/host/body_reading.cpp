@@ -1,6 +1,7 @@
 #include "host/body_reading.h"
 
 #include "host/context.h"
+#include "host/tuning.h"
 
 #include <cmath>
 #include <cstdio>
@@ -13,6 +14,7 @@ namespace {
 // Such a velocity would be in every pose after it. It comes from the program: a step leaves none.
 void refuse_velocities(Context& c, BodyId body) {
   BodyState& s = c.bodies.start[body];
+  if (s.v.squaredNorm() + s.w.squaredNorm() < tuning::held_by_all_hosts) return;
   if (c.world.can_hold(s.v) && c.world.can_hold(s.w)) return;
   for (const auto& [u, unit] : {std::pair(&s.v, "m/s"), std::pair(&s.w, "rad/s")}) {
     if (c.world.can_hold(*u)) continue;
@@ -33,11 +35,12 @@ void refuse_velocities(Context& c, BodyId body) {
 }  // namespace
 
 void read_bodies(Context& c) {
-  for (int i = 1; i < static_cast<int>(c.bodies.count()); ++i) {
-    const BodyId body = c.system.body_at(i);
-    if (!c.bodies.in_host(body) || c.system.kind(body) == BodyKind::kinematic) continue;
-    c.bodies.read(c.world, body, c.step);
-    if (c.options.mode == Mode::exact) refuse_velocities(c, body);
+  constexpr std::size_t ahead = 3;
+  const std::vector<BodyId>& bodies = c.bodies.to_read();
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    if (i + ahead < bodies.size()) c.world.prefetch_body(bodies[i + ahead], World::Access::state);
+    c.bodies.read(c.world, bodies[i], c.step);
+    if (c.options.mode == Mode::exact) refuse_velocities(c, bodies[i]);
   }
 }
 

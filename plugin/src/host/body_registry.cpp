@@ -28,6 +28,7 @@ void Bodies::add(BodyId id, bool in_host) {
   gyroscopic_[i] = GyroscopicRule::none;
   read_at_[i] = 0;
   presence_[i] = in_host ? Presence::in_world : Presence::none;
+  if (in_host && system_.kind(id) != BodyKind::kinematic) to_read_.push_back(id);
   motions_.erase(id.index);
   changes.any = true;
 }
@@ -36,6 +37,7 @@ void Bodies::remove(BodyId id) {
   changes.any = changes.any || in_host(id);
   presence_[static_cast<std::size_t>(id.index)] = Presence::none;
   removed_.push_back(id.index);
+  std::erase(to_read_, id);
 }
 
 void Bodies::replace(BodyId old, BodyId now) {

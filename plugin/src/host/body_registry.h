@@ -57,6 +57,8 @@ class Bodies {
   GyroscopicRule gyroscopic(BodyId id) const { return gyroscopic_[static_cast<std::size_t>(id.index)]; }
   unsigned mass_changes() const { return mass_changes_; }
   std::vector<int>& removed() { return removed_; }
+  /// Bodies of the host that are not kinematic.
+  const std::vector<BodyId>& to_read() const { return to_read_; }
 
   /// Makes `base` and `end`, which whole fast steps do without. Not while islands are solved on several threads.
   void make_ends();
@@ -86,6 +88,7 @@ class Bodies {
   enum class Presence : unsigned char { none, outside, in_world };
   std::vector<Presence> presence_;
   std::vector<int> removed_;  // whose ids are not free yet
+  std::vector<BodyId> to_read_;
   std::unordered_map<int, KinematicMotion> motions_;
   unsigned mass_changes_ = 1;
   bool has_ends_ = false;

@@ -61,16 +61,4 @@ inline void read_velocities(const IslandLayout& layout, const State& at, std::sp
   }
 }
 
-/// Prefetches numbers that are read soon. The bodies and joints of a host are spread over the memory.
-inline void prefetch(const void* at, std::size_t bytes) {
-#if defined(__GNUC__)
-  constexpr std::size_t line = 64;
-  const char* const first = static_cast<const char*>(at);
-  for (std::size_t i = 0; i < bytes; i += line) __builtin_prefetch(first + i);
-  __builtin_prefetch(first + bytes - 1);
-#else
-  static_cast<void>(at), static_cast<void>(bytes);
-#endif
-}
-
 }  // namespace linchpin::host

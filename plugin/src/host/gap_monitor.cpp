@@ -89,7 +89,12 @@ void GapMonitor::end_list() {
 void GapMonitor::measure(Context& c) {
   reported_ = false;
   turned_far_ = 0;
-  for (Watch& w : watched_) {
+  constexpr std::size_t ahead = 4;
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    if (i + ahead < watched_.size())
+      for (const BodyId body : {watched_[i + ahead].a, watched_[i + ahead].b})
+        c.world.prefetch_body(body, World::Access::frame);
+    Watch& w = watched_[i];
     if (w.first >= 0) {
       w.gap = of_primitives(c.world, w);
     } else {

@@ -198,6 +198,9 @@ inline constexpr double rest_motion = 1e-3;
 
 // ---- bodies that a host stops early (write_back.cpp) ----
 
+/// Square of velocities that every host can hold, those of single precision too [m²/s² + rad²/s²].
+inline constexpr double held_by_all_hosts = 1e30;
+
 /// Roundings of the host by which a body may miss its end without having been stopped.
 inline constexpr double swept_roundings = 64;
 
