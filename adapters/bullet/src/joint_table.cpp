@@ -103,9 +103,9 @@ void JointTable::take_out_for_good(std::unique_ptr<Proxy> p) {
 }
 
 void JointTable::leave_world() {
-  for (JointBinding& j : bindings_) {
-    for (auto& p : j.proxies) take_out_for_good(std::move(p));
-    j.proxies.clear();
+  for (const auto& j : bindings_) {
+    for (auto& p : j->proxies) take_out_for_good(std::move(p));
+    j->proxies.clear();
   }
 }
 
@@ -203,7 +203,7 @@ void JointTable::scan() {
       ++seen[z(entry)];
   }
   for (int i = 0; z(i) < seen.size(); ++i) {  // removed without notice; of the user's own, one of its proxies
-    const JointBinding& j = bindings_[z(i)];
+    const JointBinding& j = *bindings_[z(i)];
     if (solver_.entry(i).alive && seen[z(i)] < (j.joint ? 1 : j.proxies.size())) solver_.remove(i);
   }
   if (fresh.size() > bindings_.size())  // most of the world is new
@@ -223,14 +223,14 @@ void JointTable::watch() {
   if (is_edited_) solver_.structure_changed();
   if (watched_structure_ == solver_.structure()) return;
   for (int i = 0; z(i) < bindings_.size(); ++i)
-    if (bindings_[z(i)].joint) map(i);
+    if (bindings_[z(i)]->joint) map(i);
   list_world();
   watched_structure_ = solver_.structure();
 }
 
 void JointTable::map_anew() {
   for (int i = 0; z(i) < bindings_.size(); ++i) {
-    const JointBinding& j = bindings_[z(i)];
+    const JointBinding& j = *bindings_[z(i)];
     if (!j.joint) continue;
     if (j.settings != j.of->settings(*j.joint)) solver_.invalidate_mapping(i);
     map(i);

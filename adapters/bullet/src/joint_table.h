@@ -10,7 +10,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -37,8 +36,8 @@ class JointTable {
   JointTable(host::ConstraintSolver& solver, BodyTable& bodies) : solver_(solver), bodies_(bodies) {}
 
   JointBinding& operator[](int entry) {
-    while (z(entry) >= bindings_.size()) bindings_.emplace_back();
-    return bindings_[z(entry)];
+    while (z(entry) >= bindings_.size()) bindings_.push_back(std::make_unique<JointBinding>());
+    return *bindings_[z(entry)];
   }
   const JointBinding& operator[](int entry) const { return const_cast<JointTable&>(*this)[entry]; }
   int find(const btTypedConstraint* constraint) const;  ///< the entry of a joint, native part or proxy; −1: none
@@ -92,7 +91,7 @@ class JointTable {
 
   host::ConstraintSolver& solver_;
   BodyTable& bodies_;
-  std::deque<JointBinding> bindings_;  // by entry; references stay valid
+  std::vector<std::unique_ptr<JointBinding>> bindings_;  // by entry; references stay valid
   std::unordered_map<const btTypedConstraint*, int> entry_of_;
   std::vector<Seen> world_order_;                     // as last scanned
   std::vector<std::unique_ptr<Proxy>> past_proxies_;  // removed since the last step began

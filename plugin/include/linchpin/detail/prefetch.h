@@ -11,7 +11,7 @@ inline void prefetch(const void* at, std::size_t bytes) {
   constexpr std::size_t line = 64;
   const char* const first = static_cast<const char*>(at);
   for (std::size_t i = 0; i < bytes; i += line) __builtin_prefetch(first + i);
-  __builtin_prefetch(first + bytes - 1);
+  if (bytes > 1) __builtin_prefetch(first + bytes - 1);
 #else
   static_cast<void>(at), static_cast<void>(bytes);
 #endif
