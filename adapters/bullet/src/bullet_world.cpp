@@ -170,7 +170,6 @@ double BulletWorld::breaking_impulse(int entry) const {
 // programs read it. For other joints the last row says nothing. The number is then the norm of the force's impulse.
 void BulletWorld::report_impulses(std::span<const host::JointImpulse> impulses) {
   for (std::size_t i = 0; i < impulses.size(); ++i) {
-    if (i + 2 * ahead < impulses.size()) prefetch(&joints[impulses[i + 2 * ahead].entry], 1);
     if (i + ahead < impulses.size()) prefetch(joints[impulses[i + ahead].entry].joint, 64);
     const auto& [entry, impulse] = impulses[i];
     const JointBinding& j = joints[entry];
