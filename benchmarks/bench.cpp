@@ -180,7 +180,7 @@ struct Run {
     if (name.kind == "dry")  // on every joint: dry friction of a thin pin, which slides but where the joint turns back
       for (std::size_t i = 0; i < scene->joints.size(); ++i)
         exact->name_joint(*scene->joints[i], "joint " + std::to_string(i))
-            .law(ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4})
+            .law(laws::ball_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-4})
                      .with_normal_force(NormalForce::frictionless));
     inner = scene->world.getConstraintSolver();
     timed = std::make_unique<Timed>(*inner);

@@ -219,11 +219,12 @@ class Bodies {
       const Pose& up = poses[z(link.m_parent + 1)];
       const Vector3d axis = vector(link.getAxisTop(0));
       joints_.push_back(
-          system_.add(hinge("joint" + std::to_string(i), ids[z(link.m_parent + 1)], vector(link.m_eVector),
-                            up.q.conjugate() * (pose.q * axis), ids.back(), -vector(link.m_dVector), axis)));
+          system_.add(joints::hinge("joint" + std::to_string(i), ids[z(link.m_parent + 1)], vector(link.m_eVector),
+                                    up.q.conjugate() * (pose.q * axis), ids.back(), -vector(link.m_dVector), axis)));
     }
     for (const Robot::Loop& l : r.loops)
-      system_.add(ball("loop" + std::to_string(l.a), ids[z(l.a + 1)], vector(l.on_a), ids[z(l.b + 1)], vector(l.on_b)));
+      system_.add(
+          joints::ball("loop" + std::to_string(l.a), ids[z(l.a + 1)], vector(l.on_a), ids[z(l.b + 1)], vector(l.on_b)));
     const State state = system_.initial_state();
     Dynamics dynamics(system_);
     dynamics.evaluate(state);
@@ -231,7 +232,7 @@ class Bodies {
   }
   /// Largest difference of a joint's force [N] and moment [N m] from those of the step just taken, relative to the
   /// largest force (over a metre).
-  double difference(const bullet::Solver& exact, const Robot& r) const {
+  double difference(bullet::Solver& exact, const Robot& r) const {
     double off = 0, most = 0;
     for (int i = 0; i < r.body->getNumLinks(); ++i) {
       const Wrench a = exact.joint_wrench(bullet::link(*r.body, i));

@@ -38,7 +38,7 @@ struct Timed {
 
 void compare(const char* what, const std::string& text, const Constraint& lambda) {
   const std::string level = lambda.function().level() == Level::position ? "equation" : "velocity";
-  const Model model = load_text(R"(schema = 2
+  const scene::Model model = scene::load_text(R"(schema = 2
 [[body]]
 name = "a"
 mass = 1.3
@@ -57,7 +57,7 @@ omega = [0.2, 0.9, -1.4]
 name = "c"
 params = { L = 1.5, w = 3.0 }
 )" + level + " = \"" + text + "\"\n",
-                                "bench.toml");
+                                              "bench.toml");
   const System system = model.system();
   const State state = system.initial_state();
   Timed typed(system.constraint(system.find_constraint("c")), state), same(lambda, state);

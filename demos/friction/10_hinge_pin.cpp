@@ -10,7 +10,7 @@
 namespace {
 
 constexpr double m = 3, I = 0.06, mu = 0.3, radius = 0.02, w0 = 5, l = 0.25;
-const Law pin = linchpin::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius});
+const Law pin = linchpin::laws::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius});
 
 /// A body on a level pin along y; its centre hangs `below` under the pin when θ = 0.
 template <class Bench>
@@ -18,8 +18,8 @@ BodyId build(Bench& bench, double below, double theta, double spin) {
   const linchpin::Quaterniond q(Eigen::AngleAxisd(theta, Vector3d::UnitY()));
   const Vector3d w(0, spin, 0), p = q * Vector3d(0, 0, -below);
   const BodyId body = bench.body("wheel", m, Vector3d(I, I, I), {.p = p, .q = q, .v = w.cross(p), .w = w});
-  bench.add(linchpin::hinge("pin", linchpin::ground, Vector3d::Zero(), Vector3d::UnitY(), body, Vector3d(0, 0, below),
-                            Vector3d::UnitY()),
+  bench.add(linchpin::joints::hinge("pin", linchpin::ground, Vector3d::Zero(), Vector3d::UnitY(), body,
+                                    Vector3d(0, 0, below), Vector3d::UnitY()),
             pin);
   return body;
 }

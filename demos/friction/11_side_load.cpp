@@ -9,14 +9,14 @@
 namespace {
 
 constexpr double m = 2, mu = 0.4, h = 0.1;
-const Law bearing = linchpin::slider_friction({.mu_static = mu, .mu_kinetic = mu, .bending_arm = h});
+const Law bearing = linchpin::laws::slider_friction({.mu_static = mu, .mu_kinetic = mu, .bending_arm = h});
 
 /// Pushed along x at (0, e, 0) of the drawer. Without gravity unless `weight`.
 template <class Bench>
 BodyId build(Bench& bench, double push, double e, bool weight = false) {
   if (!weight) bench.gravity({0, 0, 0});
   const BodyId drawer = bench.body("drawer", m, Vector3d(0.02, 0.02, 0.02), {});
-  bench.add(linchpin::slider("rail", linchpin::ground, {}, drawer, {}), bearing);
+  bench.add(linchpin::joints::slider("rail", linchpin::ground, {}, drawer, {}), bearing);
   bench.add(linchpin::Force("hand", {drawer}, [=](linchpin::ForceFrame& f) {
     f.add_force(0, {push, 0, 0}, f[0].point({0, e, 0}));
   }));

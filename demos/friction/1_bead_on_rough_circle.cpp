@@ -17,7 +17,7 @@ BodyId build(Bench& bench, double mu) {
                                   return linchpin::rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
                                 })
                 .set_application_points({Vector3d::Zero()}),
-            linchpin::coulomb(mu));
+            linchpin::laws::coulomb(mu));
   return bead;
 }
 double angle(const BodyState& s) { return std::atan2(s.p.x(), -s.p.z()); }

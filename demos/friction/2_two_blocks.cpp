@@ -15,10 +15,10 @@ std::pair<BodyId, BodyId> build(Bench& bench) {
   bench.add(
       linchpin::holonomic("A on B", {A, B}, [](const auto& s) { return s[0].position().z - s[1].position().z - 1.0; })
           .set_application_points({Vector3d::Zero(), Vector3d::Zero()}),
-      linchpin::coulomb(0.5));
+      linchpin::laws::coulomb(0.5));
   bench.add(linchpin::holonomic("B on floor", {B}, [](const auto& s) { return s[0].position().z; })
                 .set_application_points({Vector3d::Zero()}),
-            linchpin::coulomb(0.1));
+            linchpin::laws::coulomb(0.1));
   // Blocks do not tip.
   for (const auto& [name, body] : {std::pair{"A upright", A}, std::pair{"B upright", B}})
     bench.add(linchpin::holonomic(name, {body}, [](const auto& s) {

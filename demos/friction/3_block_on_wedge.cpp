@@ -24,7 +24,7 @@ std::pair<BodyId, BodyId> build(Bench& bench, double mu, NormalForce normal_forc
                                   return d.x * normal.x() + d.z * normal.z() - 0.3;
                                 })
                 .set_application_points({Vector3d::Zero(), Vector3d::Zero()}),
-            linchpin::coulomb(mu).with_normal_force(normal_force));
+            linchpin::laws::coulomb(mu).with_normal_force(normal_force));
   bench.add(linchpin::holonomic("floor", {wedge}, [](const auto& s) {
     const auto x = s[0].axis(1, 0, 0), y = s[0].axis(0, 1, 0);
     return linchpin::rows(s[0].position().z, s[0].position().y, x.y, x.z, y.z);

@@ -66,7 +66,7 @@ int main() {
                        Row{std::atan(2.0), 0, 1.4, -1}, Row{pi / 3, 4, 1.4, -1}}) {
     std::printf("rod at %.4f rad, %g rad/s, mu = %g, sliding %s\n", r.theta, r.rate, r.mu,
                 r.sigma > 0 ? "towards its centre" : "away from it");
-    const Law law = linchpin::coulomb(r.mu);
+    const Law law = linchpin::laws::coulomb(r.mu);
     const auto known = closed_form(r.theta, r.rate, r.sigma, r.mu);
     const Answer ideal = answer(r.theta, r.rate, r.sigma, Law(law).with_normal_force(NormalForce::frictionless));
     const Answer found = answer(r.theta, r.rate, r.sigma, law);
@@ -92,7 +92,7 @@ int main() {
   const double theta = std::atan(2.0), s = std::sin(theta), c = std::cos(theta), q = 1 + 3 * c * c;
   const double F = (0.7 / host_step + 3 * s * c * g / q) / (1 + 3 * s * s - 9 * s * s * c * c / q);
   Hosted host;
-  const BodyId rod = build(host, theta, 0, -1, linchpin::coulomb(1.4));
+  const BodyId rod = build(host, theta, 0, -1, linchpin::laws::coulomb(1.4));
   const double before = host.exact.energy();
   host.step(host_step);
   // What acted in the step, to its order, for the rod also turns a little. The reaction is of the instant before, at
@@ -106,10 +106,10 @@ int main() {
   Curve closed[2], found[2], ideal;  // at tan θ = 2 from rest; at 60° turning with 4 rad/s
   for (double mu = 0.01; mu <= 1.6; mu += 0.02) {
     ideal.push_back(
-        {mu, answer(theta, 0, -1, linchpin::coulomb(mu).with_normal_force(NormalForce::frictionless)).ideal});
+        {mu, answer(theta, 0, -1, linchpin::laws::coulomb(mu).with_normal_force(NormalForce::frictionless)).ideal});
     for (const linchpin::Branch branch : {linchpin::Branch::largest, linchpin::Branch::smallest})
       for (const int k : {0, 1}) {
-        const Law law = linchpin::coulomb(mu).with_branch(branch);
+        const Law law = linchpin::laws::coulomb(mu).with_branch(branch);
         const Answer a = k ? answer(pi / 3, 4, -1, law) : answer(theta, 0, -1, law);
         if (a.solutions > 0) found[k].push_back({mu, a.actual});
       }

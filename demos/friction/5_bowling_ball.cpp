@@ -27,7 +27,7 @@ BodyId build(Bench& bench, const Law& law, double v = v0, double spin = 0) {
 int main() {
   std::printf("bowling ball, in the stepper\n");
   Free bench;
-  const BodyId ball = build(bench, linchpin::coulomb(mu));
+  const BodyId ball = build(bench, linchpin::laws::coulomb(mu));
   Curve free_speed, free_rim;
   int seen = 0;
   const auto see = [&] {
@@ -45,7 +45,8 @@ int main() {
 
   std::printf("with rolling resistance, from rolling\n");
   Free slowed;
-  const BodyId tired = build(slowed, linchpin::coulomb(0.3) + linchpin::rolling_resistance(delta), 2, 2 / a);
+  const BodyId tired =
+      build(slowed, linchpin::laws::coulomb(0.3) + linchpin::laws::rolling_resistance(delta), 2, 2 / a);
   run(slowed, 2 / slows + 0.1, 0.01);
   expect("stops after [s]", slowed.switches.empty() ? NAN : slowed.switches.back().t, 2 / slows, 1e-8);
   expect("speed afterwards [m/s]", slowed[tired].v.norm(), 0, 1e-12);
@@ -55,7 +56,7 @@ int main() {
   Curve speed, rim, speed_exact, rim_exact;
   for (const int k : {0, 1}) {
     Hosted host;
-    const BodyId same = build(host, linchpin::coulomb(mu));
+    const BodyId same = build(host, linchpin::laws::coulomb(mu));
     int count = 0;
     run(host, 3, host_step / (1 << k), [&] {
       if (k == 1 || count++ % 30) return;

@@ -12,8 +12,8 @@ constexpr double m = 1, k = 50, V = 0.2, mu_s = 0.5, mu_k = 0.3;
 template <class Bench>
 BodyId build(Bench& bench) {
   const BodyId block = bench.body("block", m, Vector3d(0.01, 0.01, 0.01), {.v = {V, 0, 0}});
-  bench.add(linchpin::slider("belt", linchpin::ground, {}, block, {}),
-            linchpin::coulomb(mu_s, mu_k).on_belt({V, 0, 0}));
+  bench.add(linchpin::joints::slider("belt", linchpin::ground, {}, block, {}),
+            linchpin::laws::coulomb(mu_s, mu_k).on_belt({V, 0, 0}));
   bench.add(linchpin::spring("spring", linchpin::ground, Vector3d(-1, 0, 0), block, Vector3d::Zero(), k, 1));
   return block;
 }

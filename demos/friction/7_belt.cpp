@@ -14,8 +14,9 @@ const Vector3d up(std::cos(alpha), 0, std::sin(alpha)), normal(-std::sin(alpha),
 template <class Bench>
 BodyId build(Bench& bench, double friction) {
   const BodyId parcel = bench.body("parcel", m, Vector3d(0.05, 0.05, 0.05), {});
-  bench.add(linchpin::planar("belt", linchpin::ground, Vector3d::Zero(), normal, parcel, Vector3d::Zero(), normal),
-            linchpin::coulomb(friction).on_belt(V * up));
+  bench.add(
+      linchpin::joints::planar("belt", linchpin::ground, Vector3d::Zero(), normal, parcel, Vector3d::Zero(), normal),
+      linchpin::laws::coulomb(friction).on_belt(V * up));
   return parcel;
 }
 

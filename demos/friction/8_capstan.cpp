@@ -35,10 +35,10 @@ BodyId build(Bench& bench, int n, double theta, double T1, NormalForce normal_fo
                                     return linchpin::rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
                                   })
                   .set_application_points({Vector3d::Zero()}),
-              linchpin::coulomb(mu).with_normal_force(normal_force));
+              linchpin::laws::coulomb(mu).with_normal_force(normal_force));
     if (k > 0)
-      bench.add(linchpin::rod("rope " + std::to_string(k), beads[static_cast<std::size_t>(k - 1)], Vector3d::Zero(),
-                              bead, Vector3d::Zero(), 2 * std::sin(delta / 2)));
+      bench.add(linchpin::joints::rod("rope " + std::to_string(k), beads[static_cast<std::size_t>(k - 1)],
+                                      Vector3d::Zero(), bead, Vector3d::Zero(), 2 * std::sin(delta / 2)));
   }
   // The ends leave along the tangents at 0 and θ, as one more rod would.
   bench.add(linchpin::Force("pull", {beads.front(), beads.back()}, [=](linchpin::ForceFrame& f) {

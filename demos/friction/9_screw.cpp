@@ -17,15 +17,15 @@ BodyId build(Bench& bench, double lambda, double mu, double torque, double turni
   // Turning about z, its axis; the point on the thread is a radius away along its own x.
   const BodyId nut =
       bench.body("nut", m, Vector3d(2e-3, 2e-3, 2e-3), {.v = {0, 0, pitch * turning}, .w = {0, 0, turning}});
-  bench.add(linchpin::cylindrical("bore", linchpin::ground, Vector3d::Zero(), Vector3d::UnitZ(), nut, Vector3d::Zero(),
-                                  Vector3d::UnitZ()));
-  bench.add(linchpin::point_on_surface(
+  bench.add(linchpin::joints::cylindrical("bore", linchpin::ground, Vector3d::Zero(), Vector3d::UnitZ(), nut,
+                                          Vector3d::Zero(), Vector3d::UnitZ()));
+  bench.add(linchpin::joints::point_on_surface(
                 "thread", linchpin::ground,
                 [pitch](const auto& p) {  // up for a nut that lies on the flank
                   return (p.x * sin(p.z / pitch) - p.y * cos(p.z / pitch)) * (pitch / r);
                 },
                 nut, Vector3d(r, 0, 0)),
-            linchpin::coulomb(mu));
+            linchpin::laws::coulomb(mu));
   bench.add(linchpin::Force("wrench", {nut}, [torque](linchpin::ForceFrame& f) { f.add_moment(0, {0, 0, torque}); }));
   return nut;
 }

@@ -104,7 +104,7 @@ class Hosted {
     for (const linchpin::Force& force : forces_) {
       std::vector<BodyState> at;
       for (const BodyId id : force.bodies()) at.push_back(id == linchpin::ground ? BodyState{} : (*this)[id]);
-      std::vector<Eigen::Matrix<double, 6, 1>> wrenches(at.size(), Eigen::Matrix<double, 6, 1>::Zero());
+      std::vector<linchpin::Vector6> wrenches(at.size(), linchpin::Vector6::Zero());
       linchpin::ForceFrame frame(exact.t(), at, wrenches);
       force.act(frame);
       for (std::size_t k = 0; k < at.size(); ++k)

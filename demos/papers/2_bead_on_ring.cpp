@@ -32,7 +32,7 @@ linchpin::System ring(double mass, double mu, const Vector3d& p, const Vector3d&
     const auto& x = s[0].position();
     return linchpin::rows(x.x * x.x + x.y * x.y - 1.0, x.z);
   }));
-  add_law(system, wire, linchpin::coulomb(mu).with_normal_force(linchpin::NormalForce::frictionless));
+  add_law(system, wire, linchpin::laws::coulomb(mu).with_normal_force(linchpin::NormalForce::frictionless));
   return system;
 }
 

@@ -20,7 +20,7 @@ int main() {
   linchpin::System system;
   const auto p1 = system.add_particle("m1", m1, {0, 0, 0});
   const auto p2 = system.add_particle("m2", m2, L * along, L * omega * across);
-  system.add(linchpin::rod("rod", p1, {0, 0, 0}, p2, {0, 0, 0}, L));
+  system.add(linchpin::joints::rod("rod", p1, {0, 0, 0}, p2, {0, 0, 0}, L));
   system.add(linchpin::Force("F", {p1, p2}, [=](linchpin::ForceFrame& f) {
     f.add_force(0, F * (1 - l / L) * across);
     f.add_force(1, F * l / L * across);

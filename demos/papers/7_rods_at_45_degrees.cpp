@@ -30,9 +30,9 @@ Answer at_rest(double theta) {
   linchpin::System system;
   system.set_gravity({0, -g, 0});
   const auto a = system.add_particle("a", m, left * down_left), b = system.add_particle("b", 2 * m, right * down_right);
-  system.add(linchpin::point_on_line("left", linchpin::ground, {0, 0, 0}, down_left, a, {0, 0, 0}));
-  system.add(linchpin::point_on_line("right", linchpin::ground, {0, 0, 0}, down_right, b, {0, 0, 0}));
-  const auto rod = system.add(linchpin::rod("rod", a, {0, 0, 0}, b, {0, 0, 0}, L));
+  system.add(linchpin::joints::point_on_line("left", linchpin::ground, {0, 0, 0}, down_left, a, {0, 0, 0}));
+  system.add(linchpin::joints::point_on_line("right", linchpin::ground, {0, 0, 0}, down_right, b, {0, 0, 0}));
+  const auto rod = system.add(linchpin::joints::rod("rod", a, {0, 0, 0}, b, {0, 0, 0}, L));
   const linchpin::State state = system.initial_state();
   linchpin::Dynamics dynamics(system);
   dynamics.evaluate(state);

@@ -26,8 +26,8 @@ int main() {
       linchpin::holonomic("A on B", {A, B}, [](const auto& s) { return s[0].position().y - s[1].position().y - 1.0; }));
   const auto on_floor =
       system.add(linchpin::holonomic("B on floor", {B}, [](const auto& s) { return s[0].position().y; }));
-  add_law(system, on_B, linchpin::coulomb(0.5));
-  add_law(system, on_floor, linchpin::coulomb(0.1));
+  add_law(system, on_B, linchpin::laws::coulomb(0.5));
+  add_law(system, on_floor, linchpin::laws::coulomb(0.1));
 
   std::printf("A slides on B\n");
   linchpin::Dynamics dynamics(system);

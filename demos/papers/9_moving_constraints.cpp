@@ -37,7 +37,7 @@ void rod() {
   linchpin::System system;
   const auto a = system.add_particle("a", 1.0, {0, 0, 0});
   const auto b = system.add_particle("b", 2.5, {l0, 0, 0}, {ldot, w0 * l0, 0});
-  system.add(linchpin::rod("rod", a, {0, 0, 0}, b, {0, 0, 0}, length));
+  system.add(linchpin::joints::rod("rod", a, {0, 0, 0}, b, {0, 0, 0}, length));
   linchpin::Stepper stepper(system, system.initial_state(), {.method = linchpin::Method::rk4});
   const auto d = [&] { return Vector3d(stepper.state()[b].p - stepper.state()[a].p); };
   const auto tension = [&] { return stepper.reactions()[0].on_a.force.dot(d().normalized()); };

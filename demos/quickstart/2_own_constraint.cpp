@@ -15,7 +15,7 @@ int main() {
   btDiscreteDynamicsWorld world(&dispatcher, &broadphase, &native, &config);
   world.addRigidBody(&load);
   linchpin::bullet::Solver exact(world);
-  auto winch = exact.constrain("winch", load, [](const auto& s) {
+  auto winch = exact.constrain("winch", {load}, [](const auto& s) {
     auto rope = linchpin::Vector3d(0, 1.6, 0) - s[0].point(0, 0.1, 0);
     return norm(rope) - (1.5 + 0.1 * (1 - cos(3 * s.t)));  // kept at 0
   });

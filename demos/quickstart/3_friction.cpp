@@ -19,7 +19,7 @@ int main() {
   world.addConstraint(&slider);
   sledge.setLinearVelocity({5, 0, 0});
   linchpin::bullet::Solver exact(world);
-  auto rail = exact.name_joint(slider, "rail").law(linchpin::coulomb(0.3));
+  auto rail = exact.name_joint(slider, "rail").law(linchpin::laws::coulomb(0.3));
   for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
   // on_b: Bullet makes the world the first body of a slider that is built with one.
   const linchpin::Reaction& r = rail.reaction();

@@ -15,8 +15,8 @@ int main() {
   world.addRigidBody(&door);
   linchpin::bullet::Solver exact(world);
   for (const double y : {0.8, -0.8})  // the library's own joints, by name; Bullet's are read in the same way
-    exact.add(linchpin::hinge(y > 0 ? "upper" : "lower", exact.id(door), {-0.5, y, 0}, {0, 1, 0}, linchpin::ground,
-                              {-0.5, y, 0}, {0, 1, 0}));
+    exact.add(linchpin::joints::hinge(y > 0 ? "upper" : "lower", exact.id(door), {-0.5, y, 0}, {0, 1, 0},
+                                      linchpin::ground, {-0.5, y, 0}, {0, 1, 0}));
   for (int i = 0; i < 240; ++i) world.stepSimulation(1. / 240, 0);
   double carried = 0;
   for (const linchpin::Reaction& r : exact.reactions()) {

@@ -68,7 +68,7 @@ class HostWorld {
   virtual void step_once(double dt) = 0;
 
   // ---- linchpin in it ----
-  virtual void install(const host::Options& options = {}) = 0;
+  virtual void install(const host::SolverOptions& options = {}) = 0;
   virtual void uninstall() = 0;
   virtual int handle_of(int joint) = 0;
   /// A constraint of the program's own. @return why not, or empty

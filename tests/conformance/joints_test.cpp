@@ -78,7 +78,7 @@ TEST(Joints, KeepTheEnergyOfAPendulum) {
     const auto w = make_host_world();
     const int bob = w->add_ball(2, 0.1, Vector3d(0.8, 2, 0));
     w->add_joint(JointKind::ball, -1, bob, Vector3d(0, 2, 0));
-    host::Options options;
+    host::SolverOptions options;
     options.stepping = stepping;
     w->install(options);
     const double before = w->energy();

@@ -73,7 +73,7 @@ TEST(Laws, SlideWithTheFrictionOfTheirNormalForce) {
   const int rail = w->add_joint(JointKind::slider, -1, block, Vector3d(0, 3, 0), down);
   w->install();
   const int handle = w->handle_of(rail);
-  ASSERT_EQ(w->add_law(handle, coulomb(mu, mu)), "");
+  ASSERT_EQ(w->add_law(handle, laws::coulomb(mu, mu)), "");
   w->step(120);
   const double a = standard_gravity * (std::sin(slope) - mu * std::cos(slope)), t = 120 * step_length;
   EXPECT_NEAR(w->state(block).v.dot(down), a * t, w->precision(1e-9, 1e-3));
@@ -92,7 +92,7 @@ TEST(Laws, StickBelowTheirBound) {
                                Quaterniond(Eigen::AngleAxisd(-slope, Vector3d::UnitZ())));
   const int rail = w->add_joint(JointKind::slider, -1, block, Vector3d(0, 3, 0), down);
   w->install();
-  ASSERT_EQ(w->add_law(w->handle_of(rail), coulomb(mu, mu)), "");
+  ASSERT_EQ(w->add_law(w->handle_of(rail), laws::coulomb(mu, mu)), "");
   w->step(240);
   EXPECT_NEAR((w->state(block).p - Vector3d(0, 3, 0)).norm(), 0, w->precision(1e-10, 1e-4));
   ASSERT_EQ(w->laws(w->handle_of(rail)).size(), 1u);

@@ -105,7 +105,7 @@ TEST(Steps, ThatCannotBeTakenAreLeftToTheHostByName) {
   BodyState s = w->state(b);
   s.v = Vector3d(0, 400, 0);
   w->set_state(b, s);
-  host::Options options;
+  host::SolverOptions options;
   options.max_substeps = 1;
   w->install(options);
   w->step(1);
@@ -140,7 +140,7 @@ TEST(Steps, WithoutDriftCorrectionDrift) {
     const auto w = make_host_world();
     const int bob = w->add_ball(1, 0.1, Vector3d(0.8, 2, 0));
     const int joint = w->add_joint(JointKind::ball, -1, bob, Vector3d(0, 2, 0));
-    host::Options options;
+    host::SolverOptions options;
     options.drift_correction = corrected;
     w->install(options);
     w->step(240);
@@ -156,7 +156,7 @@ TEST(Observing, LeavesTheBitsOfTheHost) {
     const auto w = make_host_world();
     const int bob = w->add_box(1, Vector3d(0.1, 0.1, 0.1), Vector3d(0.5, 2, 0));
     const int joint = w->add_joint(JointKind::ball, -1, bob, Vector3d(0, 2, 0));
-    host::Options options;
+    host::SolverOptions options;
     options.mode = host::Mode::passive;
     if (observe) w->install(options);
     w->step(60);
@@ -181,7 +181,7 @@ TEST(Threads, DoNotChangeABit) {
       const int b = w->add_box(1 + 0.1 * i, Vector3d(0.2, 0.05, 0.05), at + Vector3d(0.6, 0, 0));
       w->add_joint(JointKind::hinge, a, b, at + Vector3d(0.4, 0, 0));
     }
-    host::Options options;
+    host::SolverOptions options;
     options.threads = threads;
     w->install(options);
     w->step(60);

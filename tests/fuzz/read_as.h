@@ -16,15 +16,15 @@ template <class Load>
 void read_as(const Load& load) {
   using namespace linchpin;
   try {
-    const Model model = load();
+    const scene::Model model = load();
     const System system = model.system();
     State start = system.initial_state();
     system.update_kinematic(start);
-    const Observation at{system, start, {}};
-    for (const Channel& log : model.logs) (void)log(at);
-    Judge judge(model, Host::bare, model.dt);
+    const scene::Observation at{system, start, {}};
+    for (const scene::Channel& log : model.logs) (void)log(at);
+    scene::Judge judge(model, scene::Host::bare, model.dt);
     judge.see(at);
-  } catch (const SceneError& e) {
+  } catch (const scene::SceneError& e) {
     require(std::string_view(e.what()).find("error: ") != std::string_view::npos, "an error without a message");
     require(std::string_view(e.what()).size() < 10000, "an error of more than 10 kB");
   }

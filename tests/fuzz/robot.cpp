@@ -23,6 +23,6 @@ struct File {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const File file;
   std::ofstream(file.path, std::ios::binary).write(reinterpret_cast<const char*>(data), static_cast<long>(size));
-  fuzz::read_as([] { return linchpin::load(file.path.string()); });
+  fuzz::read_as([] { return linchpin::scene::load(file.path.string()); });
   return 0;
 }

@@ -6,14 +6,14 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace linchpin;
   const auto imported = [](const std::string&) {
-    SceneBody bar;
+    scene::SceneBody bar;
     bar.name = "bar";
     bar.mass = 1;
     bar.inertia = Matrix3d::Identity();
-    Imported out;
+    scene::Imported out;
     out.bodies = {bar};
     return out;
   };
-  fuzz::read_as([&] { return load_text({reinterpret_cast<const char*>(data), size}, "fuzz.toml", imported); });
+  fuzz::read_as([&] { return scene::load_text({reinterpret_cast<const char*>(data), size}, "fuzz.toml", imported); });
   return 0;
 }

@@ -14,63 +14,63 @@ namespace {
 /// A law that a joint of this kind can take, dissipative by declaration. One in four is explicit.
 Law random_law(Random& random, bool stiff) {
   const double mu = random.uniform(0, 0.8), less = mu * random.uniform(0.3, 1);
-  const JointFriction pin{.mu_static = mu,
-                          .mu_kinetic = less,
-                          .pin_radius = random.uniform(0.01, 0.2),
-                          .friction_radius = random.uniform(0, 0.1),
-                          .bending_arm = random.uniform(0.2, 1),
-                          .preload = random.uniform(0, 0.5)};
+  const laws::JointFriction pin{.mu_static = mu,
+                                .mu_kinetic = less,
+                                .pin_radius = random.uniform(0.01, 0.2),
+                                .friction_radius = random.uniform(0, 0.1),
+                                .bending_arm = random.uniform(0.2, 1),
+                                .preload = random.uniform(0, 0.5)};
   Law law;
   const auto decades = [&](double low, double high) { return std::pow(10, random.uniform(low, high)); };
   switch (random.integer(0, stiff ? 14 : 8)) {
     case 0:
-      law = coulomb(mu);
+      law = laws::coulomb(mu);
       break;
     case 1:
-      law = coulomb(mu, less);
+      law = laws::coulomb(mu, less);
       break;
     case 2:
-      law = stribeck({.mu_static = mu, .mu_kinetic = less, .speed = random.uniform(0.01, 1), .viscous = 0.1});
+      law = laws::stribeck({.mu_static = mu, .mu_kinetic = less, .speed = random.uniform(0.01, 1), .viscous = 0.1});
       break;
     case 3:
-      law = hinge_friction(pin);
+      law = laws::hinge_friction(pin);
       break;
     case 4:
-      law = ball_friction(pin);
+      law = laws::ball_friction(pin);
       break;
     case 5:
-      law = slider_friction(pin);
+      law = laws::slider_friction(pin);
       break;
     case 6:
-      law = cylinder_friction(pin);
+      law = laws::cylinder_friction(pin);
       break;
     case 7:
-      law = regularized_coulomb(mu, 0.1) + viscous_torque(0.2);
+      law = laws::regularized_coulomb(mu, 0.1) + laws::viscous_torque(0.2);
       break;
     case 9:
-      law = viscous(decades(-1, 6)) + viscous_torque(decades(-2, 5));
+      law = laws::viscous(decades(-1, 6)) + laws::viscous_torque(decades(-2, 5));
       break;
     case 10:
-      law = regularized_coulomb(mu, decades(-6, -1));
+      law = laws::regularized_coulomb(mu, decades(-6, -1));
       break;
     case 11:
-      law =
-          regularized_stribeck({.mu_static = mu, .mu_kinetic = less, .speed = random.uniform(0.1, 1)}, decades(-6, -2));
+      law = laws::regularized_stribeck({.mu_static = mu, .mu_kinetic = less, .speed = random.uniform(0.1, 1)},
+                                       decades(-6, -2));
       break;
     case 12:
-      return lugre({.stiffness = decades(2, 7),
-                    .damping = decades(0, 3),
-                    .mu_static = mu + 0.01,
-                    .mu_kinetic = less + 0.01,
-                    .speed = random.uniform(0.01, 1)});
+      return laws::lugre({.stiffness = decades(2, 7),
+                          .damping = decades(0, 3),
+                          .mu_static = mu + 0.01,
+                          .mu_kinetic = less + 0.01,
+                          .speed = random.uniform(0.01, 1)});
     case 13:
-      law = drag(decades(-1, 5));
+      law = laws::drag(decades(-1, 5));
       break;
     case 14:  // what a user writes first
       return Law([=](const ConstraintReaction& n) { return Vector3d(-mu * n.magnitude() * n.slip_direction()); })
           .with_name("sign");
     default:
-      law = rolling_resistance(0.05) + drag(0.1);
+      law = laws::rolling_resistance(0.05) + laws::drag(0.1);
   }
   // Weak enough that the coupled normal force has one answer nearly always; where it has none the ideal one is taken.
   return random.integer(0, 3) == 0 ? law.with_normal_force(NormalForce::frictionless) : law;

@@ -49,10 +49,12 @@ struct Mechanism {
       const BodyId a = made.bodies()[0], b = made.bodies()[1];
       int i = 0;
       const auto part = [&] { return made.name() + " " + std::to_string(i++); };
-      for (const JointRows::Point& p : rows.points) joints.push_back(system.add(ball(part(), a, p.p_AQ, b, p.p_BQ)));
+      for (const JointRows::Point& p : rows.points)
+        joints.push_back(system.add(joints::ball(part(), a, p.p_AQ, b, p.p_BQ)));
       for (const JointRows::Axis& l : rows.axes)
-        joints.push_back(system.add(axis_row(part(), a, l.p_AQ, l.u_A, b, l.p_BQ, l.d0)));
-      for (const JointRows::Dot& d : rows.dots) joints.push_back(system.add(dot_row(part(), a, d.u_A, b, d.w_B, d.c)));
+        joints.push_back(system.add(joints::axis_row(part(), a, l.p_AQ, l.u_A, b, l.p_BQ, l.d0)));
+      for (const JointRows::Dot& d : rows.dots)
+        joints.push_back(system.add(joints::dot_row(part(), a, d.u_A, b, d.w_B, d.c)));
     };
     const auto join = [&](const std::string& joint, int kind, BodyId a, BodyId b, const Vector3d& Q) {
       const BodyState A = at(a), B = at(b);
@@ -60,18 +62,19 @@ struct Mechanism {
       const auto in_B = [&](const Vector3d& X) -> Vector3d { return B.q.conjugate() * (X - B.p); };
       const Vector3d p_A = in_A(Q), p_B = in_B(Q), u = where.direction();
       const Vector3d u_A = A.q.conjugate() * u, u_B = B.q.conjugate() * u;
-      if (kind == 0) return ball(joint, a, p_A, b, p_B);
-      if (kind == 1) return hinge(joint, a, p_A, u_A, b, p_B, u_B);
-      if (kind == 2) return universal(joint, a, p_A, u_A, b, p_B, B.q.conjugate() * u.unitOrthogonal());
+      if (kind == 0) return joints::ball(joint, a, p_A, b, p_B);
+      if (kind == 1) return joints::hinge(joint, a, p_A, u_A, b, p_B, u_B);
+      if (kind == 2) return joints::universal(joint, a, p_A, u_A, b, p_B, B.q.conjugate() * u.unitOrthogonal());
       const Quaterniond turn = where.rotation();
       const JointFrame frame_A{p_A, Matrix3d(A.q.conjugate() * turn)}, frame_B{p_B, Matrix3d(B.q.conjugate() * turn)};
-      if (kind == 3) return weld(joint, a, frame_A, b, frame_B);
+      if (kind == 3) return joints::weld(joint, a, frame_A, b, frame_B);
       const Vector3d x = turn * Vector3d::UnitX(), along = Q + where.uniform(-0.5, 0.5) * x;
-      if (kind == 4) return slider(joint, a, {in_A(along), frame_A.axes}, b, frame_B);
-      if (kind == 5) return cylindrical(joint, a, in_A(along), frame_A.axes.col(0), b, p_B, frame_B.axes.col(0));
-      if (kind == 6) return planar(joint, a, in_A(Q + u.cross(x)), u_A, b, p_B, u_B);
-      if (kind == 7) return point_on_line(joint, a, in_A(along), frame_A.axes.col(0), b, p_B);
-      if (kind == 8) return point_on_plane(joint, a, in_A(Q + u.cross(x)), u_A, b, p_B);
+      if (kind == 4) return joints::slider(joint, a, {in_A(along), frame_A.axes}, b, frame_B);
+      if (kind == 5)
+        return joints::cylindrical(joint, a, in_A(along), frame_A.axes.col(0), b, p_B, frame_B.axes.col(0));
+      if (kind == 6) return joints::planar(joint, a, in_A(Q + u.cross(x)), u_A, b, p_B, u_B);
+      if (kind == 7) return joints::point_on_line(joint, a, in_A(along), frame_A.axes.col(0), b, p_B);
+      if (kind == 8) return joints::point_on_plane(joint, a, in_A(Q + u.cross(x)), u_A, b, p_B);
       // Rows at odds with each other in nothing but that each takes something: places, distances and angles anyhow.
       const int points = how.integer(0, 1), most = points == 0 ? 3 : 1, lines = how.integer(1, most);
       JointRows rows;
@@ -85,7 +88,7 @@ struct Mechanism {
         const Vector3d n = turn * Vector3d::Unit(i), w = where.direction();
         rows.dots.push_back({A.q.conjugate() * n, B.q.conjugate() * w, n.dot(w)});
       }
-      return linchpin::joint(joint, a, b, std::move(rows), p_A, p_B);
+      return linchpin::joints::joint(joint, a, b, std::move(rows), p_A, p_B);
     };
     const auto add_body = [&](const Vector3d& p) {
       const double m = where.uniform(0.5, 3);
@@ -270,7 +273,7 @@ TEST(JointIsland, LearnsFromItsOwnChordsWhereRowsTurnFar) {
     const BodyId b =
         system.add_body("b" + std::to_string(i), 1 + i % 3, I, {p, Quaterniond::Identity()}, w.cross(p), w);
     const Vector3d in_last = last == ground ? anchor : Vector3d(anchor - system.initial_state()[last].p);
-    joints.push_back(system.add(ball("j" + std::to_string(i), last, in_last, b, anchor - p)));
+    joints.push_back(system.add(joints::ball("j" + std::to_string(i), last, in_last, b, anchor - p)));
     last = b;
   }
   const State state = system.initial_state();
@@ -379,7 +382,7 @@ TEST(JointIsland, MeasuresGapsFromPackedParameters) {
     for (int i = 0; i < seed % 4; ++i) given.axes.push_back({point(), point(), point(), 0.3});
     for (int i = 0; i < seed % 2; ++i) given.dots.push_back({point(), point(), 0.1});
     if (given.points.empty() && given.axes.empty() && given.dots.empty()) continue;
-    const Constraint made = joint("joint", ground, BodyId{1}, given, Vector3d::Zero(), Vector3d::Zero());
+    const Constraint made = joints::joint("joint", ground, BodyId{1}, given, Vector3d::Zero(), Vector3d::Zero());
     const JointRows& rows = *detail::rows_of(made.function());
     std::array<BodyState, 2> X;
     for (BodyState& body : X) {

@@ -47,10 +47,11 @@ Driven random_driven(std::uint64_t seed) {
     const Blueprint::Joint& j = plan.joints[k];
     if (static_cast<int>(k) != kinematic && random.coin()) continue;
     if (slides(j.kind))
-      add_law(system, out.built.constraints[k], coulomb(mu).with_normal_force(normal_force));
+      add_law(system, out.built.constraints[k], laws::coulomb(mu).with_normal_force(normal_force));
     else if (j.kind == Blueprint::Kind::hinge)
-      add_law(system, out.built.constraints[k],
-              hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = 0.1}).with_normal_force(normal_force));
+      add_law(
+          system, out.built.constraints[k],
+          laws::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = 0.1}).with_normal_force(normal_force));
   }
   out.friction = out.built.constraints[static_cast<std::size_t>(kinematic)];
 

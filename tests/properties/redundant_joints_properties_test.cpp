@@ -44,16 +44,16 @@ struct Redundant {
   Vector3d turned(BodyId id, const Vector3d& u) const { return system.initial_state()[id].q.conjugate() * u; }
   std::string next() const { return name + "j" + std::to_string(joints.size()); }
   void add_ball(BodyId a, BodyId b, const Vector3d& Q) {
-    joints.push_back(system.add(ball(next(), a, local(a, Q), b, local(b, Q))));
+    joints.push_back(system.add(joints::ball(next(), a, local(a, Q), b, local(b, Q))));
   }
   void add_hinge(BodyId a, BodyId b, const Vector3d& Q, const Vector3d& u) {
-    joints.push_back(system.add(hinge(next(), a, local(a, Q), turned(a, u), b, local(b, Q), turned(b, u))));
+    joints.push_back(system.add(joints::hinge(next(), a, local(a, Q), turned(a, u), b, local(b, Q), turned(b, u))));
   }
   void add_weld(BodyId a, BodyId b, const Vector3d& Q) {
     const Matrix3d axes = where.rotation().toRotationMatrix();
     const State& s = system.initial_state();
-    joints.push_back(system.add(weld(next(), a, {local(a, Q), Matrix3d(s[a].q.conjugate() * axes)}, b,
-                                     {local(b, Q), Matrix3d(s[b].q.conjugate() * axes)})));
+    joints.push_back(system.add(joints::weld(next(), a, {local(a, Q), Matrix3d(s[a].q.conjugate() * axes)}, b,
+                                             {local(b, Q), Matrix3d(s[b].q.conjugate() * axes)})));
   }
   /// Links from hinge to hinge and back to the first; in one plane all axes are parallel.
   void ring(int hinges, bool grounded, bool planar) {
@@ -466,10 +466,10 @@ TEST(RedundantJoints, StepEndsWhereRowsContradictNoMoreThanByRounding) {
       std::vector<ConstraintId> joints;
       for (const double by : {-0.5 * apart, 0.5 * apart}) {
         const std::string name = "row" + std::to_string(joints.size());
-        if (kind == 0) joints.push_back(system.add(ball(name, ground, p + by * u, body, q)));
+        if (kind == 0) joints.push_back(system.add(joints::ball(name, ground, p + by * u, body, q)));
         if (kind == 1)
-          joints.push_back(system.add(axis_row(name, ground, Vector3d::Zero(), u, body, q, u.dot(p) + by)));
-        if (kind == 2) joints.push_back(system.add(dot_row(name, ground, u, body, w, u.dot(turn * w) + by)));
+          joints.push_back(system.add(joints::axis_row(name, ground, Vector3d::Zero(), u, body, q, u.dot(p) + by)));
+        if (kind == 2) joints.push_back(system.add(joints::dot_row(name, ground, u, body, w, u.dot(turn * w) + by)));
       }
       State state = system.initial_state();
       project_state(system, joints, state);

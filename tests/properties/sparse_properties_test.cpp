@@ -209,7 +209,7 @@ TEST(Sparse, LongHingedBridgesAreNotLeftToTheReference) {
           return pose.q.conjugate() * (end(i) - pose.p);
         };
         const auto plank = [&](int k) { return k < 0 || k == n ? ground : planks[static_cast<std::size_t>(k)]; };
-        system.add(hinge("hinge " + std::to_string(i), plank(i - 1), in(i - 1), axis, plank(i), in(i), axis));
+        system.add(joints::hinge("hinge " + std::to_string(i), plank(i - 1), in(i - 1), axis, plank(i), in(i), axis));
       }
       system.set_gravity({0, -9.81, 0});
       const ConstrainedProblem x = assemble(system, system.initial_state());
@@ -239,8 +239,8 @@ TEST(Sparse, AHardlyBentSheetTooLargeForTheReferenceIsAnswered) {
       plates.push_back(system.add_body("plate " + std::to_string(i), 1, Vector3d(0.0054, 0.0104, 0.0054), pose));
     }
     const auto pin = [&](int a, int b, const Vector3d& p_AQ, const Vector3d& p_BQ) {
-      system.add(ball("pin " + std::to_string(a) + "-" + std::to_string(b), plates[static_cast<std::size_t>(a)], p_AQ,
-                      b < 0 ? ground : plates[static_cast<std::size_t>(b)], p_BQ));
+      system.add(joints::ball("pin " + std::to_string(a) + "-" + std::to_string(b), plates[static_cast<std::size_t>(a)],
+                              p_AQ, b < 0 ? ground : plates[static_cast<std::size_t>(b)], p_BQ));
     };
     for (int i = 0; i < k; ++i)
       for (int j = 0; j < k; ++j) {

@@ -10,7 +10,7 @@
 namespace linchpin::test::system_properties_test {
 namespace {
 
-using Vector6d = Eigen::Matrix<double, 6, 1>;
+using Vector6d = Vector6;
 
 double size_of(std::span<const double> x) {
   double most = 1;

@@ -49,7 +49,7 @@ struct Ring {
 
 TEST(Bead, ForcesAtAnInstant) {
   for (const double mass : {1.0, 3.0}) {
-    Ring r(mass, {0.6, -0.8, 0}, {1.6, 1.2, 0}, coulomb(0.3));
+    Ring r(mass, {0.6, -0.8, 0}, {1.6, 1.2, 0}, laws::coulomb(0.3));
     Dynamics dynamics(r.system);
     const State state = r.system.initial_state();
     ASSERT_EQ(dynamics.evaluate(state), Status::ok);
@@ -78,7 +78,7 @@ TEST(Bead, FromRestAtTheSideThroughTheBottom) {
                        Case{0.3, 9.81, 2.6020020058411877}, Case{0.1, 9.81, 3.788704081325636}}) {
     SCOPED_TRACE(c.mu);
     EXPECT_NEAR(std::sqrt((Bead{c.mu, c.g}.u(0, -pi / 2, 0))), c.speed, scaled(1e-12));
-    Ring r(1.7, {-1, 0, 0}, {0, 0, 0}, coulomb(c.mu), c.g);
+    Ring r(1.7, {-1, 0, 0}, {0, 0, 0}, laws::coulomb(c.mu), c.g);
     const State bottom =
         crossing(r.system, r.system.initial_state(), 1e-3, 3, rk4(), [](const State& s) { return -Ring::phi(s); });
     EXPECT_NEAR(Ring::speed(bottom), c.speed, scaled(1e-9));
@@ -91,7 +91,7 @@ TEST(Bead, FromRestAtTheSideThroughTheBottom) {
 
 TEST(Bead, SpeedFollowsTheClosedFormAllTheWay) {
   const Bead exact{0.2, g};
-  Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(0.2));
+  Ring r(1, {-1, 0, 0}, {0, 0, 0}, laws::coulomb(0.2));
   Stepper stepper(r.system, r.system.initial_state(), rk4());
   while (Ring::phi(stepper.state()) < 0.77) {
     ASSERT_FALSE(stepper.step(1e-3).rejected);
@@ -121,7 +121,7 @@ std::vector<Stop> stops(Ring& r, double end, double dt) {
     if (report.rejected) break;
     for (const ModeSwitch& s : stepper.switches()) {
       // Where it was just then: the same step again, only so far.
-      Ring again(1, {-1, 0, 0}, {0, 0, 0}, laws(r.system, r.ring)[0]);
+      Ring again(1, {-1, 0, 0}, {0, 0, 0}, laws_on(r.system, r.ring)[0]);
       Stepper there(again.system, before, rk4());
       if (s.t > before.t) there.step(s.t - before.t);
       all.push_back({s.t, Ring::phi(there.state()), s.what == ModeSwitch::What::sticks});
@@ -131,7 +131,7 @@ std::vector<Stop> stops(Ring& r, double end, double dt) {
 }
 
 TEST(Bead, TurnsWhereTheClosedFormSaysAndStays) {
-  Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(0.2));
+  Ring r(1, {-1, 0, 0}, {0, 0, 0}, laws::coulomb(0.2));
   const auto all = stops(r, 10, 1e-3);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_NEAR(all[0].phi, 0.7777241756245302, scaled(1e-8));
@@ -146,7 +146,7 @@ TEST(Bead, TurnsWhereTheClosedFormSaysAndStays) {
 }
 
 TEST(Bead, StaysWhereItStuck) {
-  Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(0.2));
+  Ring r(1, {-1, 0, 0}, {0, 0, 0}, laws::coulomb(0.2));
   Stepper stepper(r.system, r.system.initial_state(), rk4());
   run(stepper, 5, 2500);
   EXPECT_NEAR(Ring::phi(stepper.state()), -0.09404817815809761, scaled(1e-8));
@@ -165,7 +165,7 @@ TEST(Bead, TheFrictionThatStopsItAtTheBottomIsFoundBySweeping) {
   EXPECT_NEAR((Bead{mu, g}.u(0, -pi / 2, 0)), 0, scaled(1e-13));
   // φ of the first stop falls with μ; where it is 0, by the secant method.
   const auto first_stop = [](double tried) {
-    Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(tried));
+    Ring r(1, {-1, 0, 0}, {0, 0, 0}, laws::coulomb(tried));
     const auto all = stops(r, 3, 2e-3);
     return all.empty() ? std::nan("") : all[0].phi;
   };
@@ -184,7 +184,7 @@ TEST(Bead, SemiImplicitIsOfFirstOrder) {
   const Bead exact{0.2, g};
   std::vector<double> errors;
   for (const int steps : {150, 300, 600, 1200}) {
-    Ring r(1, {-1, 0, 0}, {0, 0, 0}, coulomb(0.2));
+    Ring r(1, {-1, 0, 0}, {0, 0, 0}, laws::coulomb(0.2));
     const State s = after(r.system, 0.8, steps, semi_implicit());
     EXPECT_NEAR(s.bodies[1].p.norm(), 1, scaled(1e-14));
     errors.push_back(std::fabs(Ring::speed(s) - std::sqrt(exact.u(Ring::phi(s), -pi / 2, 0))));

@@ -55,7 +55,7 @@ constexpr WedgeRow wedge_rows[] = {
 TEST(Wedge, BothThrusts) {
   for (const WedgeRow& row : wedge_rows) {
     SCOPED_TRACE(row.mu);
-    Wedge w(coulomb(row.mu));
+    Wedge w(laws::coulomb(row.mu));
     Dynamics dynamics(w.system);
     ASSERT_EQ(dynamics.evaluate(w.state), Status::ok) << dynamics.reason();
     std::vector<Reaction> reactions;
@@ -70,7 +70,7 @@ TEST(Wedge, BothThrusts) {
     EXPECT_EQ(dynamics.law_report().solutions, 1);
     EXPECT_LT(dynamics.law_report().gain, 1);
 
-    Wedge ideal(coulomb(row.mu).with_normal_force(NormalForce::frictionless));
+    Wedge ideal(laws::coulomb(row.mu).with_normal_force(NormalForce::frictionless));
     Dynamics explicitly(ideal.system);
     ASSERT_EQ(explicitly.evaluate(ideal.state), Status::ok);
     explicitly.reactions(ideal.state, reactions);
@@ -80,13 +80,13 @@ TEST(Wedge, BothThrusts) {
 }
 
 TEST(Wedge, ALawOnTheIdealThrustCostsOneBackSolveAndNoFactor) {
-  Wedge w((coulomb(0.2) + viscous(0.1)).with_normal_force(NormalForce::frictionless));
+  Wedge w((laws::coulomb(0.2) + laws::viscous(0.1)).with_normal_force(NormalForce::frictionless));
   Dynamics dynamics(w.system);
   ASSERT_EQ(dynamics.evaluate(w.state), Status::ok);
   EXPECT_EQ(dynamics.law_report().back_solves, 1);
   // On the coupled normal force: one to find that friction changes it, two free directions on the slope, and the
   // friction.
-  Wedge actual(coulomb(0.2));
+  Wedge actual(laws::coulomb(0.2));
   Dynamics implicitly(actual.system);
   ASSERT_EQ(implicitly.evaluate(actual.state), Status::ok);
   EXPECT_EQ(implicitly.law_report().back_solves, 4);
@@ -130,13 +130,13 @@ struct BeadRope {
           system.add(own_planes ? holonomic("drum" + number, {beads.back()}, around)
                                 : holonomic("drum" + number, {beads.back()},
                                             [around](const auto& q) { return rows(around(q), q[0].position().z); }));
-      add_law(system, drum, coulomb(mu).with_normal_force(NormalForce::coupled));
+      add_law(system, drum, laws::coulomb(mu).with_normal_force(NormalForce::coupled));
     }
     hand = kinematic("hand", (n + 0.5) * angle);
     const double length = 2 * std::sin(0.5 * angle);
     for (int i = 0; i < n; ++i)
-      system.add(rod(i + 1 < n ? "rope" + std::to_string(i + 1) : "pull", beads[std::size_t(i)], Vector3d::Zero(),
-                     i + 1 < n ? beads[std::size_t(i + 1)] : hand, Vector3d::Zero(), length));
+      system.add(joints::rod(i + 1 < n ? "rope" + std::to_string(i + 1) : "pull", beads[std::size_t(i)],
+                             Vector3d::Zero(), i + 1 < n ? beads[std::size_t(i + 1)] : hand, Vector3d::Zero(), length));
     system.add(Force("T1", {beads[0], tail}, [](ForceFrame& f) { f.add_force(0, (f[1].p - f[0].p).normalized()); }));
   }
 };
@@ -227,12 +227,12 @@ const RodRow rod_rows[] = {
 TEST(PainleveRod, AllRowsOfBothThrusts) {
   for (const RodRow& row : rod_rows) {
     SCOPED_TRACE("theta " + std::to_string(row.theta) + " mu " + std::to_string(row.mu));
-    const Thrusts explicitly =
-        thrusts(Rod(row.theta, row.omega, coulomb(row.mu).with_normal_force(NormalForce::frictionless), row.sigma));
+    const Thrusts explicitly = thrusts(
+        Rod(row.theta, row.omega, laws::coulomb(row.mu).with_normal_force(NormalForce::frictionless), row.sigma));
     EXPECT_NEAR(explicitly.ideal, row.ideal, scaled(1e-9));
     EXPECT_NEAR(explicitly.actual, row.after_explicit, scaled(1e-9));
 
-    const Law law = coulomb(row.mu);
+    const Law law = laws::coulomb(row.mu);
     const Thrusts t = thrusts(Rod(row.theta, row.omega, law, row.sigma));
     EXPECT_EQ(t.report.solutions, static_cast<int>(row.actual.size()));
     // 1 − p, the closed form of the coupling.
@@ -280,7 +280,7 @@ LawForce only_effort(const Rod& rod, LawReport& report) {
 TEST(NormalForce, LawsReadTheActualOneUnlessToldToReadTheIdealOne) {
   const RodRow& row = rod_rows[1];
   const Law lambda = [](const ConstraintReaction& n) { return Vector3d(-0.5 * n.magnitude() * n.slip_direction()); };
-  for (const Law& law : {coulomb(row.mu), lambda}) {
+  for (const Law& law : {laws::coulomb(row.mu), lambda}) {
     SCOPED_TRACE(law.terms()[0].name);
     LawReport report;
     const LawForce physical = only_effort(Rod(row.theta, 0, law, -1), report);
@@ -310,7 +310,7 @@ TEST(NormalForce, WhereFrictionDoesNotChangeItBothLawsHaveTheSameBits) {
       const auto& x = s[0].position();
       return rows(x.x * x.x + x.y * x.y - 1.0, x.z);
     }));
-    add_law(system, ring, (coulomb(0.3) + viscous(0.2)).with_normal_force(normal_force));
+    add_law(system, ring, (laws::coulomb(0.3) + laws::viscous(0.2)).with_normal_force(normal_force));
     Dynamics dynamics(system);
     EXPECT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
     EXPECT_EQ(dynamics.law_report().back_solves, 1);
@@ -320,7 +320,7 @@ TEST(NormalForce, WhereFrictionDoesNotChangeItBothLawsHaveTheSameBits) {
   };
   EXPECT_EQ(evaluated(NormalForce::coupled), evaluated(NormalForce::frictionless));
   LawReport report;
-  EXPECT_EQ(only_effort(Rod(1, 0, viscous(2), -1), report).difference, Vector3d(0, 0, 0));
+  EXPECT_EQ(only_effort(Rod(1, 0, laws::viscous(2), -1), report).difference, Vector3d(0, 0, 0));
   EXPECT_EQ(report.back_solves, 1);
 }
 
@@ -336,10 +336,10 @@ TEST(NormalForce, ManyLawsThatHardlyChangeItFollowItByFewBackSolves) {
     const Vector3d at(0.2 * i, 0, 0);
     const BodyId link = system.add_body("link" + std::to_string(i), 1 + 0.1 * i, Vector3d(0.01, 0.02, 0.02),
                                         {at + Vector3d(0.1, 0, 0), Quaterniond::Identity()});
-    const ConstraintId pin =
-        system.add(hinge("pin" + std::to_string(i), before, before == ground ? Vector3d(0, 0, 0) : Vector3d(0.1, 0, 0),
-                         Vector3d::UnitY(), link, Vector3d(-0.1, 0, 0), Vector3d::UnitY()));
-    add_law(system, pin, hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
+    const ConstraintId pin = system.add(
+        joints::hinge("pin" + std::to_string(i), before, before == ground ? Vector3d(0, 0, 0) : Vector3d(0.1, 0, 0),
+                      Vector3d::UnitY(), link, Vector3d(-0.1, 0, 0), Vector3d::UnitY()));
+    add_law(system, pin, laws::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
     before = link;
   }
   State state = system.initial_state();
@@ -369,7 +369,7 @@ TEST(NormalForce, ManyLawsThatHardlyChangeItFollowItByFewBackSolves) {
 }
 
 TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
-  Rod rod(rod_rows[1].theta, 0, coulomb(0.5), -1);
+  Rod rod(rod_rows[1].theta, 0, laws::coulomb(0.5), -1);
   Stepper stepper(rod.system, rod.state);
   for (int i = 0; i < 10; ++i) stepper.step(1e-3);
   const LawWork& work = stepper.law_works()[0];
@@ -381,7 +381,7 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
           "law 'coulomb' on floor read the coupled normal force; it differed from the frictionless one by up to "),
       0u)
       << said[0];
-  Rod smooth(rod_rows[1].theta, 0, viscous(0.5), -1);
+  Rod smooth(rod_rows[1].theta, 0, laws::viscous(0.5), -1);
   Stepper without(smooth.system, smooth.state);
   without.step(1e-3);
   EXPECT_TRUE(normal_force_differences(without.law_works()).empty()) << "a law that reads no normal force";
@@ -391,7 +391,7 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
 // floor cannot, and is let go for it. Neither is a case of Painlevé's.
 TEST(NormalForce, AOneSidedConstraintThatWouldPullIsLetGoWithoutAComplaint) {
   for (const Method method : {Method::semi_implicit, Method::rk4}) {
-    Rod rod(rod_rows[0].theta, 4, coulomb(0.5), -1, true);
+    Rod rod(rod_rows[0].theta, 4, laws::coulomb(0.5), -1, true);
     Stepper stepper(rod.system, rod.state, {.method = method});
     for (int i = 0; i < 5; ++i) EXPECT_EQ(stepper.step(1e-3).warning, "");
     EXPECT_GT(stepper.state()[rod.body].p.z(), 1e-3 + std::sin(rod_rows[0].theta));
@@ -404,7 +404,7 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
   const double theta = std::atan(2.0), s = std::sin(theta), c = std::cos(theta), q = 1 + 3 * c * c;
   for (const auto& [mu, h] : {std::pair{1.3, 1.0 / 240}, {1.34, 1.0 / 240}, {1.4, 1.0 / 240}, {1.4, 1.0 / 24000}}) {
     SCOPED_TRACE(mu);
-    const Rod rod(theta, 0, coulomb(mu), -1);
+    const Rod rod(theta, 0, laws::coulomb(mu), -1);
     Dynamics dynamics(rod.system);
     dynamics.set_step(h);
     ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
@@ -424,7 +424,7 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
     EXPECT_NEAR(contact.bound / (mu * N), 1, scaled(1e-9));
   }
   // And one that is too short for it slides with the normal force of the instant.
-  const Rod rod(theta, 0, coulomb(1.3), -1);
+  const Rod rod(theta, 0, laws::coulomb(1.3), -1);
   Dynamics dynamics(rod.system);
   dynamics.set_step(1.0 / 2400);
   ASSERT_EQ(dynamics.evaluate(rod.state), Status::ok) << dynamics.reason();
@@ -443,10 +443,10 @@ TEST(PainleveRod, CriticalFriction) {
     SCOPED_TRACE(degrees);
     const double theta = degrees * EIGEN_PI / 180;
     // The gain is proportional to μ, and 1 where the normal force grows beyond bounds.
-    const double gain = thrusts(Rod(theta, 0, coulomb(1), -1)).report.gain;
+    const double gain = thrusts(Rod(theta, 0, laws::coulomb(1), -1)).report.gain;
     EXPECT_NEAR(1 / gain, mu, scaled(1e-6));
-    EXPECT_EQ(thrusts(Rod(theta, 0, coulomb(mu * (1 - 1e-6)), -1)).report.solutions, 1);
-    EXPECT_EQ(thrusts(Rod(theta, 0, coulomb(mu * (1 + 1e-6)), -1)).report.solutions, 0);
+    EXPECT_EQ(thrusts(Rod(theta, 0, laws::coulomb(mu * (1 - 1e-6)), -1)).report.solutions, 1);
+    EXPECT_EQ(thrusts(Rod(theta, 0, laws::coulomb(mu * (1 + 1e-6)), -1)).report.solutions, 0);
   }
 }
 

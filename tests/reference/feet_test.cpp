@@ -39,9 +39,9 @@ struct Slope {
     if (feet == 3) points = {{0.5, 0.3, -0.1}, {-0.5, 0, -0.1}, {0.5, -0.3, -0.1}};
     for (int i = 0; i < feet; ++i)
       add_law(system,
-              system.add(point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), block,
-                                        points[static_cast<std::size_t>(i)])),
-              coulomb(mu).with_normal_force(normal_force));
+              system.add(joints::point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(),
+                                                block, points[static_cast<std::size_t>(i)])),
+              laws::coulomb(mu).with_normal_force(normal_force));
   }
 };
 
@@ -185,9 +185,9 @@ struct GrowingPush {
     if (feet == 3) points = {{0.5, 0.3, -0.1}, {-0.5, 0, -0.1}, {0.5, -0.3, -0.1}};
     for (int i = 0; i < feet; ++i)
       add_law(system,
-              system.add(point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), block,
-                                        points[static_cast<std::size_t>(i)])),
-              coulomb(0.3).with_normal_force(normal_force));
+              system.add(joints::point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(),
+                                                block, points[static_cast<std::size_t>(i)])),
+              laws::coulomb(0.3).with_normal_force(normal_force));
     system.add(Force("push", {block}, [=](ForceFrame& f) {
       f.add_force(0, Vector3d(from + f.t, 0, 0));
       f.add_moment(0, Vector3d(0, 0, -aside * (from + f.t)));
@@ -394,7 +394,7 @@ TEST(Feet, OfATableSlipWhereThePushIsBeyondAllOfThem) {
                       system.add(holonomic("foot" + std::to_string(system.constraint_count()), {table},
                                            [foot, height](const auto& s) { return s[0].point(foot).z + height; })
                                      .set_application_points({foot})),
-                      coulomb(0.2).with_normal_force(NormalForce::coupled));
+                      laws::coulomb(0.2).with_normal_force(NormalForce::coupled));
             }
           system.add(Force("push", {table}, [=](ForceFrame& f) {
             f.add_force(0, Vector3d(part * limit, 0, 0));
@@ -435,9 +435,9 @@ TEST(SlowUnlikeMasses, HaveOneActualThrustAndItIsFound) {
       const BodyId body = system.add_body("b" + std::to_string(i), mass, Vector3d::Constant(0.1 * mass),
                                           Pose{{0.5 + i, 0, 0}}, {0, 0, -speed * (0.5 + i)}, {0, speed, 0});
       add_law(system,
-              system.add(ball("ball" + std::to_string(i), last, i > 0 ? Vector3d(0.5, 0, 0) : Vector3d(0, 0, 0), body,
-                              Vector3d(-0.5, 0, 0))),
-              ball_friction({.mu_static = 0.4, .mu_kinetic = 0.4, .pin_radius = 0.1})
+              system.add(joints::ball("ball" + std::to_string(i), last, i > 0 ? Vector3d(0.5, 0, 0) : Vector3d(0, 0, 0),
+                                      body, Vector3d(-0.5, 0, 0))),
+              laws::ball_friction({.mu_static = 0.4, .mu_kinetic = 0.4, .pin_radius = 0.1})
                   .with_normal_force(NormalForce::coupled));
       last = body;
     }

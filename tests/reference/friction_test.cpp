@@ -29,8 +29,8 @@ struct Blocks {
     on_B = system.add(
         holonomic("A on B", {A, B}, [](const auto& s) { return s[0].position().y - s[1].position().y - 1.0; }));
     on_floor = system.add(holonomic("B on floor", {B}, [](const auto& s) { return s[0].position().y; }));
-    add_law(system, on_B, coulomb(0.5));
-    add_law(system, on_floor, coulomb(0.1));
+    add_law(system, on_B, laws::coulomb(0.5));
+    add_law(system, on_floor, laws::coulomb(0.1));
   }
 };
 
@@ -113,7 +113,7 @@ double angle_travelled(Stepper& stepper, BodyId bead, double end, double dt) {
 }
 
 TEST(LevelRing, SlowsForEverWithoutGravity) {
-  LevelRing r(1.4, 0.6, 3, 0, coulomb(0.25));
+  LevelRing r(1.4, 0.6, 3, 0, laws::coulomb(0.25));
   Stepper stepper(r.system, r.system.initial_state(), rk4());
   const double theta = angle_travelled(stepper, r.bead, 2, 2e-3);
   EXPECT_NEAR(theta, 5.011051873981472, scaled(1e-9));
@@ -127,7 +127,7 @@ TEST(LevelRing, StopsUnderGravityByTheVectorNormOfBothNormals) {
   for (const Case& c : {Case{1, 0.5, 9.8, 0.8224570815884079, 0.5730388518383656},
                         Case{0.6, 0.25, 9.81, 1.452925281205528, 1.0634170413358297}}) {
     SCOPED_TRACE(c.R);
-    LevelRing r(1.4, c.R, 3, c.g, coulomb(c.mu));
+    LevelRing r(1.4, c.R, 3, c.g, laws::coulomb(c.mu));
     Stepper stepper(r.system, r.system.initial_state(), rk4());
     std::vector<ModeSwitch> all;
     double theta = 0;
@@ -160,7 +160,7 @@ struct Incline {
     const Vector3d n(-std::sin(alpha), 0, std::cos(alpha));
     block = system.add_body("block", 1.3, Vector3d(0.1, 0.2, 0.3),
                             {0.2 * n, Quaterniond(Eigen::AngleAxisd(-alpha, Vector3d::UnitY()))}, speed * up);
-    plane = system.add(planar("slope", ground, Vector3d::Zero(), n, block, {0, 0, -0.2}, Vector3d::UnitZ()));
+    plane = system.add(joints::planar("slope", ground, Vector3d::Zero(), n, block, {0, 0, -0.2}, Vector3d::UnitZ()));
     add_law(system, plane, std::move(law));
   }
   double along(const State& s) const { return s[block].p.dot(up); }
@@ -168,13 +168,13 @@ struct Incline {
 
 TEST(Incline, HoldsUpToTheTangent) {
   for (const double mu : {0.5773502691896256 + 1e-9, 0.7}) {
-    Incline i(coulomb(mu));
+    Incline i(laws::coulomb(mu));
     Stepper stepper(i.system, i.system.initial_state(), rk4());
     EXPECT_TRUE(switches_until(stepper, 1, 0.01).empty());
     EXPECT_NEAR(stepper.state()[i.block].p.dot(i.up), 0, scaled(1e-14));
     EXPECT_EQ(stepper.dynamics().law_report().sticking, 1);
   }
-  Incline i(coulomb(0.5773502691896256 - 1e-9));
+  Incline i(laws::coulomb(0.5773502691896256 - 1e-9));
   Stepper stepper(i.system, i.system.initial_state(), rk4());
   switches_until(stepper, 1, 0.01);
   EXPECT_NEAR(i.along(stepper.state()), -0.5 * 9.81 * 1e-9 * std::cos(Incline::alpha), scaled(1e-13));
@@ -182,7 +182,7 @@ TEST(Incline, HoldsUpToTheTangent) {
 
 TEST(Incline, SlidesUpStopsAndComesBackOrStays) {
   {
-    Incline i(coulomb(0.3), 4);
+    Incline i(laws::coulomb(0.3), 4);
     Stepper stepper(i.system, i.system.initial_state(), rk4());
     const auto all = switches_until(stepper, 1, 0.01);
     ASSERT_EQ(all.size(), 1u);
@@ -192,7 +192,7 @@ TEST(Incline, SlidesUpStopsAndComesBackOrStays) {
     EXPECT_NEAR(i.along(stepper.state()), 1.073290620930472 - 0.5 * 2.3562872366623964 * after * after, scaled(1e-9));
   }
   {
-    Incline i(coulomb(0.7), 4);
+    Incline i(laws::coulomb(0.7), 4);
     Stepper stepper(i.system, i.system.initial_state(), rk4());
     const auto all = switches_until(stepper, 1, 0.01);
     ASSERT_EQ(all.size(), 1u);
@@ -202,7 +202,7 @@ TEST(Incline, SlidesUpStopsAndComesBackOrStays) {
     EXPECT_NEAR(i.along(stepper.state()), 8 / a, scaled(1e-9));
   }
   {  // slides down and is braked
-    Incline i(coulomb(0.7), -1);
+    Incline i(laws::coulomb(0.7), -1);
     Stepper stepper(i.system, i.system.initial_state(), rk4());
     switches_until(stepper, 0.5, 0.01);
     EXPECT_NEAR(stepper.state()[i.block].v.dot(i.up), -1 + 1.0419964477877406 * 0.5, scaled(1e-9));
@@ -210,7 +210,7 @@ TEST(Incline, SlidesUpStopsAndComesBackOrStays) {
 }
 
 TEST(Incline, ABlockAtRestDoesNotCreepInStepsOfAHost) {
-  Incline i(coulomb(0.6));
+  Incline i(laws::coulomb(0.6));
   Stepper stepper(i.system, i.system.initial_state(), semi_implicit());
   for (int k = 0; k < 60 * 60; ++k) {
     const StepReport& report = stepper.step(1.0 / 60);
@@ -223,7 +223,7 @@ TEST(Incline, ABlockAtRestDoesNotCreepInStepsOfAHost) {
 
 TEST(Incline, AStaticBoundAboveTheKineticOneIsKept) {
   // tan 30° lies between the two: it stays if it is at rest, and goes on if it slides down already.
-  const Law law = coulomb(0.6, 0.5);
+  const Law law = laws::coulomb(0.6, 0.5);
   Incline rests(law), slides(law, -0.1), up(law, 1);
   for (StepOptions options : {rk4(), semi_implicit()}) {
     Stepper a(rests.system, rests.system.initial_state(), options),
@@ -244,7 +244,7 @@ TEST(FrictionOscillator, TurningPointsLieOnTwoLinesAndItStops) {
   const ConstraintId floor =
       system.add(holonomic("floor", {block}, [](const auto& s) { return rows(s[0].position().z, s[0].position().y); }));
   // The normal force of the floor alone; the guide in y carries nothing.
-  add_law(system, floor, coulomb(0.2));
+  add_law(system, floor, laws::coulomb(0.2));
   system.add(spring("spring", ground, Vector3d::Zero(), block, Vector3d::Zero(), 100, 0));
   Stepper stepper(system, system.initial_state(), rk4());
   std::vector<double> turns, times;
@@ -289,7 +289,7 @@ struct Bowling {
 };
 
 TEST(BowlingBall, SlidesUntilItRolls) {
-  Bowling b(coulomb(0.12));
+  Bowling b(laws::coulomb(0.12));
   Stepper stepper(b.system, b.system.initial_state(), rk4());
   std::vector<ModeSwitch> all;
   while (stepper.t() < 1.95) {
@@ -311,7 +311,7 @@ TEST(BowlingBall, SlidesUntilItRolls) {
 TEST(BowlingBall, InStepsOfAHost) {
   std::vector<double> errors;
   for (const int steps : {120, 240, 480, 960}) {
-    Bowling b(coulomb(0.12));
+    Bowling b(laws::coulomb(0.12));
     Stepper stepper(b.system, b.system.initial_state(), semi_implicit());
     run(stepper, 4, steps);
     EXPECT_NEAR(stepper.state()[b.ball].v.x(), 5.714285714285714, scaled(1e-9));
@@ -323,7 +323,7 @@ TEST(BowlingBall, InStepsOfAHost) {
 
 TEST(BowlingBall, RollingResistanceStopsIt) {
   // From rolling: arm δ takes (5/7)(δ/a) g, as friction at the contact keeps it rolling.
-  Bowling b(coulomb(0.12) + rolling_resistance(0.002));
+  Bowling b(laws::coulomb(0.12) + laws::rolling_resistance(0.002));
   Stepper stepper(b.system, b.system.initial_state(), rk4());
   const auto slid = switches_until(stepper, 2.5, 0.01);
   ASSERT_EQ(slid.size(), 1u);
@@ -349,9 +349,9 @@ TEST(Turntable, FrictionThatHoldsAGrainIsReportedAsSuchByEveryMethod) {
       return s;
     });
     const BodyId grain = system.add_particle("grain", mass, {radius, 0, 0}, {0, radius * omega, 0});
-    const ConstraintId floor =
-        system.add(point_on_plane("floor", table, Vector3d::Zero(), Vector3d::UnitZ(), grain, Vector3d::Zero()));
-    add_law(system, floor, coulomb(0.8));
+    const ConstraintId floor = system.add(
+        joints::point_on_plane("floor", table, Vector3d::Zero(), Vector3d::UnitZ(), grain, Vector3d::Zero()));
+    add_law(system, floor, laws::coulomb(0.8));
     Stepper stepper(system, system.initial_state(), {.method = method});
     for (int k = 0; k < 240; ++k) {
       ASSERT_FALSE(stepper.step(1.0 / 240).rejected);

@@ -48,8 +48,8 @@ struct HorizontalStart {
   explicit HorizontalStart(double mass = 1) {
     system.set_gravity({0, -g, 0});
     bob = system.add_particle("bob", mass, {-1, 0, 0});
-    system.add(rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
-    system.add(point_on_plane("plane", ground, Vector3d::Zero(), Vector3d::UnitZ(), bob, Vector3d::Zero()));
+    system.add(joints::rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
+    system.add(joints::point_on_plane("plane", ground, Vector3d::Zero(), Vector3d::UnitZ(), bob, Vector3d::Zero()));
   }
 };
 
@@ -86,7 +86,7 @@ TEST(ConicalPendulum, RunsInACircle) {
   System system;
   system.set_gravity({0, 0, -g});
   const auto bob = system.add_particle("bob", m, {radius, 0, -l * std::cos(beta)}, {0, radius * w, 0});
-  system.add(rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), l));
+  system.add(joints::rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), l));
   Stepper stepper(system, system.initial_state(), rk4());
   run(stepper, 2, 1000);
   EXPECT_NEAR(
@@ -105,7 +105,7 @@ TEST(PushedRod, TurnsWithConstantAccelerationUnderAFollowingForce) {
   System system;
   const auto p1 = system.add_particle("1", m1, Vector3d::Zero(), Vector3d::Zero());
   const auto p2 = system.add_particle("2", m2, L * along, L * omega0 * across);
-  system.add(rod("rod", p1, Vector3d::Zero(), p2, Vector3d::Zero(), L));
+  system.add(joints::rod("rod", p1, Vector3d::Zero(), p2, Vector3d::Zero(), L));
   system.add(Force("push", {p1, p2}, [=](ForceFrame& f) {
     const Vector3d e = (f[1].p - f[0].p) / L, n = Vector3d::UnitZ().cross(e);
     f.add_force(0, F * (1 - l / L) * n);
@@ -163,9 +163,9 @@ struct BeadsOnWires {
     const double x1 = L * std::cos(pi / 4 + theta), x2 = L * std::cos(pi / 4 - theta), k = std::sqrt(0.5);
     p1 = system.add_particle("m", m, {-k * x1, -k * x1, 0});
     p2 = system.add_particle("2m", 2 * m, {k * x2, -k * x2, 0});
-    system.add(point_on_line("left", ground, Vector3d::Zero(), {1, 1, 0}, p1, Vector3d::Zero()));
-    system.add(point_on_line("right", ground, Vector3d::Zero(), {1, -1, 0}, p2, Vector3d::Zero()));
-    system.add(rod("rod", p1, Vector3d::Zero(), p2, Vector3d::Zero(), L));
+    system.add(joints::point_on_line("left", ground, Vector3d::Zero(), {1, 1, 0}, p1, Vector3d::Zero()));
+    system.add(joints::point_on_line("right", ground, Vector3d::Zero(), {1, -1, 0}, p2, Vector3d::Zero()));
+    system.add(joints::rod("rod", p1, Vector3d::Zero(), p2, Vector3d::Zero(), L));
   }
   double theta(const State& s) const {
     const Vector3d d = s[p2].p - s[p1].p;

@@ -27,7 +27,7 @@ namespace {
 constexpr double g = 9.81;
 
 /// A scene of the gallery, with one line of it replaced.
-Model scene(const std::string& name, const std::string& line = {}, const std::string& by = {}) {
+scene::Model scene(const std::string& name, const std::string& line = {}, const std::string& by = {}) {
   std::ifstream file(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/" + name + ".toml");
   std::stringstream all;
   all << file.rdbuf();
@@ -37,13 +37,13 @@ Model scene(const std::string& name, const std::string& line = {}, const std::st
     EXPECT_NE(at, std::string::npos) << line;
     if (at != std::string::npos) text.replace(at + 1, line.size(), by);
   }
-  return load_text(text, name + ".toml");
+  return scene::load_text(text, name + ".toml");
 }
 
 struct Mechanism {
-  Model model;
+  scene::Model model;
   System system;
-  explicit Mechanism(Model m) : model(std::move(m)), system(model.system()) {}
+  explicit Mechanism(scene::Model m) : model(std::move(m)), system(model.system()) {}
   const BodyState& body(const State& s, const char* name) { return s[system.find_body(name)]; }
 };
 
@@ -241,8 +241,8 @@ TEST(Bricard, AccelerationsAtTheStartAndItsRank) {
 }
 
 TEST(Bricard, OfThinRods) {
-  Model model = scene("bricard");
-  for (SceneBody& bar : model.bodies) {  // a square section of 1e-3 m in place of 0.1 m
+  scene::Model model = scene("bricard");
+  for (scene::SceneBody& bar : model.bodies) {  // a square section of 1e-3 m in place of 0.1 m
     const double along = 1e-6 / 6, across = (1 + 1e-6) / 12;
     const Vector3d old = bar.inertia.diagonal();
     bar.inertia.setZero();
@@ -341,7 +341,7 @@ TEST(PublishedPendulum, TenSecondsByEveryMethodOfHigherOrder) {
     System system;
     system.set_gravity({0, -g, 0});
     const BodyId bob = system.add_particle("bob", 1, {-1, 0, 0});
-    system.add(rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
+    system.add(joints::rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), 1));
     StepOptions options{.method = c.method};
     options.relative_tolerance = 1e-11;
     const BodyState s = after(system, 10, c.steps, options)[bob];

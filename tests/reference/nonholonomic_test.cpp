@@ -19,7 +19,8 @@ auto no_sideslip(const Vector3d& p, const Vector3d& e) {
 }
 
 Constraint flat(BodyId body) {
-  return planar("plane", ground, Vector3d::Zero(), Vector3d::UnitZ(), body, Vector3d::Zero(), Vector3d::UnitZ());
+  return joints::planar("plane", ground, Vector3d::Zero(), Vector3d::UnitZ(), body, Vector3d::Zero(),
+                        Vector3d::UnitZ());
 }
 
 double heading(const BodyState& s) {
@@ -128,7 +129,7 @@ TEST(RollingDisk, UprightInACircle) {
   system.set_gravity({0, 0, -g});
   const auto disk = system.add_body("disk", m, Vector3d(0.03675, 0.0735, 0.03675), {{0, 0, r}, Quaterniond::Identity()},
                                     {r * spin, 0, 0}, {0, spin, yaw});
-  system.add(dot_row("upright", ground, Vector3d::UnitZ(), disk, Vector3d::UnitY()));
+  system.add(joints::dot_row("upright", ground, Vector3d::UnitZ(), disk, Vector3d::UnitY()));
   system.add(nonholonomic("rolling", {disk}, [r](const auto& s) {
     using T = std::decay_t<decltype(s.t)>;
     return s[0].velocity() + cross(s[0].omega(), Vec3<T>(T(0.0), T(0.0), T(-r)));
@@ -163,7 +164,7 @@ struct Turntable {
                              : ground;
     ball = system.add_body("ball", m, Vector3d::Constant(0.4 * m * a * a), {{0.4, 0, a}, Quaterniond::Identity()},
                            {0.1, 0.5, 0}, {14, 2, 2});
-    system.add(point_on_plane("floor", ground, {0, 0, a}, Vector3d::UnitZ(), ball, Vector3d::Zero()));
+    system.add(joints::point_on_plane("floor", ground, {0, 0, a}, Vector3d::UnitZ(), ball, Vector3d::Zero()));
     if (kinematic)
       system.add(nonholonomic("rolling", {ball, table}, [a = a](const auto& s) {
         using T = std::decay_t<decltype(s.t)>;

@@ -34,9 +34,9 @@ struct DrawnBlock {
   DrawnBlock(NormalForce normal_force, double start_speed, double side, Motion x) {
     system.set_gravity({0, 0, -g});
     block = system.add_particle("block", m, {0, 0, 0}, {start_speed, 0, 0});
-    const ConstraintId floor =
-        system.add(point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
-    add_law(system, floor, coulomb(mu).with_normal_force(normal_force));
+    const ConstraintId floor = system.add(
+        joints::point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+    add_law(system, floor, laws::coulomb(mu).with_normal_force(normal_force));
     system.add(holonomic("drawn", {block}, [x](const auto& s) { return s[0].position().x - x(s.t); }));
     system.add(Force("side", {block}, [side](ForceFrame& f) { f.add_force(0, Vector3d(0, side, 0)); }));
   }
@@ -125,13 +125,13 @@ TEST(PrescribedSlip, AMotorBearsTheFrictionOfItsPin) {
       system.set_gravity({0, -10, 0});
       const BodyId wheel =
           system.add_body("wheel", 3, Matrix3d(0.048 * Matrix3d::Identity()), {}, Vector3d::Zero(), {0, 0, 2});
-      const ConstraintId pin = system.add(
-          hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), wheel, Vector3d::Zero(), Vector3d::UnitZ()));
-      add_law(
-          system, pin,
-          hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05}).with_normal_force(normal_force));
-      system.add(prescribed_angle("motor", ground, Vector3d::UnitZ(), Vector3d::UnitX(), wheel, Vector3d::UnitX(),
-                                  [](auto t) { return 2.0 * t; }));
+      const ConstraintId pin = system.add(joints::hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), wheel,
+                                                        Vector3d::Zero(), Vector3d::UnitZ()));
+      add_law(system, pin,
+              laws::hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05})
+                  .with_normal_force(normal_force));
+      system.add(joints::prescribed_angle("motor", ground, Vector3d::UnitZ(), Vector3d::UnitX(), wheel,
+                                          Vector3d::UnitX(), [](auto t) { return 2.0 * t; }));
       Stepper stepper(system, system.initial_state(), {.method = method});
       take(stepper, 0.05, 50);
       EXPECT_NEAR(named(stepper.reactions(), "motor").on_b.moment.z(), 0.3, scaled(1e-9));
@@ -165,9 +165,10 @@ TEST(PrescribedSlip, ARopeDrawnOverADrumHasTheTensionsOfACapstan) {
         const auto& x = s[0].position();
         return rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
       }));
-      add_law(system, drum, coulomb(mu).with_normal_force(NormalForce::coupled));
+      add_law(system, drum, laws::coulomb(mu).with_normal_force(NormalForce::coupled));
       if (k > 0)
-        system.add(rod("rope" + std::to_string(k), beads[k - 1], Vector3d::Zero(), beads[k], Vector3d::Zero(), chord));
+        system.add(
+            joints::rod("rope" + std::to_string(k), beads[k - 1], Vector3d::Zero(), beads[k], Vector3d::Zero(), chord));
     }
     system.add(holonomic("hand", {beads.back()}, [=](const auto& s) {
       const auto angle = hand + speed * s.t;

@@ -130,7 +130,7 @@ struct StraightWire {
       return s;
     });
     const auto bead = system.add_particle("bead", m, {r0, 0, 0}, {rd0, w * r0, 0});
-    system.add(point_on_line("wire", arm, Vector3d::Zero(), Vector3d::UnitX(), bead, Vector3d::Zero()));
+    system.add(joints::point_on_line("wire", arm, Vector3d::Zero(), Vector3d::UnitX(), bead, Vector3d::Zero()));
     return system;
   }
 };
@@ -280,7 +280,7 @@ TEST(GrowingRod, TwoFreeParticles) {
   System system;
   const auto a = system.add_particle("a", m1, {0, 0, 0}, {-0.3 * m2 / 3.5, -4 * 0.8 * m2 / 3.5, 0});
   const auto b = system.add_particle("b", m2, {0.8, 0, 0}, {0.3 * m1 / 3.5, 4 * 0.8 * m1 / 3.5, 0});
-  system.add(rod("rod", a, Vector3d::Zero(), b, Vector3d::Zero(), [](auto t) { return 0.8 + 0.3 * t; }));
+  system.add(joints::rod("rod", a, Vector3d::Zero(), b, Vector3d::Zero(), [](auto t) { return 0.8 + 0.3 * t; }));
   Stepper stepper(system, system.initial_state(), rk4());
   EXPECT_NEAR(stepper.start().gap, 0, scaled(1e-15));
   EXPECT_NEAR(stepper.start().impulse_energy, 0, scaled(1e-15));

@@ -27,7 +27,7 @@ struct Sledge {
   explicit Sledge(Law law, double speed = 3, double pull = 0) {
     system.set_gravity({pull / m, 0, -g});
     body = system.add_body("sledge", m, Vector3d(0.1, 0.2, 0.3), {}, {speed, 0, 0});
-    rail = system.add(slider("rail", ground, {}, body, {}));
+    rail = system.add(joints::slider("rail", ground, {}, body, {}));
     add_law(system, rail, std::move(law));
   }
 };
@@ -36,7 +36,7 @@ struct Damped {
   double v = 0, x = 0, least = 0, most_work = -1, imbalance = 0;
 };
 Damped slide(double c, double dt, double duration) {
-  Sledge s(viscous(c));
+  Sledge s(laws::viscous(c));
   Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
   Damped out;
   out.least = 3;
@@ -78,7 +78,7 @@ TEST(Viscous, DampsAtFirstOrderWithoutTurningRoundHoweverStiff) {
 // A body that comes down onto its terminal speed, far beyond what an explicit step could damp.
 TEST(Viscous, PulledThroughHoneyItMovesAtTheForceOverTheCoefficient) {
   const double c = 1e5;
-  Sledge s(viscous(c), 0, 7);
+  Sledge s(laws::viscous(c), 0, 7);
   Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
   run(stepper, 1, 100);
   EXPECT_NEAR(stepper.state()[s.body].v.x(), 7 / c, scaled(1e-15));
@@ -95,8 +95,8 @@ TEST(Viscous, ManyTogetherAreStifferThanOne) {
   for (int i = 0; i < 10; ++i) {
     bodies.push_back(
         system.add_body("b" + std::to_string(i), 1, Vector3d(0.1, 0.1, 0.1), {}, {i % 2 ? 1.0 : -1.0, 0, 0}));
-    const ConstraintId rail = system.add(slider("rail " + std::to_string(i), ground, {}, bodies.back(), {}));
-    for (int k = 0; k < 8; ++k) add_law(system, rail, viscous(each / dt));
+    const ConstraintId rail = system.add(joints::slider("rail " + std::to_string(i), ground, {}, bodies.back(), {}));
+    for (int k = 0; k < 8; ++k) add_law(system, rail, laws::viscous(each / dt));
   }
   Stepper stepper(system, system.initial_state(), semi_implicit());
   double last = kinetic_energy(system, stepper.state());
@@ -118,9 +118,9 @@ TEST(Viscous, AChainOfStiffDampersLosesEnergyOnly) {
     const Vector3d centre = at + Vector3d(0.1, 0, 0);
     const BodyId link =
         system.add_body("l" + std::to_string(i), 0.3, Vector3d(1e-3, 1e-3, 1e-3), {centre, Quaterniond::Identity()});
-    const ConstraintId pin = system.add(hinge("h" + std::to_string(i), last, i ? Vector3d(0.1, 0, 0) : at,
-                                              Vector3d::UnitZ(), link, {-0.1, 0, 0}, Vector3d::UnitZ()));
-    add_law(system, pin, viscous_torque(i % 3 == 0 ? 50.0 : 0.05));
+    const ConstraintId pin = system.add(joints::hinge("h" + std::to_string(i), last, i ? Vector3d(0.1, 0, 0) : at,
+                                                      Vector3d::UnitZ(), link, {-0.1, 0, 0}, Vector3d::UnitZ()));
+    add_law(system, pin, laws::viscous_torque(i % 3 == 0 ? 50.0 : 0.05));
     last = link;
     at += Vector3d(0.2, 0, 0);
   }
@@ -138,8 +138,8 @@ TEST(Viscous, AChainOfStiffDampersLosesEnergyOnly) {
 // Far below its speed regularised friction is a damper μN/speed; here that times dt is five thousand masses.
 TEST(Regularized, CoulombStopsAndCreepsAsItSays) {
   const double mu = 0.4, speed = 1e-5, N = Sledge::m * g, dt = 1.0 / 240;
-  for (const Law& law : {regularized_coulomb(mu, speed),
-                         regularized_stribeck({.mu_static = mu, .mu_kinetic = mu, .speed = 0.1}, speed)}) {
+  for (const Law& law : {laws::regularized_coulomb(mu, speed),
+                         laws::regularized_stribeck({.mu_static = mu, .mu_kinetic = mu, .speed = 0.1}, speed)}) {
     Sledge s(law, 1, 2.0);  // pulled with less than friction holds
     Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
     double stopped = 0, last = 1;
@@ -163,9 +163,9 @@ TEST(Regularized, CoulombStopsAndCreepsAsItSays) {
 // Bristles far stiffer than stiffness·dt² = mass: held, they bend by F/stiffness and swing out; pulled free they slide.
 TEST(LuGre, OfAnyStiffnessHoldsAndSlides) {
   for (const double pull : {4.0, 12.0}) {
-    Sledge s(
-        lugre({.stiffness = 1e7, .damping = 300, .mu_static = 0.5, .mu_kinetic = 0.4, .speed = 0.01, .viscous = 1}), 0,
-        pull);
+    Sledge s(laws::lugre(
+                 {.stiffness = 1e7, .damping = 300, .mu_static = 0.5, .mu_kinetic = 0.4, .speed = 0.01, .viscous = 1}),
+             0, pull);
     Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
     run(stepper, 1, 240);
     const double v = stepper.state()[s.body].v.x();
@@ -183,7 +183,7 @@ TEST(LuGre, OfAnyStiffnessHoldsAndSlides) {
 
 // Way, velocity and bristles of a sledge of mass m on bristles under the load N, by the classical rule of fourth order
 // on LuGre's own two equations in steps of a microsecond.
-Vector3d on_bristles(const LuGre& p, double m, double N, double v, double duration) {
+Vector3d on_bristles(const laws::LuGre& p, double m, double N, double v, double duration) {
   const auto rates = [&](const Vector3d& y) -> Vector3d {  // x, v, z
     const double share = std::exp(-(y[1] / p.speed) * (y[1] / p.speed));
     const double most = N * (p.mu_kinetic + (p.mu_static - p.mu_kinetic) * share);
@@ -200,12 +200,12 @@ Vector3d on_bristles(const LuGre& p, double m, double N, double v, double durati
 }
 
 TEST(LuGre, StopsWhereItsEquationsSayInEveryMethodOrSaysThatItCannot) {
-  const LuGre p{.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01};
+  const laws::LuGre p{.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01};
   const double way = on_bristles(p, Sledge::m, Sledge::m * g, 1, 0.4)[0];
   double last = 1;
   for (const double dt : {1e-2, 1e-3, 1e-4}) {
     SCOPED_TRACE(dt);
-    Sledge s(lugre(p), 1);
+    Sledge s(laws::lugre(p), 1);
     Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
     run(stepper, 0.4, static_cast<int>(std::lround(0.4 / dt)));
     const double error = std::fabs(stepper.state()[s.body].p.x() - way) / way;
@@ -215,7 +215,7 @@ TEST(LuGre, StopsWhereItsEquationsSayInEveryMethodOrSaysThatItCannot) {
   EXPECT_LE(last, 4e-4);
   for (const double dt : {5e-2, 1e-2, 1e-3, 1e-4}) {
     SCOPED_TRACE(dt);
-    Sledge s(lugre(p), 1);
+    Sledge s(laws::lugre(p), 1);
     Stepper stepper(s.system, s.system.initial_state(), rk4());
     bool warned = false;
     for (int i = 0; i < static_cast<int>(std::lround(0.4 / dt)); ++i) {
@@ -233,12 +233,12 @@ TEST(LuGre, StopsWhereItsEquationsSayInEveryMethodOrSaysThatItCannot) {
 // Bristles are part of the state that stages carry: where they stay smooth, a motion on them has the order of the
 // method, and adaptive meets its tolerance.
 TEST(LuGre, HasTheOrderOfTheMethodAndItsTolerance) {
-  const LuGre p{.stiffness = 10, .damping = 1, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.5, .viscous = 0.3};
+  const laws::LuGre p{.stiffness = 10, .damping = 1, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.5, .viscous = 0.3};
   const Vector3d end = on_bristles(p, Sledge::m, Sledge::m * g, 3, 0.2);  // never at rest, where |slip| has a kink
   for (const NormalForce normal_force : {NormalForce::frictionless, NormalForce::coupled}) {
     SCOPED_TRACE(normal_force == NormalForce::frictionless ? "ideal" : "actual");
     const auto error = [&](const StepOptions& options, int steps) {
-      Sledge s(lugre(p).with_normal_force(normal_force), 3);
+      Sledge s(laws::lugre(p).with_normal_force(normal_force), 3);
       Stepper stepper(s.system, s.system.initial_state(), options);
       for (int i = 0; i < steps; ++i) EXPECT_FALSE(stepper.step(0.2 / steps).rejected);
       return std::fabs(stepper.state()[s.body].p.x() - end[0]) + std::fabs(stepper.state()[s.body].v.x() - end[1]);
@@ -253,7 +253,7 @@ TEST(LuGre, HasTheOrderOfTheMethodAndItsTolerance) {
 }
 
 TEST(LuGre, IsNamedWhereRattleCannotFollowIt) {
-  Sledge s(lugre({.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01}), 0.1);
+  Sledge s(laws::lugre({.stiffness = 1e5, .damping = 300, .mu_static = 0.3, .mu_kinetic = 0.2, .speed = 0.01}), 0.1);
   Stepper stepper(s.system, s.system.initial_state(), {.method = Method::rattle});
   const StepReport& report = stepper.step(0.01);
   EXPECT_TRUE(report.rejected);
@@ -283,8 +283,8 @@ TEST(Lorentz, KeepsTheSpeedInAnyStep) {
   const double q = 2, B = 6, m = 0.5;
   const BodyId ion = system.add_particle("ion", m, Vector3d::Zero(), {1, 0, 0});
   const ConstraintId plane =
-      system.add(point_on_plane("plane", ground, Vector3d::Zero(), Vector3d::UnitZ(), ion, Vector3d::Zero()));
-  add_law(system, plane, lorentz(q, Vector3d::Zero(), {0, 0, B}));
+      system.add(joints::point_on_plane("plane", ground, Vector3d::Zero(), Vector3d::UnitZ(), ion, Vector3d::Zero()));
+  add_law(system, plane, laws::lorentz(q, Vector3d::Zero(), {0, 0, B}));
   double error[2];
   for (const int k : {0, 1}) {
     const int steps = 240 << k;
@@ -301,7 +301,7 @@ TEST(Lorentz, KeepsTheSpeedInAnyStep) {
 
 TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
   const double c = 30 * Sledge::m / 0.01;
-  Sledge s(viscous(c));
+  Sledge s(laws::viscous(c));
   Stepper stepper(s.system, s.system.initial_state(), rk4());
   const StepReport& report = stepper.step(0.01);
   EXPECT_FALSE(report.rejected);
@@ -309,7 +309,7 @@ TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
   EXPECT_EQ(report.warning, "");
   EXPECT_NEAR(stepper.state()[s.body].v.x(), 3 * std::exp(-30.0), 1e-3);
   EXPECT_NEAR(stepper.law_works()[0].work, -0.5 * Sledge::m * 9, 0.5);
-  Sledge hard(viscous(100 * c).with_name("tar"));
+  Sledge hard(laws::viscous(100 * c).with_name("tar"));
   Stepper cannot(hard.system, hard.system.initial_state(), rk4());
   EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail damps faster than the step"), std::string::npos)
       << cannot.step(0.01).warning;
@@ -322,10 +322,10 @@ TEST(Rk4, JudgesADamperByTheMotionThatConstraintsLeave) {
   System system;
   const BodyId shaft = system.add_body("shaft", 1e-3, Vector3d::Constant(shaft_inertia), {}, {0, 0, 0}, {0, 0, rate});
   const BodyId wheel = system.add_body("wheel", 30, Vector3d(1, 1, wheel_inertia), {}, {0, 0, 0}, {0, 0, rate});
-  const ConstraintId pin =
-      system.add(hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), shaft, Vector3d::Zero(), Vector3d::UnitZ()));
-  system.add(weld("key", shaft, {}, wheel, {}));
-  add_law(system, pin, viscous_torque(oil));
+  const ConstraintId pin = system.add(
+      joints::hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), shaft, Vector3d::Zero(), Vector3d::UnitZ()));
+  system.add(joints::weld("key", shaft, {}, wheel, {}));
+  add_law(system, pin, laws::viscous_torque(oil));
   Stepper stepper(system, system.initial_state(), rk4());
   for (int k = 0; k < 100; ++k) {
     const StepReport& report = stepper.step(0.01);
@@ -359,10 +359,10 @@ TEST(Rk4, FindsTheRateOfDampersThatHangTogether) {
                                               {Vector3d(0, 0, i), Quaterniond::Identity()}, {0, 0, 0}, {0, 0, 1.0 + i});
     const Vector3d on_next(0, 0, i == n ? n : 0), on_before(0, 0, i == 0 ? 0 : 1);
     const std::string name = "oil" + std::to_string(i);
-    const ConstraintId oil =
-        system.add(i == n ? hinge(name, before, Vector3d(0, 0, 1), Vector3d::UnitZ(), next, on_next, Vector3d::UnitZ())
-                          : hinge(name, before, on_before, Vector3d::UnitZ(), next, on_next, Vector3d::UnitZ()));
-    add_law(system, oil, viscous_torque(c));
+    const ConstraintId oil = system.add(
+        i == n ? joints::hinge(name, before, Vector3d(0, 0, 1), Vector3d::UnitZ(), next, on_next, Vector3d::UnitZ())
+               : joints::hinge(name, before, on_before, Vector3d::UnitZ(), next, on_next, Vector3d::UnitZ()));
+    add_law(system, oil, laws::viscous_torque(c));
     before = next;
   }
   Dynamics dynamics(system);
@@ -400,10 +400,11 @@ TEST(Rk4, RefusesForcesBeyondAllBoundsWithTheReason) {
     EXPECT_EQ(stepper.state()[s.body].v.x(), 3);
     return report.reason;
   };
-  EXPECT_NE(reason(constant_force({1e12, 0, 0})).find("on rail gave a force of 1e+12, which is beyond all bounds"),
-            std::string::npos)
-      << reason(constant_force({1e12, 0, 0}));
-  for (const Law& law : {viscous(1e9), drag(1e9)}) {
+  EXPECT_NE(
+      reason(laws::constant_force({1e12, 0, 0})).find("on rail gave a force of 1e+12, which is beyond all bounds"),
+      std::string::npos)
+      << reason(laws::constant_force({1e12, 0, 0}));
+  for (const Law& law : {laws::viscous(1e9), laws::drag(1e9)}) {
     const std::string why = reason(law);
     EXPECT_NE(why.find("beyond all bounds"), std::string::npos) << why;
     EXPECT_NE(why.find("damps faster than the step can follow. Take a shorter step, or Method::semi_implicit"),
@@ -517,7 +518,8 @@ TEST(BadLaws, OneThatChattersToOneSideUnderALoadIsNamedHoweverRarelyItReverses) 
         return Vector3d(0.3 * n.magnitude() * (n.second->v.x() > 0 ? 1 : -1), 0, 0);
       };
       add_law(system,
-              system.add(point_on_plane("slope", ground, Vector3d::Zero(), Vector3d::UnitZ(), load, Vector3d::Zero())),
+              system.add(
+                  joints::point_on_plane("slope", ground, Vector3d::Zero(), Vector3d::UnitZ(), load, Vector3d::Zero())),
               hidden.with_name("hidden"));
       Stepper stepper(system, system.initial_state(), options);
       std::string said;
@@ -545,9 +547,9 @@ TEST(BadLaws, AThrustThatRedundancyLeavesOpenIsSaidInEveryStep) {
       const BodyId table = system.add_body("table", 10, Vector3d(1, 1, 1), {});
       for (int i = 0; i < feet; ++i)
         add_law(system,
-                system.add(point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(),
-                                          table, Vector3d(i % 2, i / 2, 0))),
-                coulomb(0.2));
+                system.add(joints::point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(),
+                                                  Vector3d::UnitZ(), table, Vector3d(i % 2, i / 2, 0))),
+                laws::coulomb(0.2));
       Stepper stepper(system, system.initial_state(), options);
       for (int k = 0; k < 2; ++k) {
         const std::string said = stepper.step(1.0 / 240).warning;
@@ -580,7 +582,7 @@ TEST(BadLaws, AWeakLawOnWhatHardlyTurnsDoesNotChatter) {
     const BodyId link =
         system.add_body("link" + std::to_string(i), 1, Vector3d::Constant(0.02), Pose{{0.5 * i + 0.25, 0, 0}});
     const ConstraintId joint =
-        system.add(ball("joint" + std::to_string(i), before, {i == 0 ? 0 : 0.25, 0, 0}, link, {-0.25, 0, 0}));
+        system.add(joints::ball("joint" + std::to_string(i), before, {i == 0 ? 0 : 0.25, 0, 0}, link, {-0.25, 0, 0}));
     add_law(system, joint, [](const ConstraintReaction& n) {
       return ForceMoment{Vector3d::Zero(),
                          -1e-6 * n.magnitude() * n.spin_velocity / std::sqrt(n.spin_velocity.squaredNorm() + 1)};
@@ -636,10 +638,11 @@ TEST(BadLaws, OneDeclaredDissipativeThatPushesAtRestIsNamed) {
             << stepper.dynamics().warnings()[0];
       }
       clear_laws(s.system, s.rail);
-      add_law(s.system, s.rail, viscous(1));
+      add_law(s.system, s.rail, laws::viscous(1));
       EXPECT_EQ(stepper.step(1.0 / 240).warning, "") << "gone with its law";
     }
-  for (const Law& law : {viscous(3), drag(2), regularized_coulomb(0.3, 1e-4), coulomb(0.3) + viscous(1)}) {
+  for (const Law& law :
+       {laws::viscous(3), laws::drag(2), laws::regularized_coulomb(0.3, 1e-4), laws::coulomb(0.3) + laws::viscous(1)}) {
     Sledge s(law, 0);
     Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
     EXPECT_EQ(stepper.step(1.0 / 240).warning, "");
@@ -704,7 +707,7 @@ TEST(BadLaws, ASteepOneIsNotTakenToJump) {
     };
   };
   for (const Law& law :
-       {Law(over(1e-6)), Law(over(0.1)), stribeck({.mu_static = 0.6, .mu_kinetic = 0.2, .speed = 0.01}),
+       {Law(over(1e-6)), Law(over(0.1)), laws::stribeck({.mu_static = 0.6, .mu_kinetic = 0.2, .speed = 0.01}),
         Law([](const ConstraintReaction& n) { return Vector3d(5 * std::cos(300 * n.t), 0, 0); })})
     for (const StepOptions& options : {semi_implicit(), rk4()}) {
       Sledge s(law, 1.2);
@@ -747,9 +750,9 @@ TEST(StiffLaws, BesideDryFrictionOnOneContactCostNoMoreThanTwoLaws) {
                                                 return q[0].point(foot).z;
                                               }).set_application_points({foot}));
         long calls = 0;
-        add_law(system, floor, counted(coulomb(0.262, 0.18).with_normal_force(dry_reads), calls));
+        add_law(system, floor, counted(laws::coulomb(0.262, 0.18).with_normal_force(dry_reads), calls));
         add_law(system, floor,
-                counted(regularized_coulomb(0.0465, 1e-2 / stiffness).with_normal_force(smooth_reads), calls));
+                counted(laws::regularized_coulomb(0.0465, 1e-2 / stiffness).with_normal_force(smooth_reads), calls));
         Stepper stepper(system, system.initial_state(), semi_implicit());
         for (int k = 0; k < 90; ++k) {
           const long before = calls;

@@ -152,28 +152,28 @@ inline Built build(const Blueprint& plan, const Elsewhere& place = {}, const std
       const auto make = [&]() -> Constraint {
         switch (j.kind) {
           case Blueprint::Kind::ball:
-            return ball(name, a, A.origin, b, B.origin);
+            return joints::ball(name, a, A.origin, b, B.origin);
           case Blueprint::Kind::hinge:
-            return hinge(name, a, A.origin, xA, b, B.origin, xB);
+            return joints::hinge(name, a, A.origin, xA, b, B.origin, xB);
           case Blueprint::Kind::slider:
-            return slider(name, a, A, b, B);
+            return joints::slider(name, a, A, b, B);
           case Blueprint::Kind::universal:
-            return universal(name, a, A.origin, xA, b, B.origin, yB);
+            return joints::universal(name, a, A.origin, xA, b, B.origin, yB);
           case Blueprint::Kind::cylindrical:
-            return cylindrical(name, a, A.origin, xA, b, B.origin, xB);
+            return joints::cylindrical(name, a, A.origin, xA, b, B.origin, xB);
           case Blueprint::Kind::weld:
-            return weld(name, a, A, b, B);
+            return joints::weld(name, a, A, b, B);
           case Blueprint::Kind::on_line:
-            return point_on_line(name, a, A.origin, xA, b, B.origin);
+            return joints::point_on_line(name, a, A.origin, xA, b, B.origin);
           case Blueprint::Kind::on_plane:
-            return point_on_plane(name, a, A.origin, xA, b, B.origin);
+            return joints::point_on_plane(name, a, A.origin, xA, b, B.origin);
           default:
-            return rod(name, a, local(j.a, j.far_W), b, B.origin, (j.far_W - j.p_W).norm());
+            return joints::rod(name, a, local(j.a, j.far_W), b, B.origin, (j.far_W - j.p_W).norm());
         }
       };
       const ConstraintId id = out.system.add(make());
       if (copy == 0) out.constraints[k] = id;
-      if (copy == 0 && j.friction) add_law(out.system, id, regularized_coulomb(0.2, 0.1) + viscous(0.3));
+      if (copy == 0 && j.friction) add_law(out.system, id, laws::regularized_coulomb(0.2, 0.1) + laws::viscous(0.3));
     }
   }
   out.state = Stepper(out.system, out.system.initial_state()).state();

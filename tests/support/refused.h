@@ -9,12 +9,12 @@
 
 namespace linchpin::test {
 
-/// The call throws std::invalid_argument with `part` in its message.
+/// The call throws std::invalid_argument or OrderError with `part` in its message.
 inline void expect_refused(const std::function<void()>& call, const std::string& part) {
   try {
     call();
     ADD_FAILURE() << "nothing thrown; expected: " << part;
-  } catch (const std::invalid_argument& e) {
+  } catch (const std::logic_error& e) {
     EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what() << "\nexpected: " << part;
   }
 }

@@ -62,11 +62,11 @@ TEST(Assemble, JointsInABlockAreAsTheirFunctionsSay) {
     const BodyId kinematic = p.system.add_kinematic("crank", {});
     const BodyId other = p.system.add_body("other", 2, Vector3d(0.1, 0.2, 0.25), {});
     const JointFrame frame{{0.1, 0, 0}, Matrix3d::Identity()};
-    p.system.add(weld("weld", kinematic, frame, p.body, frame));
+    p.system.add(joints::weld("weld", kinematic, frame, p.body, frame));
     p.system.add(distance("rod", p.body, p.particle, 1));  // no stock joint, between two that are
-    p.system.add(slider("slider", p.anchor, frame, other, frame));
-    p.system.add(hinge("hinge", other, {0, 1, 0}, {0, 0, 1}, p.body, {0, 0, 1}, {1, 0, 0}));
-    p.system.add(ball("ball", p.particle, Vector3d::Zero(), p.body, {0, 1, 0}));
+    p.system.add(joints::slider("slider", p.anchor, frame, other, frame));
+    p.system.add(joints::hinge("hinge", other, {0, 1, 0}, {0, 0, 1}, p.body, {0, 0, 1}, {1, 0, 0}));
+    p.system.add(joints::ball("ball", p.particle, Vector3d::Zero(), p.body, {0, 1, 0}));
     State state = p.system.initial_state();
     for (const BodyId id : {p.particle, p.body, other, kinematic}) {
       BodyState& s = state[id];
@@ -143,7 +143,7 @@ TEST(Assemble, RowsAreSortedByColumn) {
 
 TEST(Assemble, JacobiansOfSeveralRowsLieBodyByBody) {
   Pair p;
-  p.system.add(ball("ball", p.body, {0.1, 0.2, 0.3}, p.particle, {0, 0, 0}));
+  p.system.add(joints::ball("ball", p.body, {0.1, 0.2, 0.3}, p.particle, {0, 0, 0}));
   const Assembly x = assembled(p.system, p.system.initial_state());
   const auto J0 = x.jacobian(0, 0), J1 = x.jacobian(0, 1);
   ASSERT_EQ(J0.size(), 18u);
@@ -168,7 +168,7 @@ TEST(Assemble, OnlyDrivenAccelerationsEnterB) {
   System system;
   const BodyId hook = system.add_kinematic("hook", {{0, 0, 1}, Quaterniond::Identity()});
   const BodyId load = system.add_particle("load", 1, {0, 0, 0});
-  system.add(axis_row("level", hook, {0, 0, 0}, {0, 0, 1}, load, {0, 0, 0}, -1));
+  system.add(joints::axis_row("level", hook, {0, 0, 0}, {0, 0, 1}, load, {0, 0, 0}, -1));
   State state = system.initial_state();
   state[hook].a = {0, 0, 2.5};
   state[load].a = {7, 7, 7};
@@ -283,8 +283,8 @@ TEST(Assemble, StateOfAnotherSystemIsRefused) {
 
 TEST(Assemble, NothingIsAllocatedOnceWarm) {
   Pair p;
-  p.system.add(
-      ball("a ball joint with a long name that no small string holds", p.body, {0, -1, 0}, p.anchor, {0, 0, 0}));
+  p.system.add(joints::ball("a ball joint with a long name that no small string holds", p.body, {0, -1, 0}, p.anchor,
+                            {0, 0, 0}));
   p.system.add(distance("rod", p.body, p.particle, std::sqrt(2.0)));
   p.system.add(spring("spring", p.particle, {0, 0, 0}, p.anchor, {0, 0, 0}, 10, 0.5, 0.1));
   const State state = p.system.initial_state();

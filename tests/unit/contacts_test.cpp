@@ -29,15 +29,15 @@ struct Wheel {
     system.set_gravity({0, 0, -g});
     wheel = system.add_body("wheel", m, Vector3d(0.25, I, 0.25), {}, Vector3d::Zero(), {0, w0, 0});
     pin = system.add(
-        hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitY(), wheel, Vector3d::Zero(), Vector3d::UnitY()));
+        joints::hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitY(), wheel, Vector3d::Zero(), Vector3d::UnitY()));
     add_law(system, pin, std::move(law));
   }
 };
 
 TEST(JointFriction, StopsAWheelOnItsPin) {
   const double torque = Wheel::mu * Wheel::r * Wheel::m * g + 0.01, stop = Wheel::I * Wheel::w0 / torque;
-  const JointFriction p{.mu_static = Wheel::mu, .mu_kinetic = Wheel::mu, .pin_radius = Wheel::r, .preload = 0.01};
-  Wheel exact(hinge_friction(p)), stepped(hinge_friction(p));
+  const laws::JointFriction p{.mu_static = Wheel::mu, .mu_kinetic = Wheel::mu, .pin_radius = Wheel::r, .preload = 0.01};
+  Wheel exact(laws::hinge_friction(p)), stepped(hinge_friction(p));
   Stepper a(exact.system, exact.system.initial_state(), rk4());
   const auto all = switches_until(a, stop + 0.5, 0.05);
   ASSERT_EQ(all.size(), 1u);
@@ -60,8 +60,8 @@ TEST(JointFriction, OfASliderGrowsWithItsSideLoad) {
   for (const bool holds : {true, false}) {
     System system;
     const BodyId car = system.add_body("car", 2, Vector3d(1, 1, 1), {});
-    const ConstraintId rail = system.add(slider("rail", ground, {}, car, {}));
-    add_law(system, rail, slider_friction({.mu_static = 0.25, .mu_kinetic = 0.2, .preload = 3}));
+    const ConstraintId rail = system.add(joints::slider("rail", ground, {}, car, {}));
+    add_law(system, rail, laws::slider_friction({.mu_static = 0.25, .mu_kinetic = 0.2, .preload = 3}));
     const double P = 0.25 * 50 + 3 + (holds ? -0.1 : 0.1);
     system.add(Force("push", {car}, [P](ForceFrame& f) { f.add_force(0, {P, 30, 40}); }));
     Dynamics dynamics(system);
@@ -79,9 +79,9 @@ TEST(JointFriction, OfASliderGrowsWithItsSideLoad) {
 TEST(JointFriction, OfACylinderSharesItsBoundBetweenSlidingAndTurning) {
   System system;
   const BodyId shaft = system.add_body("shaft", 2, Vector3d(0.5, 1, 1), {});
-  const ConstraintId bore = system.add(
-      cylindrical("bore", ground, Vector3d::Zero(), Vector3d::UnitX(), shaft, Vector3d::Zero(), Vector3d::UnitX()));
-  add_law(system, bore, cylinder_friction({.mu_static = 0.5, .mu_kinetic = 0.5, .pin_radius = 0.1}));
+  const ConstraintId bore = system.add(joints::cylindrical("bore", ground, Vector3d::Zero(), Vector3d::UnitX(), shaft,
+                                                           Vector3d::Zero(), Vector3d::UnitX()));
+  add_law(system, bore, laws::cylinder_friction({.mu_static = 0.5, .mu_kinetic = 0.5, .pin_radius = 0.1}));
   double F = 3, T = 0.39;  // √(3² + 3.9²) < 5
   system.add(Force("push", {shaft}, [&](ForceFrame& f) {
     f.add_force(0, {F, 0, 10});
@@ -109,8 +109,8 @@ TEST(Contacts, FourFeetOnASlopeStickTogether) {
     for (int i = 0; i < 4; ++i) {
       const Vector3d foot(i % 2 ? 0.5 : -0.5, i / 2 ? 0.4 : -0.4, -0.01);
       const ConstraintId on = system.add(
-          point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), table, foot));
-      add_law(system, on, coulomb(mu));
+          joints::point_on_plane("foot" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), table, foot));
+      add_law(system, on, laws::coulomb(mu));
     }
     Dynamics dynamics(system);
     ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::redundant) << dynamics.reason();
@@ -153,7 +153,7 @@ TEST(Contacts, ALevelTableHoldsAndSlidesAsOneBlockWould) {
               system.add(holonomic("foot" + std::to_string(system.constraint_count()), {table},
                                    [p](const auto& s) { return s[0].point(p).z; })
                              .set_application_points({p})),
-              coulomb(0.2));
+              laws::coulomb(0.2));
     if (feet == 2) system.add(holonomic("guide", {table}, [](const auto& s) { return s[0].axis(0, 0, 1).x; }));
     system.add(Force("pull", {table}, [f0 = pull](ForceFrame& f) { f.add_force(0, Vector3d(f0, 0, 0)); }));
     Stepper stepper(system, system.initial_state(), how);
@@ -171,8 +171,8 @@ TEST(Contacts, AHostMayHoldThemItself) {
   system.set_gravity({3, 0, -10});
   const BodyId block = system.add_particle("block", 2, Vector3d::Zero());
   const ConstraintId floor =
-      system.add(point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
-  add_law(system, floor, coulomb(0.2, 0.1));
+      system.add(joints::point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+  add_law(system, floor, laws::coulomb(0.2, 0.1));
   const State state = system.initial_state();
   Dynamics dynamics(system);
   ASSERT_EQ(dynamics.evaluate(state), Status::ok);
@@ -186,7 +186,7 @@ TEST(Contacts, AHostMayHoldThemItself) {
   EXPECT_NEAR(dynamics.friction_elements()[0].bound, 4, tol_rounding(10));
   EXPECT_NEAR(dynamics.prescribed()[0].force.x(), 6, tol_rounding(10)) << "on the world, which is first";
   // Sliding up the pull, though it has not begun: the first body is the floor, so rubbing is minus the block's way.
-  Eigen::Matrix<double, 6, 1> sense = Eigen::Matrix<double, 6, 1>::Zero();
+  Vector6 sense = Vector6::Zero();
   sense[0] = 1;
   dynamics.set_friction_mode(0, FrictionMode::slips, sense);
   ASSERT_EQ(dynamics.evaluate(state), Status::ok);
@@ -224,9 +224,9 @@ TEST(Contacts, WhatSlidesThroughoutCostsOneBackSolveBesideWhatRests) {
       const BodyId block = system.add_particle("block" + std::to_string(i), 2, Vector3d(i, 0, 0),
                                                i == 3 ? Vector3d(0, 0, 0) : Vector3d(0, 1 + i, 0));
       add_law(system,
-              system.add(point_on_plane("floor" + std::to_string(i), ground, Vector3d::Zero(), Vector3d::UnitZ(), block,
-                                        Vector3d::Zero())),
-              coulomb(0.2));
+              system.add(joints::point_on_plane("floor" + std::to_string(i), ground, Vector3d::Zero(),
+                                                Vector3d::UnitZ(), block, Vector3d::Zero())),
+              laws::coulomb(0.2));
     }
     Dynamics dynamics(system);
     dynamics.set_step(h);
@@ -249,13 +249,13 @@ TEST(Contacts, WhatIsTurnedByFrictionBesideItIsNotTakenToSlide) {
   const BodyId cart = system.add_particle("cart", 1, Vector3d::Zero(), {-0.02, 0, 0});
   const BodyId load = system.add_particle("load", 50, {0, 0, 1}, {0.05, 0, 0});
   const auto on_ground = [](const auto& s) { return rows(s[0].position().y, s[0].position().z); };
-  add_law(system, system.add(holonomic("ground", {cart}, on_ground)), coulomb(0.003));
+  add_law(system, system.add(holonomic("ground", {cart}, on_ground)), laws::coulomb(0.003));
   const auto on_cart = [](const auto& s) {
     const auto d = s[0].position() - s[1].position();
     return rows(d.y, d.z - 1.0);
   };
   add_law(system, system.add(holonomic("top", {load, cart}, on_cart)),
-          coulomb(0.4).with_normal_force(NormalForce::coupled));
+          laws::coulomb(0.4).with_normal_force(NormalForce::coupled));
   Dynamics dynamics(system);
   const double h = 1.0 / 240;
   dynamics.set_step(h);
@@ -275,8 +275,8 @@ TEST(Contacts, AStraightWayOnACurvedSurfaceIsStraight) {
     System system;
     system.set_gravity({0, 0, -10});
     const BodyId bead = system.add_particle("bead", 1, {0, 0, -1});
-    const ConstraintId bowl = system.add(rod("bowl", ground, Vector3d::Zero(), bead, Vector3d::Zero(), 1));
-    add_law(system, bowl, coulomb(0.3));
+    const ConstraintId bowl = system.add(joints::rod("bowl", ground, Vector3d::Zero(), bead, Vector3d::Zero(), 1));
+    add_law(system, bowl, laws::coulomb(0.3));
     system.add(Force("push", {bead}, [](ForceFrame& f) { f.add_force(0, Vector3d(2.5 + f.t, 0, 0)); }));
     Stepper stepper(system, system.initial_state(), {.method = method});
     parts = 0;
@@ -311,8 +311,8 @@ TEST(Belt, CarriesABlockUntilItsSpringHoldsItBack) {
   const double k = 50, speed = 0.2, mu = 0.3;
   const BodyId block = system.add_particle("block", 1, Vector3d::Zero(), {speed, 0, 0});
   const ConstraintId belt =
-      system.add(point_on_plane("belt", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
-  add_law(system, belt, coulomb(mu, 0.2).on_belt({speed, 0, 0}));
+      system.add(joints::point_on_plane("belt", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+  add_law(system, belt, laws::coulomb(mu, 0.2).on_belt({speed, 0, 0}));
   system.add(spring("spring", ground, Vector3d::Zero(), block, Vector3d::Zero(), k, 0));
   Stepper stepper(system, system.initial_state(), rk4());
   const auto all = switches_until(stepper, 1.0, 0.01);
@@ -328,7 +328,8 @@ TEST(Unilateral, ABeadLeavesADomeWhereNothingPressesAnyMore) {
   system.set_gravity({0, 0, -g});
   const double v0 = 0.5;
   const BodyId bead = system.add_particle("bead", 0.7, {0, 0, 1}, {v0, 0, 0});
-  const ConstraintId dome = system.add(point_on_sphere("dome", ground, Vector3d::Zero(), 1, bead, Vector3d::Zero()));
+  const ConstraintId dome =
+      system.add(joints::point_on_sphere("dome", ground, Vector3d::Zero(), 1, bead, Vector3d::Zero()));
   set_unilateral(system, dome);
   Stepper stepper(system, system.initial_state(), rk4());
   std::vector<ModeSwitch> all;
@@ -361,7 +362,7 @@ TEST(Unilateral, WhatBeginsOpenOrOpeningLandsWhenItFalls) {
       const ConstraintId floor =
           system.add(holonomic("floor", {block}, [](const auto& s) { return s[0].position().z; }));
       set_unilateral(system, floor, {.reengage = true});
-      add_law(system, floor, coulomb(mu));
+      add_law(system, floor, laws::coulomb(mu));
       Stepper stepper(system, system.initial_state(), {.method = method});
       EXPECT_EQ(stepper.start().gap, 0);
       EXPECT_EQ(stepper.start().impulse_energy, 0);
@@ -435,7 +436,8 @@ TEST(Unilateral, StepsOfAHostLeaveADomeAndAShakingTableAtFirstOrder) {
     system.set_gravity({0, 0, -g});
     const double v0 = 0.5;
     const BodyId bead = system.add_particle("bead", 0.7, {0, 0, 1}, {v0, 0, 0});
-    set_unilateral(system, system.add(point_on_sphere("dome", ground, Vector3d::Zero(), 1, bead, Vector3d::Zero())));
+    set_unilateral(system,
+                   system.add(joints::point_on_sphere("dome", ground, Vector3d::Zero(), 1, bead, Vector3d::Zero())));
     Stepper stepper(system, system.initial_state(), semi_implicit());
     State before = stepper.state();
     while (stepper.switches().empty() && stepper.t() < 3) {
@@ -516,7 +518,7 @@ struct Sledge {
   explicit Sledge(Law law) {
     system.set_gravity({0, 0, -g});
     sledge = system.add_body("sledge", 2, Vector3d(1, 1, 1), {}, {3, 0, 0});
-    rail = system.add(slider("rail", ground, {}, sledge, {}));
+    rail = system.add(joints::slider("rail", ground, {}, sledge, {}));
     add_law(system, rail, std::move(law));
     state = system.initial_state();
   }
@@ -559,7 +561,7 @@ TEST(BadLaws, ADiscontinuousOneOnTheActualThrustIsGivenTheIdealOne) {
   const BodyId block =
       system.add_body("block", 1, Vector3d(0.1, 0.1, 0.1), {{0, 0, 1}, Quaterniond::Identity()}, {1, 0, 0});
   const ConstraintId tip =
-      system.add(point_on_plane("tip", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, {0.6, 0, -1}));
+      system.add(joints::point_on_plane("tip", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, {0.6, 0, -1}));
   double ideal = 0, reached = 0;
   add_law(system, tip, [](const ConstraintReaction&) { return Vector3d(0.1, 0, 0); });
   Dynamics first(system);
@@ -586,15 +588,15 @@ TEST(Books, OfLawsThatHaveBeenClearedAreClosed) {
   System system;
   const BodyId block = system.add_particle("block", 1, Vector3d::Zero(), {1, 0, 0});
   const ConstraintId floor =
-      system.add(point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
-  add_law(system, floor, viscous(1));
+      system.add(joints::point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+  add_law(system, floor, laws::viscous(1));
   Stepper stepper(system, system.initial_state(), rk4());
   ASSERT_FALSE(stepper.step(0.1).rejected);
   ASSERT_EQ(stepper.law_works().size(), 1u);
   clear_laws(system, floor);
   ASSERT_FALSE(stepper.step(0.1).rejected);
   EXPECT_TRUE(stepper.law_works().empty());
-  add_law(system, floor, drag(1));  // at the place of the other, and no more than its own work
+  add_law(system, floor, laws::drag(1));  // at the place of the other, and no more than its own work
   const double before = kinetic_energy(system, stepper.state());
   ASSERT_FALSE(stepper.step(0.1).rejected);
   ASSERT_EQ(stepper.law_works().size(), 1u);
@@ -609,10 +611,10 @@ TEST(LuGreBlock, HoldsOnASlopeAndSlidesBeyondIt) {
     System system;
     system.set_gravity({g * slope, 0, -g});
     const BodyId block = system.add_particle("block", 1, Vector3d::Zero());
-    const ConstraintId floor =
-        system.add(point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
+    const ConstraintId floor = system.add(
+        joints::point_on_plane("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), block, Vector3d::Zero()));
     add_law(system, floor,
-            lugre({.stiffness = 1e4, .damping = 200, .mu_static = 0.4, .mu_kinetic = 0.3, .speed = 0.01}));
+            laws::lugre({.stiffness = 1e4, .damping = 200, .mu_static = 0.4, .mu_kinetic = 0.3, .speed = 0.01}));
     Stepper stepper(system, system.initial_state(), rk4());
     run(stepper, 1, 2000);
     // Bristles bend by z = F/stiffness while the block creeps by more, dz/dx = 1 − z stiffness/(μ_s N); a little beyond
@@ -627,12 +629,12 @@ TEST(LuGreBlock, HoldsOnASlopeAndSlidesBeyondIt) {
 TEST(Contacts, ALawWithNothingToRubOnIsNamed) {
   System system;
   const BodyId body = system.add_body("body", 1, Vector3d(0.1, 0.1, 0.1), {}, {1, 0, 0});
-  const ConstraintId rail = system.add(slider("rail", ground, {}, body, {}));
-  add_law(system, rail, coulomb(0.1) + rolling_resistance(0.1));
+  const ConstraintId rail = system.add(joints::slider("rail", ground, {}, body, {}));
+  add_law(system, rail, laws::coulomb(0.1) + laws::rolling_resistance(0.1));
   Dynamics dynamics(system);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
   EXPECT_TRUE(dynamics.warnings().empty()) << dynamics.warnings()[0];
-  add_law(system, rail, hinge_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 0.1}));
+  add_law(system, rail, laws::hinge_friction({.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 0.1}));
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
   ASSERT_EQ(dynamics.warnings().size(), 1u);
   EXPECT_EQ(dynamics.warnings()[0],
@@ -643,10 +645,10 @@ TEST(Contacts, ASmoothLawWithNothingToRubOnIsNamedToo) {
   System system;
   const BodyId a = system.add_body("a", 1, Vector3d(0.1, 0.1, 0.1), {}, {});
   const BodyId b = system.add_body("b", 1, Vector3d(0.1, 0.1, 0.1), {}, {});
-  const ConstraintId rail = system.add(slider("rail", ground, {}, a, {}));
-  const ConstraintId seam = system.add(weld("seam", a, {}, b, {}));
-  add_law(system, seam, viscous(0.1) + viscous_torque(0.1) + constant_force({1, 0, 0}));
-  add_law(system, rail, viscous(0.1));
+  const ConstraintId rail = system.add(joints::slider("rail", ground, {}, a, {}));
+  const ConstraintId seam = system.add(joints::weld("seam", a, {}, b, {}));
+  add_law(system, seam, laws::viscous(0.1) + laws::viscous_torque(0.1) + laws::constant_force({1, 0, 0}));
+  add_law(system, rail, laws::viscous(0.1));
   Dynamics dynamics(system);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
   const std::vector<std::string> said = dynamics.warnings();
@@ -660,11 +662,11 @@ TEST(Contacts, ASmoothLawWithNothingToRubOnIsNamedToo) {
 
 TEST(Contacts, NothingIsAllocatedOnceWarm) {
   for (const StepOptions& options : {rk4(), semi_implicit()}) {
-    Wheel wheel(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.2, .pin_radius = 0.02}) + coulomb(0.1));
+    Wheel wheel(laws::hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.2, .pin_radius = 0.02}) + laws::coulomb(0.1));
     const BodyId rider =
         wheel.system.add_body("rider", 1, Vector3d(0.1, 0.1, 0.1), {{0, 1, 0}, Quaterniond::Identity()});
-    const ConstraintId rail = wheel.system.add(slider("rail", ground, {.origin = {0, 1, 0}}, rider, {}));
-    add_law(wheel.system, rail, coulomb(0.4, 0.3).with_normal_force(NormalForce::coupled));  // at rest
+    const ConstraintId rail = wheel.system.add(joints::slider("rail", ground, {.origin = {0, 1, 0}}, rider, {}));
+    add_law(wheel.system, rail, laws::coulomb(0.4, 0.3).with_normal_force(NormalForce::coupled));  // at rest
     Stepper stepper(wheel.system, wheel.system.initial_state(), options);
     for (int k = 0; k < 3; ++k) ASSERT_FALSE(stepper.step(0.01).rejected);
     const AllocationCounter allocations;

@@ -43,8 +43,8 @@ struct BlockOnRail {
     const Vector3d arm = q * at;
     const Vector3d w(0.5, 1.1, -0.7), v = Vector3d(0.3, -0.1, 0.2) + w.cross(arm) + q * Vector3d(1.4, 0, 0);
     block = system.add_body("block", 2, Vector3d(0.1, 0.2, 0.15), {Vector3d(0.1, 0.2, 0.3) + arm, q}, v, w);
-    rail = system.add(slider("rail", carrier, {.origin = {-0.2, 0.3, 0.2}, .axes = Matrix3d::Identity()}, block,
-                             {.origin = Vector3d::Zero(), .axes = Matrix3d::Identity()}));
+    rail = system.add(joints::slider("rail", carrier, {.origin = {-0.2, 0.3, 0.2}, .axes = Matrix3d::Identity()}, block,
+                                     {.origin = Vector3d::Zero(), .axes = Matrix3d::Identity()}));
     state = system.initial_state();
   }
 };
@@ -79,8 +79,8 @@ TEST(Laws, ActOnBothBodiesAndMakeNoMomentum) {
   Dynamics dynamics(s.system);
   ASSERT_EQ(dynamics.evaluate(s.state), Status::ok);
   const std::vector<double> without(dynamics.vdot().begin(), dynamics.vdot().end());
-  add_law(s.system, s.rail, coulomb(0.3));
-  add_law(s.system, s.rail, viscous(0.7));
+  add_law(s.system, s.rail, laws::coulomb(0.3));
+  add_law(s.system, s.rail, laws::viscous(0.7));
   ASSERT_EQ(dynamics.evaluate(s.state), Status::ok);
   const Reaction r = reactions_of(dynamics, s.state)[0];
   EXPECT_GT(r.prescribed.on_a.force.norm(), 0.1);
@@ -126,7 +126,7 @@ TEST(Laws, ThatThrowOrReturnNonsenseAreNamed) {
 
 TEST(Dynamics, ResolvesForAnotherForceAsIfEvaluatedWithIt) {
   BlockOnRail s;
-  add_law(s.system, s.rail, coulomb(0.3));
+  add_law(s.system, s.rail, laws::coulomb(0.3));
   Dynamics once(s.system), twice(s.system);
   std::vector<double> Q(12);
   for (std::size_t j = 0; j < 12; ++j) Q[j] = 3 - static_cast<double>(j);
@@ -145,8 +145,8 @@ TEST(Dynamics, ABlockHoldsTheGivenConstraintsAndTheirBodies) {
   System system;
   const auto a = system.add_particle("a", 1, {1, 0, 0}), b = system.add_particle("b", 1, {2, 0, 0});
   const auto c = system.add_particle("c", 1, {3, 0, 0});
-  const auto first = system.add(rod("first", ground, Vector3d::Zero(), a, Vector3d::Zero(), 1));
-  const auto second = system.add(rod("second", b, Vector3d::Zero(), c, Vector3d::Zero(), 1));
+  const auto first = system.add(joints::rod("first", ground, Vector3d::Zero(), a, Vector3d::Zero(), 1));
+  const auto second = system.add(joints::rod("second", b, Vector3d::Zero(), c, Vector3d::Zero(), 1));
   const ConstraintId only[] = {second};
   Dynamics dynamics(system, only);
   ASSERT_EQ(dynamics.evaluate(system.initial_state()), Status::ok);
@@ -167,9 +167,9 @@ struct Door {
     system.set_gravity({0, 0, -9.81});
     body =
         system.add_body("door", 20, Vector3d(2, 3, 1.5), {{0.5, 0, 0}, Quaterniond::Identity()}, {0, 1, 0}, {0, 0, 2});
-    system.add(hinge("upper", ground, {0, 0, 1}, Vector3d::UnitZ(), body, {-0.5, 0, 1}, Vector3d::UnitZ()));
+    system.add(joints::hinge("upper", ground, {0, 0, 1}, Vector3d::UnitZ(), body, {-0.5, 0, 1}, Vector3d::UnitZ()));
     const Vector3d axis = Vector3d(slant, 0, 1).normalized();
-    system.add(hinge("lower", ground, {0, 0, -1}, axis, body, {-0.5, 0, -1}, axis));
+    system.add(joints::hinge("lower", ground, {0, 0, -1}, axis, body, {-0.5, 0, -1}, axis));
   }
 };
 
@@ -208,7 +208,7 @@ TEST(Consistency, RowsThatContradictEachOtherAreNamed) {
 
 TEST(Dynamics, AllocatesNothingOnceWarm) {
   BlockOnRail s;
-  add_law(s.system, s.rail, coulomb(0.3));
+  add_law(s.system, s.rail, laws::coulomb(0.3));
   Door door;
   Dynamics rail(s.system), hinges(door.system);
   const State at_door = door.system.initial_state();
@@ -265,9 +265,9 @@ TEST(EndOnConstraints, ReturnsTheImpulseThatItApplied) {
 TEST(EndOnConstraints, GivesBackWhatItGotWhenThereIsNoEnd) {
   System system;
   const auto p = system.add_particle("p", 1, {1, 0, 0});
-  system.add(rod("short", ground, Vector3d::Zero(), p, Vector3d::Zero(), 1));
-  system.add(rod("long", ground, {-0.4, 0, 0}, p, Vector3d::Zero(), 1.4));
-  system.add(point_on_line("wire", ground, {0, 0, 0}, {1, 1e-3, 0}, p, Vector3d::Zero()));
+  system.add(joints::rod("short", ground, Vector3d::Zero(), p, Vector3d::Zero(), 1));
+  system.add(joints::rod("long", ground, {-0.4, 0, 0}, p, Vector3d::Zero(), 1.4));
+  system.add(joints::point_on_line("wire", ground, {0, 0, 0}, {1, 1e-3, 0}, p, Vector3d::Zero()));
   Dynamics dynamics(system);
   const State base = system.initial_state();
   dynamics.evaluate(base);
@@ -282,7 +282,7 @@ TEST(CloseGaps, MovesInTheMassMetricAndLeavesVelocitiesAlone) {
   System system;
   const auto a = system.add_particle("a", 1, {0, 0, 0}, {0.5, 0, 0}),
              b = system.add_particle("b", 3, {1.2, 0, 0}, {0, 0.7, 0});
-  system.add(rod("rod", a, Vector3d::Zero(), b, Vector3d::Zero(), 1));
+  system.add(joints::rod("rod", a, Vector3d::Zero(), b, Vector3d::Zero(), 1));
   Dynamics dynamics(system);
   State state = system.initial_state();
   dynamics.evaluate(state);
@@ -323,12 +323,13 @@ TEST(CloseGaps, LeavesALongWayThatDoesNotArriveAfterAFewSteps) {
     const Vector3d p(0.5 * i + 0.25, random.uniform(-0.1, 0.1), 0);
     const Quaterniond q(Eigen::AngleAxisd(random.uniform(-0.4, 0.4), Vector3d::UnitZ()));
     const BodyId plank = system.add_body("plank" + std::to_string(i), 5, Vector3d(1.7, 1.8, 0.1), {p, q});
-    system.add(hinge("hinge" + std::to_string(i), last, last == ground ? Vector3d::Zero() : Vector3d(0.25, 0, 0),
-                     Vector3d::UnitZ(), plank, Vector3d(-0.25, 0, 0), Vector3d::UnitZ()));
+    system.add(joints::hinge("hinge" + std::to_string(i), last,
+                             last == ground ? Vector3d::Zero() : Vector3d(0.25, 0, 0), Vector3d::UnitZ(), plank,
+                             Vector3d(-0.25, 0, 0), Vector3d::UnitZ()));
     last = plank;
   }
-  system.add(hinge("post", last, Vector3d(0.25, 0, 0), Vector3d::UnitZ(), ground, Vector3d(0.5 * planks + 0.3, 0, 0),
-                   Vector3d::UnitZ()));
+  system.add(joints::hinge("post", last, Vector3d(0.25, 0, 0), Vector3d::UnitZ(), ground,
+                           Vector3d(0.5 * planks + 0.3, 0, 0), Vector3d::UnitZ()));
   system.add(holonomic("plane", {last}, [&looks](const auto& s) {
     ++looks;
     return s[0].position().z;
@@ -356,7 +357,7 @@ TEST(CloseGaps, BringsFramesTogetherFromAnyTurnAndNotToAnother) {
       System system;
       const BodyId a = system.add_body("a", 2, Vector3d(2, 3, 1.5), {}),
                    b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9), {{1, 0, 0}, turn});
-      system.add(slides ? slider("joint", a, here, b, there) : weld("joint", a, here, b, there));
+      system.add(slides ? joints::slider("joint", a, here, b, there) : joints::weld("joint", a, here, b, there));
       Dynamics dynamics(system);
       State state = system.initial_state();
       dynamics.evaluate(state);
@@ -372,7 +373,7 @@ TEST(CloseGaps, TurnsBackByNoMoreThanItIsAllowed) {
   System system;
   const BodyId b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9),
                                    {{0, 0, 0}, Quaterniond(Eigen::AngleAxisd(2.5, Vector3d(1, 2, 3).normalized()))});
-  system.add(weld("weld", ground, {}, b, {}));
+  system.add(joints::weld("weld", ground, {}, b, {}));
   Dynamics dynamics(system);
   State state = system.initial_state();
   for (const double left : {2.0, 1.5, 1.0, 0.5}) {
@@ -391,7 +392,7 @@ TEST(CloseGaps, TurnsBackByNoMoreThanItIsAllowed) {
 TEST(CloseGaps, LeavesTheAxesOfAHingeAsTheyWereGiven) {
   System system;
   const BodyId b = system.add_body("b", 1, Vector3d(1, 1.5, 0.9), {{0.01, 0, 0}, Quaterniond::Identity()});
-  system.add(hinge("hinge", ground, {0, 0, 0}, {0, 0, 1}, b, {0, 0, 0}, {0, 0, -1}));
+  system.add(joints::hinge("hinge", ground, {0, 0, 0}, {0, 0, 1}, b, {0, 0, 0}, {0, 0, -1}));
   Dynamics dynamics(system);
   State state = system.initial_state();
   dynamics.evaluate(state);
@@ -422,7 +423,7 @@ struct Hanging {
   Hanging() {
     system.set_gravity({0, 0, -9.81});
     const auto body = system.add_body("body", m, Vector3d(0.5, 0.8, 0.4), {{0, 0, -l}, Quaterniond::Identity()});
-    system.add(ball("pin", ground, Vector3d::Zero(), body, {0, 0, l}));
+    system.add(joints::ball("pin", ground, Vector3d::Zero(), body, {0, 0, l}));
   }
 };
 }  // namespace
@@ -465,12 +466,12 @@ TEST(FastestSwing, IsNeverAboveItsBound) {
           chain.add_body("link" + std::to_string(i), 1 + i, Vector3d(0.3, 0.4, 0.5), {end - q * arm, q});
       const std::string name = "pin" + std::to_string(i);
       if (slides && i % 3 == 1)  // some way along its line, where it is an arm of its own
-        chain.add(
-            cylindrical(name, last, at - 0.3 * Vector3d::UnitX(), Vector3d::UnitX(), link, arm, Vector3d::UnitY()));
+        chain.add(joints::cylindrical(name, last, at - 0.3 * Vector3d::UnitX(), Vector3d::UnitX(), link, arm,
+                                      Vector3d::UnitY()));
       else if (slides && i % 3 == 2)
-        chain.add(axis_row(name, last, at, Vector3d(0, 0.6, 0.8), link, arm));
+        chain.add(joints::axis_row(name, last, at, Vector3d(0, 0.6, 0.8), link, arm));
       else
-        chain.add(ball(name, last, at, link, arm));
+        chain.add(joints::ball(name, last, at, link, arm));
       end = end - q * arm - q * arm;
       last = link;
     }
@@ -493,7 +494,7 @@ TEST(FastestSwing, IsNeverAboveItsBound) {
     }
 
     // What is no stock joint has no such bound.
-    chain.add(rod("rod", ground, Vector3d(1, 2, 3), last, Vector3d(0, 0.1, 0), 2));
+    chain.add(joints::rod("rod", ground, Vector3d(1, 2, 3), last, Vector3d(0, 0.1, 0), 2));
     Dynamics other(chain);
     other.evaluate(bent);
     const std::vector<double> ones(other.lambda().size(), 1.0);

@@ -14,7 +14,7 @@
 namespace linchpin::test::forces_test {
 namespace {
 
-using Vector6d = Eigen::Matrix<double, 6, 1>;
+using Vector6d = Vector6;
 constexpr BodyId a{1}, b{2};
 const Vector3d zero = Vector3d::Zero();
 

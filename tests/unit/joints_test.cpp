@@ -74,47 +74,47 @@ std::vector<Pair> pairs(const Parameters& x) {
   const auto add = [&](Constraint joint, auto lambda, std::string units) {
     all.push_back({std::move(joint), holonomic("lambda", ab, lambda), std::move(units)});
   };
-  add(ball("ball", a, x.p_AQ, b, x.p_BQ), point, "mmm");
+  add(joints::ball("ball", a, x.p_AQ, b, x.p_BQ), point, "mmm");
   add(
-      hinge("hinge", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B), [=](const auto& s) { return rows(point(s), along(s)); },
-      "mmmrr");
+      joints::hinge("hinge", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
+      [=](const auto& s) { return rows(point(s), along(s)); }, "mmmrr");
   add(
-      slider("slider", a, F, b, G),
+      joints::slider("slider", a, F, b, G),
       [=](const auto& s) {
         const auto d = origins(s);
         return rows(dot(s[0].axis(F.axes.col(1)), d), dot(s[0].axis(F.axes.col(2)), d), orientation(s));
       },
       "mmrrr");
   add(
-      weld("weld", a, F, b, G), [=](const auto& s) { return rows(-origins(s), orientation(s)); }, "mmmrrr");
+      joints::weld("weld", a, F, b, G), [=](const auto& s) { return rows(-origins(s), orientation(s)); }, "mmmrrr");
   add(
-      universal("universal", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
+      joints::universal("universal", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
       [=](const auto& s) { return rows(point(s), dot(s[0].axis(u), s[1].axis(w))); }, "mmmr");
   add(
-      cylindrical("cylindrical", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
+      joints::cylindrical("cylindrical", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
       [=](const auto& s) { return rows(offset(s, e[0]), offset(s, e[1]), along(s)); }, "mmrr");
   add(
-      planar("planar", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B), [=](const auto& s) { return rows(offset(s, u), along(s)); },
-      "mrr");
+      joints::planar("planar", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
+      [=](const auto& s) { return rows(offset(s, u), along(s)); }, "mrr");
   add(
-      point_on_line("line", a, x.p_AQ, x.u_A, b, x.p_BQ),
+      joints::point_on_line("line", a, x.p_AQ, x.u_A, b, x.p_BQ),
       [=](const auto& s) { return rows(offset(s, e[0]), offset(s, e[1])); }, "mm");
   add(
-      point_on_plane("plane", a, x.p_AQ, x.u_A, b, x.p_BQ), [=](const auto& s) { return offset(s, u); }, "m");
-  add(rod("rod", a, x.p_AQ, b, x.p_BQ, x.length), length, "m");
-  add(point_on_sphere("sphere", a, x.p_AQ, x.length, b, x.p_BQ), length, "m");
+      joints::point_on_plane("plane", a, x.p_AQ, x.u_A, b, x.p_BQ), [=](const auto& s) { return offset(s, u); }, "m");
+  add(joints::rod("rod", a, x.p_AQ, b, x.p_BQ, x.length), length, "m");
+  add(joints::point_on_sphere("sphere", a, x.p_AQ, x.length, b, x.p_BQ), length, "m");
   add(
-      dot_row("dot", a, x.u_A, b, x.u_B, x.offset),
+      joints::dot_row("dot", a, x.u_A, b, x.u_B, x.offset),
       [=](const auto& s) { return dot(s[0].axis(u), s[1].axis(w)) - x.offset; }, "r");
   add(
-      axis_row("axis", a, x.p_AQ, x.u_A, b, x.p_BQ, x.offset), [=](const auto& s) { return offset(s, u) - x.offset; },
-      "m");
+      joints::axis_row("axis", a, x.p_AQ, x.u_A, b, x.p_BQ, x.offset),
+      [=](const auto& s) { return offset(s, u) - x.offset; }, "m");
   JointRows mixed;
   mixed.dots = {{x.u_A, x.u_B, x.offset}};
   mixed.points = {{x.p_AQ, x.p_BQ}, {x.p_BQ, x.p_AQ}};
   mixed.axes = {{x.u_A, x.p_AQ, x.p_BQ, x.offset}};
   add(
-      joint("general", a, b, mixed, x.p_AQ, x.p_BQ),
+      joints::joint("general", a, b, mixed, x.p_AQ, x.p_BQ),
       [=](const auto& s) {
         return rows(point(s), s[0].point(x.p_BQ) - s[1].point(x.p_AQ), offset(s, u) - x.offset,
                     dot(s[0].axis(u), s[1].axis(w)) - x.offset);
@@ -185,7 +185,7 @@ TEST(Joints, TheRowsOfAHingeVanishExactlyWhereItIsClosed) {
     SCOPED_TRACE(repeat_with(seed));
     Random random(seed);
     const Parameters x(random);
-    const Constraint c = hinge("h", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B);
+    const Constraint c = joints::hinge("h", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B);
     auto X = bodies(random, 2);
     // Turn b's axis onto a's, then by any angle about it; bring the points together.
     const Vector3d axis = X[0].q * x.u_A.normalized();
@@ -205,17 +205,17 @@ TEST(Joints, TheRowsOfAWeldAreIndependentWhereItIsClosed) {
     auto X = bodies(random, 2);
     X[1].q = Quaterniond(X[0].R() * x.frame_A.axes * x.frame_B.axes.transpose());
     X[1].p += X[0].point(x.frame_A.origin) - X[1].point(x.frame_B.origin);
-    const Linearized l = linearized(weld("w", a, x.frame_A, b, x.frame_B).function(), X, 0);
+    const Linearized l = linearized(joints::weld("w", a, x.frame_A, b, x.frame_B).function(), X, 0);
     EXPECT_LE(size_of(l.position), tol_rounding());
     EXPECT_GE(singular_values(l.A).minCoeff(), 0.3);
-    const Linearized m = linearized(slider("s", a, x.frame_A, b, x.frame_B).function(), X, 0);
+    const Linearized m = linearized(joints::slider("s", a, x.frame_A, b, x.frame_B).function(), X, 0);
     EXPECT_LE(size_of(m.position), tol_rounding());
     EXPECT_GE(singular_values(m.A).minCoeff(), 0.3);
   }
 }
 
 TEST(Joints, ALongRodKeepsTheDigitsOfItsGap) {
-  const Constraint c = rod("r", a, Vector3d::Zero(), b, Vector3d::Zero(), 1000);
+  const Constraint c = joints::rod("r", a, Vector3d::Zero(), b, Vector3d::Zero(), 1000);
   std::vector<BodyState> X(2);
   X[1].p.x() = 1000 + 1e-9;
   EXPECT_NEAR(residual(c.function(), X, 0)[0], 1e-9, 2e-13) << "one unit in the last place of 1000 is 1e-13";
@@ -226,15 +226,15 @@ TEST(Joints, MadeFromLambdasHaveTrueDerivatives) {
     Random random(seed);
     const Parameters x(random);
     const Constraint all[] = {
-        rod("rod", a, x.p_AQ, b, x.p_BQ, [](auto t) { return 1.5 + 0.1 * sin(2.0 * t); }),
-        rod("constant", a, x.p_AQ, b, x.p_BQ, [](auto) { return 1.5; }),
-        point_on_surface(
+        joints::rod("rod", a, x.p_AQ, b, x.p_BQ, [](auto t) { return 1.5 + 0.1 * sin(2.0 * t); }),
+        joints::rod("constant", a, x.p_AQ, b, x.p_BQ, [](auto) { return 1.5; }),
+        joints::point_on_surface(
             "bowl", a, [](auto p) { return p.z - square(p.x) - 2.0 * square(p.y) * cos(p.x); }, b, x.p_BQ),
-        point_on_curve(
+        joints::point_on_curve(
             "helix", a, [](auto p) { return rows(p.x - cos(p.z), p.y - sin(p.z)); }, b, x.p_BQ),
-        prescribed_distance("ram", a, x.p_AQ, x.u_A, b, x.p_BQ, [](auto t) { return 0.3 * t * t; }),
-        prescribed_angle("motor", a, x.u_A, x.u_B, b, x.p_BQ, [](auto t) { return 2.0 * t + sin(t); }),
-        prescribed_angle("held", a, x.u_A, x.u_B, b, x.p_BQ, [](auto) { return 0.5; })};
+        joints::prescribed_distance("ram", a, x.p_AQ, x.u_A, b, x.p_BQ, [](auto t) { return 0.3 * t * t; }),
+        joints::prescribed_angle("motor", a, x.u_A, x.u_B, b, x.p_BQ, [](auto t) { return 2.0 * t + sin(t); }),
+        joints::prescribed_angle("held", a, x.u_A, x.u_B, b, x.p_BQ, [](auto) { return 0.5; })};
     const auto X = bodies(random, 2);
     for (const Constraint& c : all) {
       SCOPED_TRACE(c.name() + "; " + repeat_with(seed));
@@ -248,14 +248,15 @@ TEST(Joints, AConstantLengthGivesTheSameRodEitherWay) {
   const Parameters x(random);
   const auto X = bodies(random, 2);
   const double length = x.length;
-  expect_same(linearized(rod("a", a, x.p_AQ, b, x.p_BQ, [=](auto) { return length; }).function(), X, 0),
-              linearized(rod("b", a, x.p_AQ, b, x.p_BQ, length).function(), X, 0), tol_rounding(), tol_rounding());
-  EXPECT_EQ(rod("whole number", a, x.p_AQ, b, x.p_BQ, 2).function().rows(), 1);
+  expect_same(linearized(joints::rod("a", a, x.p_AQ, b, x.p_BQ, [=](auto) { return length; }).function(), X, 0),
+              linearized(joints::rod("b", a, x.p_AQ, b, x.p_BQ, length).function(), X, 0), tol_rounding(),
+              tol_rounding());
+  EXPECT_EQ(joints::rod("whole number", a, x.p_AQ, b, x.p_BQ, 2).function().rows(), 1);
 }
 
 TEST(Joints, APrescribedAngleIsZeroAlongItsMotionOnly) {
   const Constraint c =
-      prescribed_angle("motor", ground, {0, 0, 2}, {1, 0, 0}, a, {0, 1, 0}, [](auto t) { return 3.0 * t; });
+      joints::prescribed_angle("motor", ground, {0, 0, 2}, {1, 0, 0}, a, {0, 1, 0}, [](auto t) { return 3.0 * t; });
   for (double t : {0.0, 0.3, 1.1, 2.0}) {
     std::vector<BodyState> X(2);
     X[1].q = Eigen::AngleAxisd(3 * t - std::numbers::pi / 2, Vector3d::UnitZ());  // its y leads x by 3t
@@ -294,7 +295,8 @@ TEST(Gear, DerivativesAreThoseOfTheAngles) {
     const Vector3d u_A = 2 * random.direction(), u_B = 0.3 * random.direction();
     const double ratio = random.uniform(0.5, 3) * (random.coin() ? 1 : -1);
     auto X = bodies(random, 3);
-    const Constraint made = gear("gear", a, u_A, b, u_B, ratio, carrier), lambda = gear_lambda(X, u_A, u_B, ratio);
+    const Constraint made = joints::gear("gear", a, u_A, b, u_B, ratio, carrier),
+                     lambda = gear_lambda(X, u_A, u_B, ratio);
     EXPECT_NEAR(residual(made.function(), X, 0)[0], 0, tol_rounding());
     // Elsewhere, also with the wheels off their axes; below half a turn, where no unwrapping is needed.
     for (BodyState& s : X) advance(s, random.vector(), random.vector(0.5), 1);
@@ -305,7 +307,7 @@ TEST(Gear, DerivativesAreThoseOfTheAngles) {
 }
 
 TEST(Gear, OnFixedAxesIsTheSumOfTheRatesAndHasNoRightSide) {
-  const Constraint c = gear("gear", a, {0, 0, 1}, b, {0, 0, -1}, 2.5, carrier);
+  const Constraint c = joints::gear("gear", a, {0, 0, 1}, b, {0, 0, -1}, 2.5, carrier);
   std::vector<BodyState> X(3);
   X[0].w = {0, 0, 3}, X[1].w = {0, 0, 0.7}, X[2].w = {0, 0, 0.2};
   const Linearized l = linearized(c.function(), X, 0);
@@ -315,7 +317,7 @@ TEST(Gear, OnFixedAxesIsTheSumOfTheRatesAndHasNoRightSide) {
 }
 
 TEST(Gear, CountsTurnsFromStepToStep) {
-  Constraint c = gear("gear", a, {0, 0, 1}, b, {0, 0, 1}, 0.5);
+  Constraint c = joints::gear("gear", a, {0, 0, 1}, b, {0, 0, 1}, 0.5);
   std::vector<BodyState> X(3);
   EXPECT_NEAR(residual(c.function(), X, 0)[0], 0, tol_rounding());
   const double step = 2.5;  // under half a turn
@@ -333,7 +335,7 @@ TEST(Gear, CountsTurnsFromStepToStep) {
 }
 
 TEST(Gear, AnEvaluationThatIsNotAcceptedIsForgotten) {
-  Constraint c = gear("gear", a, {0, 0, 1}, b, {0, 0, 1}, 1);
+  Constraint c = joints::gear("gear", a, {0, 0, 1}, b, {0, 0, 1}, 1);
   std::vector<BodyState> start(3), turned = start;
   residual(c.function(), start, 0);
   for (int i = 0; i < 3; ++i) {
@@ -351,14 +353,15 @@ TEST(Joints, ActAtTheirPointsOrWhereTheSlidingPointIs) {
   const Parameters x(random);
   State state;
   state.bodies = bodies(random, 3);
-  const Constraint still = ball("b", a, x.p_AQ, b, x.p_BQ);
+  const Constraint still = joints::ball("b", a, x.p_AQ, b, x.p_BQ);
   EXPECT_EQ(still.application_point(0, state), state[a].point(x.p_AQ));
   EXPECT_EQ(still.application_point(1, state), state[b].point(x.p_BQ));
-  const Constraint sliding[] = {
-      point_on_line("l", a, x.p_AQ, x.u_A, b, x.p_BQ), point_on_plane("p", a, x.p_AQ, x.u_A, b, x.p_BQ),
-      cylindrical("c", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B), planar("f", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
-      point_on_surface(
-          "s", a, [](auto p) { return p.x; }, b, x.p_BQ)};
+  const Constraint sliding[] = {joints::point_on_line("l", a, x.p_AQ, x.u_A, b, x.p_BQ),
+                                joints::point_on_plane("p", a, x.p_AQ, x.u_A, b, x.p_BQ),
+                                joints::cylindrical("c", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
+                                joints::planar("f", a, x.p_AQ, x.u_A, b, x.p_BQ, x.u_B),
+                                joints::point_on_surface(
+                                    "s", a, [](auto p) { return p.x; }, b, x.p_BQ)};
   for (const Constraint& c : sliding)
     for (int k : {0, 1}) EXPECT_EQ(c.application_point(k, state), state[b].point(x.p_BQ)) << c.name();
 }
@@ -379,7 +382,7 @@ TEST(Joints, EvaluationTakesNothingFromTheHeap) {
     EXPECT_EQ(allocations.count(), 0u) << c.name();
   };
   for (const Pair& pair : all) evaluate(pair.joint);
-  evaluate(gear("gear", a, parameters.u_A, b, parameters.u_B, 2, carrier));
+  evaluate(joints::gear("gear", a, parameters.u_A, b, parameters.u_B, 2, carrier));
 }
 
 TEST(Joints, RefuseWhatCannotBeRightByName) {
@@ -388,26 +391,28 @@ TEST(Joints, RefuseWhatCannotBeRightByName) {
     const std::string message = thrown(call);
     EXPECT_NE(message.find(part), std::string::npos) << message << "\nexpected: " << part;
   };
-  expect([&] { hinge("gate", a, p, p, b, p, u); }, "constraint 'gate': u_A must have a direction, got (0, 0, 0)");
-  expect([&] { hinge("gate", a, p, u, b, p, p); }, "constraint 'gate': u_B must have a direction");
-  expect([&] { ball("gate", a, p, b, bad); }, "constraint 'gate': p_BQ must be finite, got (0, nan, 0)");
-  expect([&] { ball("gate", a, p, a, p); }, "constraint 'gate': names the same body twice");
-  expect([&] { rod("gate", a, p, b, p, 0.0); }, "constraint 'gate': length must be positive and finite, got 0");
-  expect([&] { point_on_sphere("gate", a, p, -1, b, p); },
+  expect([&] { joints::hinge("gate", a, p, p, b, p, u); },
+         "constraint 'gate': u_A must have a direction, got (0, 0, 0)");
+  expect([&] { joints::hinge("gate", a, p, u, b, p, p); }, "constraint 'gate': u_B must have a direction");
+  expect([&] { joints::ball("gate", a, p, b, bad); }, "constraint 'gate': p_BQ must be finite, got (0, nan, 0)");
+  expect([&] { joints::ball("gate", a, p, a, p); }, "constraint 'gate': names the same body twice");
+  expect([&] { joints::rod("gate", a, p, b, p, 0.0); }, "constraint 'gate': length must be positive and finite, got 0");
+  expect([&] { joints::point_on_sphere("gate", a, p, -1, b, p); },
          "constraint 'gate': radius must be positive and finite, got -1");
-  expect([&] { gear("gate", a, u, b, u, 0); }, "constraint 'gate': ratio must be finite and not 0, got 0");
-  expect([&] { gear("gate", a, u, ground, u, 1); }, "names the same body twice");
-  expect([&] { joint("gate", a, b, {}, p, p); }, "constraint 'gate': it has no rows");
-  expect([&] { axis_row("gate", a, p, u, b, p, INFINITY); }, "constraint 'gate': d0 must be finite, got inf");
+  expect([&] { joints::gear("gate", a, u, b, u, 0); }, "constraint 'gate': ratio must be finite and not 0, got 0");
+  expect([&] { joints::gear("gate", a, u, ground, u, 1); }, "names the same body twice");
+  expect([&] { joints::joint("gate", a, b, {}, p, p); }, "constraint 'gate': it has no rows");
+  expect([&] { joints::axis_row("gate", a, p, u, b, p, INFINITY); }, "constraint 'gate': d0 must be finite, got inf");
   JointFrame mirrored;
   mirrored.axes(0, 0) = -1;
-  expect([&] { weld("gate", a, {}, b, mirrored); }, "constraint 'gate': frame_B: its axes must be a rotation");
+  expect([&] { joints::weld("gate", a, {}, b, mirrored); }, "constraint 'gate': frame_B: its axes must be a rotation");
   const auto still = [](auto) { return 0.0; };
-  expect([&] { prescribed_angle("gate", a, u, u, b, u, still); }, "perpendicular to u_A must have a direction");
-  expect([&] { prescribed_distance("gate", a, p, p, b, p, still); }, "constraint 'gate': u_A must have a direction");
+  expect([&] { joints::prescribed_angle("gate", a, u, u, b, u, still); }, "perpendicular to u_A must have a direction");
+  expect([&] { joints::prescribed_distance("gate", a, p, p, b, p, still); },
+         "constraint 'gate': u_A must have a direction");
   expect(
       [&] {
-        point_on_surface(
+        joints::point_on_surface(
             "gate", a, [](auto q) { return q.x; }, b, bad);
       },
       "constraint 'gate': p_BQ must be finite");

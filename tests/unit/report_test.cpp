@@ -78,9 +78,9 @@ TEST(Sums, KnowWhetherEnergyMeansSomething) {
   EXPECT_TRUE(conservative(s.system));
   EXPECT_NEAR(potential_energy(s.system, s.state), 58.86 + 0.5 * 10 * 11, tol_rounding(200));
   const ConstraintId rail =
-      s.system.add(point_on_line("rail", ground, {1, 0, 3}, Vector3d::UnitY(), s.particle, Vector3d::Zero()));
+      s.system.add(joints::point_on_line("rail", ground, {1, 0, 3}, Vector3d::UnitY(), s.particle, Vector3d::Zero()));
   EXPECT_TRUE(conservative(s.system));
-  add_law(s.system, rail, viscous(0.1));
+  add_law(s.system, rail, laws::viscous(0.1));
   EXPECT_FALSE(conservative(s.system));
   s.system.enable(rail, false);
   EXPECT_TRUE(conservative(s.system));

@@ -34,8 +34,8 @@ std::string written(const std::string& name, const std::string& text) {
 // Says why where URDF was left out of the build.
 bool without_urdf() {
   try {
-    (void)load(written("probe.urdf", "<robot name='r'><link name='a'/></robot>"));
-  } catch (const SceneError& e) {
+    (void)scene::load(written("probe.urdf", "<robot name='r'><link name='a'/></robot>"));
+  } catch (const scene::SceneError& e) {
     return e.message.find("built without URDF") != std::string::npos;
   }
   return false;
@@ -47,9 +47,9 @@ class Robot : public testing::Test {
   }
 };
 
-Model robot(const std::string& urdf, const std::string& scene) {
+scene::Model robot(const std::string& urdf, const std::string& scene) {
   (void)written("robot.urdf", urdf);
-  return load_text("schema = 2\n" + scene, folder() + "/scene.toml");
+  return scene::load_text("schema = 2\n" + scene, folder() + "/scene.toml");
 }
 
 std::string numbers(std::initializer_list<double> list) {
@@ -83,7 +83,7 @@ const char* const pendulum = R"(<robot name="pendulum">
 </robot>)";
 
 TEST_F(Robot, SensorReadsThePendulumsClosedForm) {
-  Model model = robot(pendulum, R"(
+  scene::Model model = robot(pendulum, R"(
 [model]
 urdf = "robot.urdf"
 joints = { pivot = 0.7 }
@@ -110,7 +110,7 @@ frame = "world")");
     const double q = 2 * std::atan2(s.q.y(), s.q.w()), w = s.w.y(), alpha = -m * g * L * std::sin(q) / I;
     // Along the link towards the pivot, and across it (the link's x): by Newton's law for the centre of mass.
     const Vector3d in_link(m * (-L * alpha - g * std::sin(q)), 0, m * (L * w * w + g * std::cos(q)));
-    const Observation at{system, stepper.state(), reactions};
+    const scene::Observation at{system, stepper.state(), reactions};
     const auto read = [&](std::size_t i) {
       const auto v = model.logs[i](at);
       return Vector3d(v[0], v[1], v[2]);
@@ -132,8 +132,8 @@ TEST_F(Robot, DoublePendulumMovesAsTheSceneWrittenByHand) {
     <joint name="shoulder" type="continuous"><parent link="world"/><child link="upper"/><axis xyz="1 0 0"/></joint>
     <joint name="elbow" type="continuous"><origin xyz="0 0 -1"/><parent link="upper"/><child link="lower"/>
       <axis xyz="1 0 0"/><dynamics damping="0.02"/></joint></robot>)";
-  const Model from_urdf = robot(urdf, "[model]\nurdf = 'robot.urdf'\njoints = { shoulder = 1.2, elbow = -0.5 }");
-  const Model by_hand = load_text(R"scene(
+  const scene::Model from_urdf = robot(urdf, "[model]\nurdf = 'robot.urdf'\njoints = { shoulder = 1.2, elbow = -0.5 }");
+  const scene::Model by_hand = scene::load_text(R"scene(
 schema = 2
 [params]
 a = 1.2
@@ -166,7 +166,7 @@ b = "lower"
 at = [0, "sin(a)", "-cos(a)"]
 axis = [1, 0, 0]
 law = { type = "viscous_torque", coefficient = 0.02 })scene",
-                                  "hand.toml");
+                                                "hand.toml");
   System one = from_urdf.system(), other = by_hand.system();
   Stepper a(one, one.initial_state(), from_urdf.options), b(other, other.initial_state(), by_hand.options);
   for (int k = 0; k < 240; ++k) {
@@ -236,13 +236,13 @@ TEST_F(Robot, RandomTreesAccelerateAsBodiesMadeByHand) {
       Matrix3d W;
       W << u.normalized(), e, u.normalized().cross(e);
       if (slides)
-        system.add(slider("j" + std::to_string(i), a, {local(A, p), A.rotation().transpose() * W}, id,
-                          {local(com.back(), p), com.back().rotation().transpose() * W}));
+        system.add(joints::slider("j" + std::to_string(i), a, {local(A, p), A.rotation().transpose() * W}, id,
+                                  {local(com.back(), p), com.back().rotation().transpose() * W}));
       else
-        system.add(hinge("j" + std::to_string(i), a, local(A, p), A.rotation().transpose() * u, id,
-                         local(com.back(), p), com.back().rotation().transpose() * u));
+        system.add(joints::hinge("j" + std::to_string(i), a, local(A, p), A.rotation().transpose() * u, id,
+                                 local(com.back(), p), com.back().rotation().transpose() * u));
     }
-    const Model model = robot(urdf + "</robot>", "[model]\nurdf = 'robot.urdf'\njoints = { " + starts + " }\n");
+    const scene::Model model = robot(urdf + "</robot>", "[model]\nurdf = 'robot.urdf'\njoints = { " + starts + " }\n");
     const System ours = model.system();
     Dynamics one(ours), other(system);
     ASSERT_EQ(one.evaluate(ours.initial_state()), Status::ok);
@@ -260,7 +260,7 @@ TEST_F(Robot, RandomTreesAccelerateAsBodiesMadeByHand) {
 }
 
 TEST_F(Robot, MimicJointsFollowThroughManyTurns) {
-  Model model = robot(R"(<robot name="couple"><link name="world"/>
+  scene::Model model = robot(R"(<robot name="couple"><link name="world"/>
     <link name="driver"><inertial><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
     <link name="arm"><inertial><origin xyz=".2 0 0"/><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
     <link name="follower"><inertial><origin xyz=".1 0 0"/><mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/></inertial></link>
@@ -271,8 +271,8 @@ TEST_F(Robot, MimicJointsFollowThroughManyTurns) {
       <mimic joint="a" multiplier="-1.7" offset=".3"/></joint>
     <joint name="d" type="prismatic"><parent link="world"/><child link="rack"/><axis xyz="0 0 1"/>
       <limit lower="-9" upper="9"/><mimic joint="a" multiplier=".05"/></joint></robot>)",
-                      "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\n");
-  for (SceneBody& body : model.bodies)
+                             "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\n");
+  for (scene::SceneBody& body : model.bodies)
     if (body.name == "driver") body.start.w = {0, 40, 0};
   model.options.method = Method::rk4;
   System system = model.system();
@@ -296,22 +296,22 @@ TEST_F(Robot, MimicJointsFollowThroughManyTurns) {
 }
 
 TEST_F(Robot, MasslessLinksLieInWhatTheyAreFixedTo) {
-  const Model model = robot(R"(<robot name="r"><link name="base"/>
+  const scene::Model model = robot(R"(<robot name="r"><link name="base"/>
     <link name="body"><inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
     <link name="tip"><collision><origin xyz="0 0 1"/><geometry><cylinder radius=".1" length=".4"/></geometry></collision></link>
     <link name="load"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
     <joint name="a" type="fixed"><parent link="base"/><child link="body"/></joint>
     <joint name="b" type="fixed"><parent link="body"/><child link="tip"/></joint>
     <joint name="c" type="fixed"><parent link="body"/><child link="load"/><origin xyz="1 0 0"/></joint></robot>)",
-                            "[model]\nurdf = 'robot.urdf'\n");
+                                   "[model]\nurdf = 'robot.urdf'\n");
   ASSERT_EQ(model.bodies.size(), 2u);
   EXPECT_EQ(model.bodies[0].name, "body");
   ASSERT_EQ(model.bodies[0].more_shapes.size(), 1u);
   EXPECT_LT((model.bodies[0].more_shapes[0].pose.q * Vector3d::UnitY() - Vector3d::UnitZ()).norm(), 1e-15);
   ASSERT_EQ(model.constraints.size(), 1u);
   EXPECT_EQ(model.constraints[0].type, "weld");
-  const Model merged =
-      load_text("schema = 2\n[model]\nurdf = 'robot.urdf'\nmerge_fixed = true\n", folder() + "/s.toml");
+  const scene::Model merged =
+      scene::load_text("schema = 2\n[model]\nurdf = 'robot.urdf'\nmerge_fixed = true\n", folder() + "/s.toml");
   ASSERT_EQ(merged.bodies.size(), 1u);
   EXPECT_DOUBLE_EQ(merged.bodies[0].mass, 3);
   EXPECT_DOUBLE_EQ(merged.bodies[0].start.p.x(), 1.0 / 3);
@@ -452,9 +452,9 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
   for (const Case& c : cases) {
     const std::string path = written("broken.urdf", with(c.text));
     try {
-      (void)load(path);
+      (void)scene::load(path);
       ADD_FAILURE() << c.says << ": was taken";
-    } catch (const SceneError& e) {
+    } catch (const scene::SceneError& e) {
       EXPECT_NE((e.message + "$").find(c.says), std::string::npos) << e.what();
       EXPECT_EQ(e.line, c.line) << e.what();
       EXPECT_EQ(e.file, path);
@@ -463,13 +463,13 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
   // Elements a thousand deep are no reason to overflow the stack.
   std::string deep = "<robot name='r'>";
   for (int i = 0; i < 5000; ++i) deep += "<x>";
-  EXPECT_THROW((void)load(written("deep.urdf", deep)), SceneError);
+  EXPECT_THROW((void)scene::load(written("deep.urdf", deep)), scene::SceneError);
 }
 
 std::string said_of(const std::string& path) {
   try {
-    (void)load(path);
-  } catch (const SceneError& e) {
+    (void)scene::load(path);
+  } catch (const scene::SceneError& e) {
     return std::to_string(e.line) + ": " + e.message;
   }
   return "";
@@ -496,7 +496,7 @@ TEST_F(Robot, HugeFilesAreReadOrRefusedByTheirSize) {
   std::filesystem::resize_file(path, 200'000'000);  // of nothing but holes
   EXPECT_NE(said_of(path).find("0: is larger than 8 MB"), std::string::npos);
   std::filesystem::remove(path);
-  const Model model = load(written("chain.urdf", chain(2000, true)));
+  const scene::Model model = scene::load(written("chain.urdf", chain(2000, true)));
   EXPECT_EQ(model.bodies.size(), 2000u);
   EXPECT_EQ(model.constraints.size(), 1999u + 1998u);
 }
@@ -515,20 +515,20 @@ TEST_F(Robot, MultibodiesAreTheTreesOfItsJoints) {
   joint("loose", "floating", "b", "c");
   joint("swing", "continuous", "c", "d");
   joint("glide", "planar", "d", "e");
-  const Model model = robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\n");
-  EXPECT_EQ(model.host, Host::bullet_float64);
+  const scene::Model model = robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\n");
+  EXPECT_EQ(model.host, scene::Host::bullet_float64);
   EXPECT_EQ(model.multibodies, 2);
   std::vector<int> which;
-  for (const SceneBody& body : model.bodies) which.push_back(body.multibody);
+  for (const scene::SceneBody& body : model.bodies) which.push_back(body.multibody);
   EXPECT_EQ(which, (std::vector<int>{1, 1, 2, 2, 0}));
   std::string tree;
-  for (const SceneConstraint& c : model.constraints) tree += c.name + (c.tree ? "+ " : "- ");
+  for (const scene::SceneConstraint& c : model.constraints) tree += c.name + (c.tree ? "+ " : "- ");
   EXPECT_EQ(tree, "up+ grip+ swing+ glide- ");
-  const Model bodies = load_text("schema = 2\n[model]\nurdf = 'robot.urdf'\n", folder() + "/scene.toml");
+  const scene::Model bodies = scene::load_text("schema = 2\n[model]\nurdf = 'robot.urdf'\n", folder() + "/scene.toml");
   EXPECT_EQ(bodies.multibodies, 0);
-  EXPECT_EQ(bodies.host, Host::bare);
-  Overrides overrides;
-  overrides.robots = RobotsAs::multibody;
+  EXPECT_EQ(bodies.host, scene::Host::bare);
+  scene::Overrides overrides;
+  overrides.robots = scene::RobotsAs::multibody;
   EXPECT_EQ(load(folder() + "/robot.urdf", {}, overrides).multibodies, 2);
   EXPECT_THROW(
       (void)load_text("schema = 2\n[[body]]\nname = 'a'\nkind = 'particle'\nmass = 1\n", "s.toml", {}, overrides),
@@ -578,9 +578,9 @@ TEST_F(Robot, StartsInMotionByItsRates) {
              "]\nrates = { shoulder = 2, slide = -0.8 }\n";
     return out;
   };
-  const Model now = robot(text, scene(0, true));
+  const scene::Model now = robot(text, scene(0, true));
   const double h = 1e-4;
-  const Model later = robot(text, scene(h, false)), before = robot(text, scene(-h, false));
+  const scene::Model later = robot(text, scene(h, false)), before = robot(text, scene(-h, false));
   ASSERT_EQ(now.bodies.size(), 6u);
   for (std::size_t i = 0; i < now.bodies.size(); ++i) {
     const BodyState &a = before.bodies[i].start, &b = later.bodies[i].start, &s = now.bodies[i].start;
@@ -601,7 +601,7 @@ TEST_F(Robot, StartsInMotionByItsRates) {
   const auto refused = [&](const std::string& more) {
     try {
       (void)robot(text, "[model]\nurdf = 'robot.urdf'\n" + more);
-    } catch (const SceneError& e) {
+    } catch (const scene::SceneError& e) {
       return std::to_string(e.line) + ": " + e.message;
     }
     return std::string();
@@ -624,9 +624,9 @@ TEST_F(Robot, NotesNameAllTheyAreOf) {
             (std::vector<std::string>{
                 "the joints \"to a\", \"to b\" give neither lower nor upper: they move without limits"}));
   // A single link is no multibody, whatever was wished; the host is the one of multibodies all the same.
-  const Model one = robot("<robot name='r'><link name='a'>" + mass + "</robot>",
-                          "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\nfixed_base = false\n");
-  EXPECT_EQ(one.host, Host::bullet_float64);
+  const scene::Model one = robot("<robot name='r'><link name='a'>" + mass + "</robot>",
+                                 "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\nfixed_base = false\n");
+  EXPECT_EQ(one.host, scene::Host::bullet_float64);
   EXPECT_EQ(one.multibodies, 0);
   EXPECT_EQ(one.notes,
             (std::vector<std::string>{"link \"a\" and no joint that a multibody has: a rigid body, no multibody"}));
@@ -644,17 +644,17 @@ TEST_F(Robot, LimitsOfAWholeTurnAreAMultibodysOnly) {
   };
   for (const auto& [lower, upper] :
        {std::pair("-6.283185307179586", "6.283185307179586"), std::pair("0", "6.2832"), std::pair("-7", "1")}) {
-    const Model bodies = arm(lower, upper, "");
+    const scene::Model bodies = arm(lower, upper, "");
     EXPECT_FALSE(bodies.constraints.at(0).limits);
     EXPECT_TRUE(bodies.native.empty()) << bodies.native[0];
     EXPECT_EQ(bodies.notes, (std::vector<std::string>{
                                 "the limits of joint \"shoulder\" span a whole turn or more, and hinges count no "
                                 "turns: it turns without limits; with as = \"multibody\" the limits act"}));
-    const Model multibody = arm(lower, upper, "as = 'multibody'\n");
+    const scene::Model multibody = arm(lower, upper, "as = 'multibody'\n");
     EXPECT_TRUE(multibody.constraints.at(0).limits);
     EXPECT_TRUE(multibody.notes.empty());
   }
-  const Model less = arm("2.5", "4", "");
+  const scene::Model less = arm("2.5", "4", "");
   EXPECT_TRUE(less.constraints.at(0).limits);
   EXPECT_EQ(less.native.size(), 1u);
 }
@@ -679,8 +679,8 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
     EXPECT_NE(said_of(sdf).find("libsdformat-dev"), std::string::npos);
     GTEST_SKIP() << "built without SDF";
   }
-  const Model from_sdf = load(sdf);
-  const Model from_urdf = robot(R"(<robot name="r"><link name="world"/>
+  const scene::Model from_sdf = scene::load(sdf);
+  const scene::Model from_urdf = robot(R"(<robot name="r"><link name="world"/>
     <link name="upper"><inertial><origin xyz="0.1 0 0.3" rpy="0.3 0.2 -0.4"/><mass value="3"/>
       <inertia ixx="0.2" iyy="0.15" izz="0.1" ixy="0.01" ixz="-0.02" iyz="0.005"/></inertial>
       <collision><origin xyz="0 0 0.2"/><geometry><cylinder radius="0.1" length="0.4"/></geometry></collision></link>
@@ -689,10 +689,10 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
       <axis xyz="0 1 0"/><limit lower="-2" upper="2"/><dynamics damping="0.3" friction="0.1"/></joint>
     <joint name="slide" type="prismatic"><origin xyz="0.4 0.2 0" rpy="0.3 0 0"/><parent link="upper"/><child link="ram"/>
       <axis xyz="1 0 0.5"/><limit lower="-1" upper="1"/></joint></robot>)",
-                                "[model]\nurdf = 'robot.urdf'\n");
+                                       "[model]\nurdf = 'robot.urdf'\n");
   ASSERT_EQ(from_sdf.bodies.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
-    const SceneBody &a = from_sdf.bodies[i], &b = from_urdf.bodies[i];
+    const scene::SceneBody &a = from_sdf.bodies[i], &b = from_urdf.bodies[i];
     EXPECT_EQ(a.name, b.name);
     EXPECT_EQ(a.mass, b.mass);
     EXPECT_LT((a.inertia - b.inertia).norm(), 1e-15);
@@ -704,7 +704,7 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
   }
   ASSERT_EQ(from_sdf.constraints.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i) {
-    const SceneConstraint &a = from_sdf.constraints[i], &b = from_urdf.constraints[i];
+    const scene::SceneConstraint &a = from_sdf.constraints[i], &b = from_urdf.constraints[i];
     EXPECT_EQ(a.name + a.type, b.name + b.type);
     EXPECT_EQ(a.limits, b.limits);
     EXPECT_EQ(a.laws.size(), b.laws.size());
@@ -720,9 +720,9 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
                               "<joint name='q' type='ball'><parent>a</parent><child>b</child></joint>"
                               "<joint name='r' type='ball'><parent>world</parent><child>b</child></joint>"
                               "</model></sdf>");
-  Overrides overrides;
-  overrides.robots = RobotsAs::multibody;
-  const Model closed = load(loop, {}, overrides);
+  scene::Overrides overrides;
+  overrides.robots = scene::RobotsAs::multibody;
+  const scene::Model closed = load(loop, {}, overrides);
   ASSERT_EQ(closed.constraints.size(), 3u);
   EXPECT_TRUE(closed.constraints[0].tree && closed.constraints[1].tree && !closed.constraints[2].tree);
   // What is wrong: one message with its line and its value, and not a word besides.
@@ -775,15 +775,15 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
             0u);
   (void)written("b.sdf", A + "<link name='b'>\n<inertial><mass>1 kg</mass></inertial></link>" + end);
   try {
-    (void)load(folder() + "/a.sdf");
+    (void)scene::load(folder() + "/a.sdf");
     ADD_FAILURE() << "was taken";
-  } catch (const SceneError& e) {
+  } catch (const scene::SceneError& e) {
     EXPECT_EQ(e.file, folder() + "/b.sdf");
     EXPECT_EQ(e.line, 5u);
     EXPECT_EQ(e.message, "<inertial>, <mass>: \"1 kg\" is no number");
   }
   (void)written("b.sdf", A + end);
-  EXPECT_EQ(load(folder() + "/a.sdf").bodies.size(), 2u);
+  EXPECT_EQ(scene::load(folder() + "/a.sdf").bodies.size(), 2u);
   for (const char* text : {"", "<sdf", "<sdf version='1.9'/>", "<sdf version='1.9'><model name='r'/></sdf>",
                            "<sdf version='1.9'><include><uri>model://nowhere</uri></include></sdf>"})
     EXPECT_NE(said_of(written("a.sdf", text)), "") << text;
@@ -804,8 +804,8 @@ TEST_F(Robot, MimicJointsOfSdfFollow) {
       "<mimic joint='lead' axis='axis'><multiplier>2</multiplier><offset>0.1</offset>"
       "<reference>0.3</reference></mimic>");
   if (said_of(path).find("built without SDF") != std::string::npos) GTEST_SKIP() << "built without SDF";
-  const Model model = load_text("schema = 2\n[model]\nsdf = 'm.sdf'\njoints = { lead = 0.5 }\nrates = { lead = 3 }\n",
-                                folder() + "/s.toml");
+  const scene::Model model = scene::load_text(
+      "schema = 2\n[model]\nsdf = 'm.sdf'\njoints = { lead = 0.5 }\nrates = { lead = 3 }\n", folder() + "/s.toml");
   ASSERT_EQ(model.constraints.size(), 3u);
   EXPECT_EQ(model.constraints[2].name, "follow.mimic");
   EXPECT_NEAR(model.bodies[1].start.p.z(), 2 * (0.5 - 0.3) + 0.1, 1e-15);

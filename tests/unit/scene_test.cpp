@@ -66,7 +66,7 @@ void expect_same(const std::vector<double>& is, const std::vector<double>& shoul
 
 // The typed constraint named "c" against a lambda's, at the start and away from t = 0.
 void expect_same_rows(const std::string& typed, const Constraint& lambda) {
-  const Model model = load_text(two_bodies("[[constraint]]\nname = \"c\"\n" + typed), "scene.toml");
+  const scene::Model model = scene::load_text(two_bodies("[[constraint]]\nname = \"c\"\n" + typed), "scene.toml");
   const System system = model.system();
   const State state = system.initial_state();
   const Constraint& c = system.constraint(system.find_constraint("c"));
@@ -121,8 +121,8 @@ TEST(SceneEquation, DerivativesPassTheCheckForEveryFunction) {
         "tanh(a.x) = asinh(b.y)", "exp(a.x) = log(2 + b.y)", "sqrt(3 + a.x) = abs(b.y)", "pow(a.y, 1.5) = a.y^-2",
         "hypot(a.x, b.y) = square(a.z)", "a.y^(b.x) = 2^(a.x)", "norm(a.position) = dist(a.position, b.position)",
         "dot(cross(a.position, u), b.point(0, 1, 0)) = -(-a.x)", "a.position/b.y = a.point(1, 0, 0)*t - u"}) {
-    const Model model =
-        load_text(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + std::string(text) + "\"\n"), "scene.toml");
+    const scene::Model model = scene::load_text(
+        two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + std::string(text) + "\"\n"), "scene.toml");
     const System system = model.system();
     const ConstraintCheck check =
         check_constraint(system, system.constraint(system.find_constraint("c")), system.initial_state());
@@ -132,8 +132,8 @@ TEST(SceneEquation, DerivativesPassTheCheckForEveryFunction) {
 
 std::string message_of(const std::string& text) {
   try {
-    (void)load_text(text, "scene.toml");
-  } catch (const SceneError& e) {
+    (void)scene::load_text(text, "scene.toml");
+  } catch (const scene::SceneError& e) {
     return e.what();
   }
   return "(no error)";
@@ -174,7 +174,7 @@ TEST(SceneEquation, ErrorsNameThePlaceAndTheNearestName) {
 }
 
 TEST(SceneFile, MakesBodiesOfTheirShapes) {
-  const Model model = load_text(R"(schema = 2
+  const scene::Model model = scene::load_text(R"(schema = 2
 [[body]]
 name = "box"
 density = 500
@@ -192,7 +192,7 @@ name = "pill"
 mass = 2
 shape = { capsule = [0.1, 1e-9] }
 )",
-                                "scene.toml");
+                                              "scene.toml");
   const double m = 500 * 0.2 * 0.4 * 0.6;
   EXPECT_NEAR(model.bodies[0].mass, m, 1e-12);
   EXPECT_NEAR(model.bodies[0].inertia(0, 0), m / 12 * (0.16 + 0.36), 1e-12);
@@ -204,7 +204,7 @@ shape = { capsule = [0.1, 1e-9] }
 }
 
 TEST(SceneFile, GeneratorsRepeatWhatTheyHold) {
-  const Model model = load_text(R"(schema = 2
+  const scene::Model model = scene::load_text(R"(schema = 2
 [params]
 gap = 0.5
 [[chain]]
@@ -230,7 +230,7 @@ count = 2
 name = "leaf{i}_{j}"
 kind = "fixed"
 )",
-                                "scene.toml");
+                                              "scene.toml");
   ASSERT_EQ(model.bodies.size(), 1000u + 3u + 6u);
   ASSERT_EQ(model.constraints.size(), 1003u);
   const System system = model.system();
@@ -239,7 +239,7 @@ kind = "fixed"
   EXPECT_EQ(system.mass(system.find_body("bead3")), 3);
   EXPECT_EQ(start[system.find_body("bead3")].p.x(), 1.5);
   EXPECT_GE(system.find_body("leaf3_2").index, 0);
-  for (const SceneConstraint& c : model.constraints) {
+  for (const scene::SceneConstraint& c : model.constraints) {
     const Constraint& made = system.constraint(system.find_constraint(c.name));
     for (const double x : rows_of(made, start, 0).position) ASSERT_NEAR(x, 0, 1e-12) << c.name;
   }
@@ -250,12 +250,12 @@ TEST(SceneFile, JointsCloseAtTheStartWhateverTheyAreGivenIn) {
                            "point_on_plane", "rod", "gear"}) {
     const std::string name = type;
     const bool rod = name == "rod", gear = name == "gear";
-    const Model model =
-        load_text(two_bodies("[[joint]]\nname = \"c\"\ntype = \"" + name + "\"\na = \"a\"\nb = \"b\"\n" +
-                             (rod || gear ? "" : "at = [0.3, 1, -0.2]\n") +
-                             (rod || name == "ball" || name == "weld" ? "" : "axis = [1, -2, 0.5]\n") +
-                             (gear ? "ratio = 2\n" : "")),
-                  "scene.toml");
+    const scene::Model model =
+        scene::load_text(two_bodies("[[joint]]\nname = \"c\"\ntype = \"" + name + "\"\na = \"a\"\nb = \"b\"\n" +
+                                    (rod || gear ? "" : "at = [0.3, 1, -0.2]\n") +
+                                    (rod || name == "ball" || name == "weld" ? "" : "axis = [1, -2, 0.5]\n") +
+                                    (gear ? "ratio = 2\n" : "")),
+                         "scene.toml");
     const System system = model.system();
     const Constraint& c = system.constraint(system.find_constraint("c"));
     for (const double x : rows_of(c, system.initial_state(), 0).position) EXPECT_NEAR(x, 0, 1e-14) << type;
@@ -263,7 +263,7 @@ TEST(SceneFile, JointsCloseAtTheStartWhateverTheyAreGivenIn) {
 }
 
 TEST(SceneFile, DrivenBodiesKnowTheirAccelerations) {
-  const Model model = load_text(R"(schema = 2
+  const scene::Model model = scene::load_text(R"(schema = 2
 [[body]]
 name = "d"
 kind = "kinematic"
@@ -273,7 +273,7 @@ name = "p"
 kind = "particle"
 mass = 1
 )",
-                                "scene.toml");
+                                              "scene.toml");
   const BodyState s = model.bodies[0].motion(0.5);
   EXPECT_LT((s.p - Vector3d(std::sin(1), 0.25, 0)).norm(), 1e-15);
   EXPECT_LT((s.v - Vector3d(2 * std::cos(1), 1, 0)).norm(), 1e-15);
@@ -333,9 +333,9 @@ TEST(SceneFile, MutationsAreReadOrRefused) {
     // What is tried is the reader, not the patience: long chains and grids take their time by right.
     if (text.find("[[chain]]") != std::string::npos || text.find("[[grid]]") != std::string::npos) continue;
     try {
-      (void)load_text(text, path);
+      (void)scene::load_text(text, path);
       ++loaded;
-    } catch (const SceneError& e) {
+    } catch (const scene::SceneError& e) {
       ++refused;
       ASSERT_NE(std::string(e.what()).find(": error: "), std::string::npos) << e.what();
     }
@@ -349,16 +349,16 @@ TEST(SceneFile, NoiseIsRefusedAtOnce) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 16, std::size_t{10} << 20}) {
     std::string text(size, ' ');
     for (char& c : text) c = static_cast<char>(random());
-    EXPECT_THROW((void)load_text(text, "noise.toml"), SceneError) << size;
+    EXPECT_THROW((void)scene::load_text(text, "noise.toml"), scene::SceneError) << size;
   }
-  EXPECT_THROW((void)load_text("schema = 2\nx = " + std::string(100000, '['), "deep.toml"), SceneError);
+  EXPECT_THROW((void)scene::load_text("schema = 2\nx = " + std::string(100000, '['), "deep.toml"), scene::SceneError);
   std::string key = "a";
   for (int i = 0; i < 50000; ++i) key += ".a";
-  EXPECT_THROW((void)load_text("schema = 2\n[" + key + "]\n", "deep.toml"), SceneError);
+  EXPECT_THROW((void)scene::load_text("schema = 2\n[" + key + "]\n", "deep.toml"), scene::SceneError);
   std::string sum = "0";
   for (int i = 0; i < 3000; ++i) sum += " + a.x";
-  EXPECT_NO_THROW(
-      (void)load_text(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + sum + " = 1\"\n"), "long.toml"));
+  EXPECT_NO_THROW((void)scene::load_text(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + sum + " = 1\"\n"),
+                                         "long.toml"));
 }
 
 // ---- coordinates ----
@@ -389,7 +389,7 @@ void expect_same_kinetics(const Kinetics& is, const Kinetics& should) {
 }
 
 TEST(SceneCoordinates, HaveTheMassMatrixOfTheSameLambda) {
-  const Model model = load_text(
+  const scene::Model model = scene::load_text(
       two_coordinates + "[lagrangian]\nkinetic = \"0.5*m*(r'^2 + r^2*(phi' + sin(t))^2) + 0.1*m*r'*phi'\"\n", "s.toml");
   EXPECT_EQ(model.options.method, Method::rk4);
   const auto lambda = [](const auto& s) {
@@ -404,8 +404,8 @@ TEST(SceneCoordinates, HaveTheMassMatrixOfTheSameLambda) {
     return 0.5 * 0.7 * square(s.rate[0]) + 0.5 * (0.7 * square(s.q[0])) * square(s.rate[1]);
   });
   for (const char* mass : {"[[\"m\", 0], [0, \"m*r^2\"]]", "[\"m\", \"m*r^2\"]"})
-    expect_same_kinetics(*load_text(two_coordinates + "[lagrangian]\nmass = " + mass + "\n", "s.toml").kinetics(),
-                         *quadratic);
+    expect_same_kinetics(
+        *scene::load_text(two_coordinates + "[lagrangian]\nmass = " + mass + "\n", "s.toml").kinetics(), *quadratic);
 }
 
 TEST(SceneForce, OfAPotentialIsItsGradientOnBodiesAndCoordinates) {
@@ -418,7 +418,7 @@ kinetic = "0.5*u1'^2"
 name = "V"
 potential = "2*dist2(a.point(0.1, 0, 0.2), b.position) + u1^3*dot(a.axis(0, 1, 0), b.axis(1, 0, 0)) + 0.1*t*u1"
 )";
-  const Model model = load_text(text, "s.toml");
+  const scene::Model model = scene::load_text(text, "s.toml");
   const System system = model.system();
   State state = system.initial_state();
   for (BodyState& s : state.bodies) s.v.setZero(), s.w.setZero();
@@ -442,40 +442,40 @@ potential = "2*dist2(a.point(0.1, 0, 0.2), b.position) + u1^3*dot(a.axis(0, 1, 0
 
 TEST(SceneFile, BulletFilesComeThroughTheSameDoor) {
   const std::string file = std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/pendulum.bullet";
-  EXPECT_THROW((void)load(file), NeedsHost);
+  EXPECT_THROW((void)scene::load(file), scene::NeedsHost);
   const auto import = [](const std::string&) {
-    Imported out;
+    scene::Imported out;
     out.bodies.resize(1);
     out.bodies[0].name = "bar";
     out.bodies[0].mass = 2;
     out.bodies[0].inertia = Matrix3d::Identity();
-    SceneConstraint pin;
+    scene::SceneConstraint pin;
     pin.name = "pin";
     pin.type = "point2point";
     pin.bodies = {BodyId{1}, ground};
     pin.make = [](const std::vector<BodyId>& id) {
-      return ball("pin", id[0], Vector3d(0, 1, 0), id[1], Vector3d(0, 1, 0));
+      return joints::ball("pin", id[0], Vector3d(0, 1, 0), id[1], Vector3d(0, 1, 0));
     };
     out.joints = {pin};
     out.gravity = Vector3d(0, 0, -5);
     return out;
   };
-  const Model model = load(file, import);
+  const scene::Model model = scene::load(file, import);
   EXPECT_EQ(model.constraints.size(), 1u);
   EXPECT_TRUE(model.constraints[0].imported);
   EXPECT_EQ(model.gravity.z(), -5);
   EXPECT_EQ(model.system().constraint_count(), 1);
   // Names of what came with it are taken.
-  EXPECT_THROW((void)load_text("schema = 2\ninclude = \"x.bullet\"\n[[joint]]\nname = \"pin\"\ntype = \"ball\"\n"
-                               "b = \"bar\"\nat = [0, 0, 0]\n",
-                               "s.toml", import),
-               SceneError);
+  EXPECT_THROW((void)scene::load_text("schema = 2\ninclude = \"x.bullet\"\n[[joint]]\nname = \"pin\"\ntype = \"ball\"\n"
+                                      "b = \"bar\"\nat = [0, 0, 0]\n",
+                                      "s.toml", import),
+               scene::SceneError);
 }
 
 // ---- what is asked of a run ----
 
 TEST(Judge, HasAStepEndAtEveryTimeThatIsWaitedFor) {
-  Model model = load_text(R"(schema = 2
+  scene::Model model = scene::load_text(R"(schema = 2
 [world]
 duration = 1
 dt = 0.25
@@ -501,15 +501,16 @@ value = "p.z"
 at = 0.55
 is = 0
 )",
-                          "s.toml");
-  Judge judge(model, Host::bare, model.dt);
+                                        "s.toml");
+  scene::Judge judge(model, scene::Host::bare, model.dt);
   EXPECT_EQ(judge.parts(0.25, 0.25), std::vector<double>{0.25}) << "a step that ends there anyway";
   const std::vector<double> parts = judge.parts(0.5, 0.25);
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_NEAR(parts[0], 0.05, 1e-15);
   EXPECT_NEAR(parts[1], 0.15, 1e-15);
   EXPECT_NEAR(parts[2], 0.05, 1e-15);
-  EXPECT_EQ(Judge(model, Host::bullet_float64, model.dt).parts(0.5, 0.25).size(), 2u) << "not judged there";
+  EXPECT_EQ(scene::Judge(model, scene::Host::bullet_float64, model.dt).parts(0.5, 0.25).size(), 2u)
+      << "not judged there";
 
   // What the run did not come to is not met, and says so.
   const System system = model.system();
@@ -526,7 +527,7 @@ is = 0
 
 TEST(Channel, HasTheUnitOfWhatItIs) {
   const auto unit = [](const std::string& channel) {
-    return load_text(R"(schema = 2
+    return scene::load_text(R"(schema = 2
 [[body]]
 name = "p"
 kind = "particle"
@@ -555,7 +556,7 @@ equation = "q = phi"
 unit = "custom"
 [[log]]
 channel = ")" + channel + "\"\n",
-                     "s.toml")
+                            "s.toml")
         .logs.front()
         .unit();
   };
@@ -582,19 +583,19 @@ channel = ")" + channel + "\"\n",
   for (const char* other :
        {"norm2(p.position)", "phi^2", "energy()^2", "sin(phi)", "2*x", "dist2(p.position, [1, 2, 3])"})
     EXPECT_EQ(unit(other), "") << other;
-  EXPECT_EQ(force_unit("deg"), "J/deg");
+  EXPECT_EQ(scene::force_unit("deg"), "J/deg");
 }
 
 // ---- analysis ----
 
-Classification classified(const std::string& scene, const char* name) {
-  const System system = load_text(scene, "scene.toml").system();
-  return classify(system, system.find_constraint(name), system.initial_state());
+scene::Classification classified(const std::string& scene, const char* name) {
+  const System system = scene::load_text(scene, "scene.toml").system();
+  return scene::classify(system, system.find_constraint(name), system.initial_state());
 }
 
-Classification classified_file(const std::string& file, const char* name) {
-  const System system = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/" + file + ".toml").system();
-  return classify(system, system.find_constraint(name), system.initial_state());
+scene::Classification classified_file(const std::string& file, const char* name) {
+  const System system = scene::load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/" + file + ".toml").system();
+  return scene::classify(system, system.find_constraint(name), system.initial_state());
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -604,20 +605,20 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(Classify, KnowsTheClassics) {
-  EXPECT_EQ(classified_file("skate", "edge").kind, Integrability::nonholonomic);
-  EXPECT_EQ(classified_file("rolling-disk", "rolling").kind, Integrability::nonholonomic);
-  EXPECT_EQ(classified_file("ball-on-turntable", "rolling").kind, Integrability::nonholonomic);
-  EXPECT_EQ(classified_file("nonholonomic-particle", "screw").kind, Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("skate", "edge").kind, scene::Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("rolling-disk", "rolling").kind, scene::Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("ball-on-turntable", "rolling").kind, scene::Integrability::nonholonomic);
+  EXPECT_EQ(classified_file("nonholonomic-particle", "screw").kind, scene::Integrability::nonholonomic);
   EXPECT_FALSE(classified_file("appell-hamel", "cone").linear);
-  EXPECT_EQ(classified_file("rolling-cylinder", "rolling").kind, Integrability::integrable_here);
-  EXPECT_EQ(classified_file("rotating-wire", "plane").kind, Integrability::holonomic);
+  EXPECT_EQ(classified_file("rolling-cylinder", "rolling").kind, scene::Integrability::integrable_here);
+  EXPECT_EQ(classified_file("rotating-wire", "plane").kind, scene::Integrability::holonomic);
   EXPECT_TRUE(classified_file("rotating-wire", "plane").rheonomic);
   EXPECT_FALSE(classified_file("rotating-wire", "parabola").rheonomic);
   EXPECT_TRUE(classified_file("moving-sphere", "sphere").rheonomic);
   EXPECT_FALSE(classified_file("moving-sphere", "sphere").catastatic);
   EXPECT_TRUE(classified_file("straight-wire", "along").rheonomic);
-  const Classification edge = classified_file("turning-edge", "edge");
-  EXPECT_EQ(edge.kind, Integrability::nonholonomic);
+  const scene::Classification edge = classified_file("turning-edge", "edge");
+  EXPECT_EQ(edge.kind, scene::Integrability::nonholonomic);
   EXPECT_TRUE(edge.rheonomic && edge.catastatic);
 }
 
@@ -629,32 +630,32 @@ TEST(Classify, SeesThroughADisguise) {
             row + "\"\n",
         "c");
   };
-  const Classification exact = particle("p.x*p.velocity.x + p.y*p.velocity.y = 3*t^2");
-  EXPECT_EQ(exact.kind, Integrability::exact);
+  const scene::Classification exact = particle("p.x*p.velocity.x + p.y*p.velocity.y = 3*t^2");
+  EXPECT_EQ(exact.kind, scene::Integrability::exact);
   EXPECT_FALSE(exact.catastatic);
   EXPECT_EQ(exact.integral, "0.5*p.x^2 + 0.5*p.y^2 - t^3");
   // y z dx + x z dy + 2 x y dz is no differential, but times z it is that of x y z^2.
   EXPECT_EQ(particle("p.y*p.z*p.velocity.x + p.x*p.z*p.velocity.y + 2*p.x*p.y*p.velocity.z = 0").kind,
-            Integrability::integrating_factor);
-  EXPECT_EQ(particle("p.velocity.z = p.y*p.velocity.x - p.x*p.velocity.y").kind, Integrability::nonholonomic);
+            scene::Integrability::integrating_factor);
+  EXPECT_EQ(particle("p.velocity.z = p.y*p.velocity.x - p.x*p.velocity.y").kind, scene::Integrability::nonholonomic);
   // The rate of a function of the orientation: exact, though turns do not commute.
-  const Classification turn = classified(
+  const scene::Classification turn = classified(
       two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"dot(cross(a.omega, a.axis(u)), [0, 0, 1]) = 0\"\n"), "c");
-  EXPECT_EQ(turn.kind, Integrability::exact);
+  EXPECT_EQ(turn.kind, scene::Integrability::exact);
   EXPECT_EQ(turn.integral, "0.2*a.axis(1, 0, 0).z - 0.3*a.axis(0, 1, 0).z + 0.9*a.axis(0, 0, 1).z");
-  const Classification mixed =
+  const scene::Classification mixed =
       classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"dot(a.velocity(0, 0.5, 0), "
                             "[1, 0, 0]) = b.z*b.velocity.x + b.x*b.velocity.z\"\n"),
                  "c");
-  EXPECT_EQ(mixed.kind, Integrability::exact);
-  const Classification angle = classified(
+  EXPECT_EQ(mixed.kind, scene::Integrability::exact);
+  const scene::Classification angle = classified(
       two_coordinates +
           "[lagrangian]\nmass = [1, 1]\n[[constraint]]\nname = \"c\"\nvelocity = \"cos(phi)*phi' = 2*r' + 2*t\"\n",
       "c");
-  EXPECT_EQ(angle.kind, Integrability::exact);
+  EXPECT_EQ(angle.kind, scene::Integrability::exact);
   EXPECT_EQ(angle.integral, "sin(phi) - 2*r - t^2");
   EXPECT_EQ(classified(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"a.omega.z = 0\"\n"), "c").kind,
-            Integrability::nonholonomic);
+            scene::Integrability::nonholonomic);
 }
 
 // Rows of bodies: functions of positions, whose gradients are the rows. Nothing else occurs in what is named: no time
@@ -677,21 +678,21 @@ TEST(Classify, NamesTheIntegralAndNothingElse) {
   EXPECT_EQ(integral("3*a.x^2*a.velocity.x = b.velocity.y"), "-b.y + a.x^3");
   // Exact, but of no polynomial: nothing is named.
   const std::string sine = "[[constraint]]\nname = \"c\"\nvelocity = \"cos(a.x)*a.velocity.x = 0\"\n";
-  EXPECT_EQ(classified(two_bodies(sine), "c").kind, Integrability::exact);
+  EXPECT_EQ(classified(two_bodies(sine), "c").kind, scene::Integrability::exact);
   EXPECT_EQ(classified(two_bodies(sine), "c").integral, "");
 }
 
 // Without t in its equation a turntable changes with nothing, though it asks for motion. The rate of x − t does.
 TEST(Classify, ATurntableIsNotRheonomic) {
-  const Classification turntable = classified_file("ball-on-turntable", "rolling");
+  const scene::Classification turntable = classified_file("ball-on-turntable", "rolling");
   EXPECT_FALSE(turntable.rheonomic);
   EXPECT_FALSE(turntable.catastatic);
 }
 
-std::vector<IntegrableCombination> combinations(const System& system) {
-  std::vector<Classification> kinds;
+std::vector<scene::IntegrableCombination> combinations(const System& system) {
+  std::vector<scene::Classification> kinds;
   for (int i = 0; i < system.constraint_count(); ++i)
-    kinds.push_back(classify(system, ConstraintId{i}, system.initial_state()));
+    kinds.push_back(scene::classify(system, ConstraintId{i}, system.initial_state()));
   return integrable_combinations(system, kinds, system.initial_state());
 }
 
@@ -699,7 +700,7 @@ std::vector<IntegrableCombination> combinations(const System& system) {
 // whatever the axes in which the three rows are written.
 TEST(IntegrableCombinations, OfARollingBallAreItsHeight) {
   const auto ball = [](const std::string& velocity) {
-    return load_text(R"(schema = 2
+    return scene::load_text(R"(schema = 2
 [[body]]
 name = "ball"
 mass = 1
@@ -708,9 +709,8 @@ position = [0, 0, 0.1]
 rotation = { axis = [1, 2, 3], angle = 0.7 }
 [[constraint]]
 name = "rolls"
-velocity = )" + velocity +
-                         "\n",
-                     "s.toml")
+velocity = )" + velocity + "\n",
+                            "s.toml")
         .system();
   };
   const auto plain = combinations(ball("\"ball.velocity + cross(ball.omega, [0, 0, -0.1]) = [0, 0, 0]\""));
@@ -740,10 +740,11 @@ velocity = )" + velocity +
   EXPECT_EQ(in_axes[0].rows.size(), 3u);
   EXPECT_FALSE(in_axes[0].constant);
   // What is nonholonomic through and through, and what is so by a small term alone, has none.
-  EXPECT_TRUE(combinations(load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/skate.toml").system()).empty());
-  EXPECT_TRUE(combinations(load_text(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"a.velocity.z = "
-                                                "1e-6*a.y*a.velocity.x\", \"a.omega.z = 0\"]\n"),
-                                     "s.toml")
+  EXPECT_TRUE(
+      combinations(scene::load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/skate.toml").system()).empty());
+  EXPECT_TRUE(combinations(scene::load_text(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"a.velocity.z = "
+                                                       "1e-6*a.y*a.velocity.x\", \"a.omega.z = 0\"]\n"),
+                                            "s.toml")
                                .system())
                   .empty());
 }
@@ -755,20 +756,20 @@ TEST(Classify, JudgesTermsByTheirOwnSize) {
                                     "*a.y*a.velocity.x\"\n"),
                          "c")
                   .kind,
-              Integrability::nonholonomic)
+              scene::Integrability::nonholonomic)
         << k;
   // Far from the origin, where positions have fewer digits, an exact row stays one.
   const std::string far = replaced(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"dot(a.position - b.position, "
                                               "a.velocity - b.velocity) = 0\"\n"),
                                    "[0.1, 2.0, -0.3]", "[1e4, 2e4, 3]");
-  EXPECT_EQ(classified(replaced(far, "[-0.4, 0.6, 0.2]", "[1e4, 2.1e4, 0]"), "c").kind, Integrability::exact);
+  EXPECT_EQ(classified(replaced(far, "[-0.4, 0.6, 0.2]", "[1e4, 2.1e4, 0]"), "c").kind, scene::Integrability::exact);
   // x dy − y dx is integrable with 1/x², at the origin too.
   EXPECT_EQ(classified(replaced(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = [\"a.x*a.velocity.y = "
                                            "a.y*a.velocity.x\", \"b.velocity.z = 0\"]\n"),
                                 "[0.1, 2.0, -0.3]", "[0, 0, 0]"),
                        "c")
                 .kind,
-            Integrability::integrating_factor);
+            scene::Integrability::integrating_factor);
 }
 
 TEST(Classify, OfRowsNotLinearInTheVelocities) {
@@ -786,7 +787,7 @@ TEST(Classify, OfRowsNotLinearInTheVelocities) {
                       "c");
   };
   EXPECT_TRUE(two("(a.velocity.x - 0.4)^3 = 0").zero_jacobian);
-  EXPECT_THROW((void)row("(a.velocity.x - 0.4)^3 = 0"), SceneError);
+  EXPECT_THROW((void)row("(a.velocity.x - 0.4)^3 = 0"), scene::SceneError);
   // Steep is not dead, however steep beside the start.
   EXPECT_FALSE(classified(replaced(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.x^1000000000000 = 1\"\n"),
                                    "[0.1, 2.0, -0.3]", "[1, 0, 0]"),
@@ -795,23 +796,23 @@ TEST(Classify, OfRowsNotLinearInTheVelocities) {
 }
 
 TEST(Equilibrium, RodsAt45Degrees) {  // T-1.11: tan = 1/3, F = sqrt(5/2) m g, w^2 = sqrt(5/2) g/(1.2 L)
-  const Model model = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rods-at-45-degrees.toml");
+  const scene::Model model = scene::load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rods-at-45-degrees.toml");
   const System system = model.system();
-  const auto found = find_equilibria(system, system.initial_state());
+  const auto found = scene::find_equilibria(system, system.initial_state());
   ASSERT_EQ(found.size(), 2u);
   const State& s = found[0].state;
   const Vector3d d = s[BodyId{2}].p - s[BodyId{1}].p;
   EXPECT_NEAR(std::abs(d.y() / d.x()), 1.0 / 3, 1e-9);
-  EXPECT_EQ(found[0].stability, Equilibrium::Stability::stable);
+  EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::stable);
   ASSERT_EQ(found[0].frequencies_squared.size(), 1u);
   EXPECT_NEAR(found[0].frequencies_squared[0], std::sqrt(2.5) * 9.81 / (1.2 * 0.9), 1e-6);
-  EXPECT_EQ(found[1].stability, Equilibrium::Stability::unstable);
+  EXPECT_EQ(found[1].stability, scene::Equilibrium::Stability::unstable);
 }
 
 // A disk rolls on its rim, with a weight on it. Its rows are all on velocities, and hold its centre above the road by
 // r times the sine between its axis and the vertical: it does not sink in while a place of rest is looked for.
 TEST(Equilibrium, AWheelThatRollsStaysOnItsRoad) {
-  const System system = load_text(R"~(schema = 2
+  const System system = scene::load_text(R"~(schema = 2
 [params]
 r = 0.35
 [world]
@@ -837,13 +838,13 @@ at = [0.2, 0, "r*cos(0.4)"]
 name = "rolling"
 velocity = "disk.velocity + cross(disk.omega, r/sqrt(1 - disk.axis(0, 1, 0).z^2)*(disk.axis(0, 1, 0).z*disk.axis(0, 1, 0) - [0, 0, 1])) = [0, 0, 0]"
 )~",
-                                  "s.toml")
+                                         "s.toml")
                             .system();
-  EquilibriumSearch search;
+  scene::EquilibriumSearch search;
   search.starts = 4;
   const auto found = find_equilibria(system, system.initial_state(), search);
   ASSERT_FALSE(found.empty());
-  for (const Equilibrium& e : found) {
+  for (const scene::Equilibrium& e : found) {
     const BodyState& disk = e.state[system.find_body("disk")];
     const double up = disk.R().col(1).z();
     EXPECT_NEAR(disk.p.z(), 0.35 * std::sqrt(1 - up * up), 1e-7);
@@ -854,25 +855,26 @@ TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
   std::ifstream in(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rotating-hoop.toml");
   const std::string text(std::istreambuf_iterator<char>(in), {});
   for (const double w : {4.3, 4.43, 4.45, 4.5, 7.0}) {  // sqrt(g/R) = 4.4294
-    const System system = load_text(replaced(text, "w = 7.0", "w = " + std::to_string(w)), "hoop.toml").system();
-    const auto turning = rotation_of_kinematic_bodies(system);
+    const System system = scene::load_text(replaced(text, "w = 7.0", "w = " + std::to_string(w)), "hoop.toml").system();
+    const auto turning = scene::rotation_of_kinematic_bodies(system);
     ASSERT_TRUE(turning);
-    EquilibriumSearch search;
+    scene::EquilibriumSearch search;
     search.omega = turning->first;
     const auto found = find_equilibria(system, system.initial_state(), search);
-    const auto at_angle = [&](double cosine) -> const Equilibrium* {
-      for (const Equilibrium& e : found)
+    const auto at_angle = [&](double cosine) -> const scene::Equilibrium* {
+      for (const scene::Equilibrium& e : found)
         if (std::abs(-e.state[BodyId{2}].p.y() / 0.5 - cosine) < 1e-7) return &e;
       return nullptr;
     };
     ASSERT_TRUE(at_angle(1));
-    EXPECT_EQ(at_angle(1)->stability, w < 4.4294 ? Equilibrium::Stability::stable : Equilibrium::Stability::unstable);
+    EXPECT_EQ(at_angle(1)->stability,
+              w < 4.4294 ? scene::Equilibrium::Stability::stable : scene::Equilibrium::Stability::unstable);
     ASSERT_TRUE(at_angle(-1));
-    EXPECT_EQ(at_angle(-1)->stability, Equilibrium::Stability::unstable);
+    EXPECT_EQ(at_angle(-1)->stability, scene::Equilibrium::Stability::unstable);
     const double cosine = 9.81 / (0.5 * w * w);
     EXPECT_EQ(at_angle(cosine) != nullptr, w > 4.4294);
     if (w < 4.4294) continue;
-    EXPECT_EQ(at_angle(cosine)->stability, Equilibrium::Stability::stable);
+    EXPECT_EQ(at_angle(cosine)->stability, scene::Equilibrium::Stability::stable);
     EXPECT_NEAR(at_angle(cosine)->frequencies_squared[0], w * w * (1 - cosine * cosine), 1e-5);  // (w sin)^2
   }
 }
@@ -881,13 +883,13 @@ TEST(Equilibrium, RotatingHoopOnEitherSideOfTheBifurcation) {
 TEST(Scene, LawsOfACatalogueAreThoseOfTheCore) {
   const auto written = [](const std::string& law) {
     const System system =
-        load_text(
+        scene::load_text(
             "schema = 2\n[[body]]\nname = \"box\"\nmass = 1\ninertia = [1, 1, 1]\n[[joint]]\n"
             "name = \"floor\"\ntype = \"slider\"\nb = \"box\"\nat = [0, 0, 0]\naxis = [1, 0, 0]\nlaw = " +
                 law,
             "laws.toml")
             .system();
-    return laws(system, system.find_constraint("floor"))[0];
+    return laws_on(system, system.find_constraint("floor"))[0];
   };
   BodyState box, turned;
   turned.q = Eigen::AngleAxisd(0.5 * 3.14159265358979, Vector3d::UnitZ());
@@ -899,22 +901,22 @@ TEST(Scene, LawsOfACatalogueAreThoseOfTheCore) {
   n.second = &box;
   const std::vector<std::pair<std::string, Law>> cases = {
       {"{ type = \"lugre\", stiffness = 1e4, damping = 20, mu = 0.4, mu_kinetic = 0.3, speed = 0.5, viscous = 2 }",
-       lugre({.stiffness = 1e4, .damping = 20, .mu_static = 0.4, .mu_kinetic = 0.3, .speed = 0.5, .viscous = 2})},
-      {"{ type = \"constant_force\", vector = [1, 2, 3] }", constant_force({1, 2, 3})},
+       laws::lugre({.stiffness = 1e4, .damping = 20, .mu_static = 0.4, .mu_kinetic = 0.3, .speed = 0.5, .viscous = 2})},
+      {"{ type = \"constant_force\", vector = [1, 2, 3] }", laws::constant_force({1, 2, 3})},
       {"{ type = \"constant_force\", vector = [1, 2, 3], axes = \"first\" }",
-       constant_force({1, 2, 3}, Axes::of_first)},
-      {"{ type = \"lorentz\", charge = 2, E = [1, 0, 3], B = [0, 0.5, 0] }", lorentz(2, {1, 0, 3}, {0, 0.5, 0})},
-      {"{ type = \"coulomb\", mu = 0.4, belt = [3, 0, 0] }", coulomb(0.4).on_belt({3, 0, 0})},
+       laws::constant_force({1, 2, 3}, Axes::of_first)},
+      {"{ type = \"lorentz\", charge = 2, E = [1, 0, 3], B = [0, 0.5, 0] }", laws::lorentz(2, {1, 0, 3}, {0, 0.5, 0})},
+      {"{ type = \"coulomb\", mu = 0.4, belt = [3, 0, 0] }", laws::coulomb(0.4).on_belt({3, 0, 0})},
       {"{ type = \"viscous\", coefficient = 2, belt = [3, 0, 0], belt_on = \"second\" }",
-       viscous(2).on_belt({3, 0, 0}, Side::second)}};
+       laws::viscous(2).on_belt({3, 0, 0}, Side::second)}};
   for (const auto& [text, law] : cases) EXPECT_EQ(written(text)(n).force, law(n).force) << text;
-  EXPECT_THROW(written("{ type = \"coulomb\", mu = 0.4, belt_on = \"first\" }"), SceneError);
-  EXPECT_THROW(written("{ type = \"lugre\", stiffness = 0, mu = 0.4, speed = 1 }"), SceneError);
+  EXPECT_THROW(written("{ type = \"coulomb\", mu = 0.4, belt_on = \"first\" }"), scene::SceneError);
+  EXPECT_THROW(written("{ type = \"lugre\", stiffness = 0, mu = 0.4, speed = 1 }"), scene::SceneError);
 }
 
 // A motor's w t is held, and named; a force or a row on velocities likewise, each by what it is.
 TEST(Equilibrium, WhatMovesWithTimeByItself) {
-  const System system = load_text(R"~(
+  const System system = scene::load_text(R"~(
 schema = 2
 [[body]]
 name = "hoop"
@@ -952,14 +954,14 @@ name = "shaker"
 body = "p"
 force = "[0, sin(t)^2, 0]"
 )~",
-                                  "moving.toml")
+                                         "moving.toml")
                             .system();
-  const TimeDependence changing = time_dependence(system);
+  const scene::TimeDependence changing = scene::time_dependence(system);
   ASSERT_EQ(changing.constraints.size(), 2u);
   EXPECT_EQ(changing.constraints[0], system.find_constraint("motor"));  // at rest itself at t = 0
   EXPECT_EQ(changing.constraints[1], system.find_constraint("shutter"));
   EXPECT_EQ(changing.forces, std::vector<std::string>{"shaker"});
-  const auto asking = requiring_motion(system, system.initial_state(), Vector3d::Zero(), Vector3d::Zero());
+  const auto asking = scene::requiring_motion(system, system.initial_state(), Vector3d::Zero(), Vector3d::Zero());
   ASSERT_EQ(asking.size(), 1u);
   EXPECT_EQ(asking[0], system.find_constraint("belt"));
 }
@@ -968,12 +970,12 @@ force = "[0, sin(t)^2, 0]"
 TEST(Equilibrium, RotatingHoopAtTheBifurcation) {
   std::ifstream in(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rotating-hoop.toml");
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  const System system = load_text(replaced(text, "w = 7.0", "w = 4.42944692"), "hoop.toml").system();
-  EquilibriumSearch search;
-  search.omega = rotation_of_kinematic_bodies(system)->first;
+  const System system = scene::load_text(replaced(text, "w = 7.0", "w = 4.42944692"), "hoop.toml").system();
+  scene::EquilibriumSearch search;
+  search.omega = scene::rotation_of_kinematic_bodies(system)->first;
   const auto found = find_equilibria(system, system.initial_state(), search);
   ASSERT_EQ(found.size(), 2u);  // bottom and top
-  EXPECT_EQ(found[0].stability, Equilibrium::Stability::marginal);
+  EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::marginal);
   EXPECT_EQ(found[0].frequencies_squared[0], 0);
   EXPECT_FALSE(found[0].continuum) << "a rate of 0, and yet rest at one place only";
   EXPECT_NEAR(found[0].state[BodyId{2}].p.x(), 0, 1e-4);  // the other two are at 2e-5 to either side
@@ -982,7 +984,7 @@ TEST(Equilibrium, RotatingHoopAtTheBifurcation) {
 // M = 1, K = [[1, 5], [-5, 1]]: λ² = −1 ± 5i. No potential, and an oscillation that grows.
 TEST(Equilibrium, OfCirculatoryForcesFlutters) {
   const auto found_with = [](const std::string& c) {
-    const System system = load_text("schema = 2\n[world]\ngravity = [0, 0, 0]\n[params]\nc = " + c + R"(
+    const System system = scene::load_text("schema = 2\n[world]\ngravity = [0, 0, 0]\n[params]\nc = " + c + R"(
 [[body]]
 name = "p"
 kind = "particle"
@@ -996,29 +998,29 @@ force = "[-p.x - c*p.y, c*p.x - p.y, 0]"
 name = "plane"
 equation = "p.z = 0"
 )",
-                                    "curl.toml")
+                                           "curl.toml")
                               .system();
-    return find_equilibria(system, system.initial_state());
+    return scene::find_equilibria(system, system.initial_state());
   };
   auto found = found_with("5");
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].stability, Equilibrium::Stability::unstable);
+  EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::unstable);
   ASSERT_EQ(found[0].imaginary_parts.size(), 2u);
   EXPECT_NEAR(found[0].frequencies_squared[0], 1, 1e-8);
   EXPECT_NEAR(found[0].imaginary_parts[0], -5, 1e-8);
   EXPECT_NEAR(found[0].imaginary_parts[1], 5, 1e-8);
   // However weak they are.
-  EXPECT_EQ(found_with("1e-3")[0].stability, Equilibrium::Stability::unstable);
+  EXPECT_EQ(found_with("1e-3")[0].stability, scene::Equilibrium::Stability::unstable);
   found = found_with("0");
-  EXPECT_EQ(found[0].stability, Equilibrium::Stability::stable);
+  EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::stable);
   EXPECT_TRUE(found[0].imaginary_parts.empty());
 }
 
 // What turns is told from what matters and from how it goes on, and a place in it has to stay one.
 TEST(Equilibrium, InATurningFrame) {
   const auto hoop = [](const std::string& axis, const std::string& angle, const std::string& more) {
-    return load_text("schema = 2\n[[body]]\nname = \"h\"\nkind = \"kinematic\"\nmotion = { axis = " + axis +
-                         ", angle = \"" + angle + "\" }\n" + more + R"([[body]]
+    return scene::load_text("schema = 2\n[[body]]\nname = \"h\"\nkind = \"kinematic\"\nmotion = { axis = " + axis +
+                                ", angle = \"" + angle + "\" }\n" + more + R"([[body]]
 name = "p"
 kind = "particle"
 mass = 1
@@ -1027,42 +1029,42 @@ position = [0.3, -0.4, 0]
 name = "c"
 equation = ["norm2(p.position) = 0.25", "h.to_body(p.position).z = 0"]
 )",
-                     "hoop.toml")
+                            "hoop.toml")
         .system();
   };
   const std::string lift = "[[body]]\nname = \"lift\"\nkind = \"kinematic\"\nmotion = { position = \"[3, t, 0]\" }\n";
-  ASSERT_TRUE(rotation_of_kinematic_bodies(hoop("[0, 1, 0]", "5*t", "")));
+  ASSERT_TRUE(scene::rotation_of_kinematic_bodies(hoop("[0, 1, 0]", "5*t", "")));
   const System with_lift = hoop("[0, 1, 0]", "5*t", lift);  // which nothing is tied to
-  ASSERT_TRUE(rotation_of_kinematic_bodies(with_lift));
-  EXPECT_NEAR(rotation_of_kinematic_bodies(with_lift)->first.y(), 5, 1e-12);
-  EXPECT_EQ(moving_kinematic_bodies(with_lift).size(), 1u);
+  ASSERT_TRUE(scene::rotation_of_kinematic_bodies(with_lift));
+  EXPECT_NEAR(scene::rotation_of_kinematic_bodies(with_lift)->first.y(), 5, 1e-12);
+  EXPECT_EQ(scene::moving_kinematic_bodies(with_lift).size(), 1u);
   const System unsteady = hoop("[0, 1, 0]", "5*t + 0.1*sin(t)", "");
-  EXPECT_FALSE(rotation_of_kinematic_bodies(unsteady));  // though its angular acceleration is 0 at the start
-  EXPECT_EQ(moving_kinematic_bodies(unsteady).size(), 1u);
-  EquilibriumSearch search;
+  EXPECT_FALSE(scene::rotation_of_kinematic_bodies(unsteady));  // though its angular acceleration is 0 at the start
+  EXPECT_EQ(scene::moving_kinematic_bodies(unsteady).size(), 1u);
+  scene::EquilibriumSearch search;
   search.omega = Vector3d(0, 5, 0);
   const auto found = find_equilibria(with_lift, with_lift.initial_state(), search);
   ASSERT_EQ(found.size(), 4u);
-  EXPECT_EQ(found[0].stability, Equilibrium::Stability::unstable);  // the bottom: w^2 = g/R - 25
+  EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::unstable);  // the bottom: w^2 = g/R - 25
   EXPECT_NEAR(found[0].frequencies_squared[0], 9.81 / 0.5 - 25, 1e-6);
   // About a level axis the weight goes round: y = g/w^2 balances at the start only, x = 0 always.
   const System level = hoop("[1, 0, 0]", "5*t", "");
-  search.omega = rotation_of_kinematic_bodies(level)->first;
+  search.omega = scene::rotation_of_kinematic_bodies(level)->first;
   const auto always = find_equilibria(level, level.initial_state(), search);
   ASSERT_EQ(always.size(), 2u);
-  for (const Equilibrium& e : always) EXPECT_NEAR(e.state[BodyId{2}].p.x(), 0, 1e-9);
+  for (const scene::Equilibrium& e : always) EXPECT_NEAR(e.state[BodyId{2}].p.x(), 0, 1e-9);
 }
 
 // A rope hangs, and about the twists of its links nothing is decided: zeros, not rounding. Its lowest frequency is near
 // that of a hanging chain of length L: w^2 = (2.4048/2)^2 g/L, the first zero of J0.
 TEST(Equilibrium, RopeHangsStraight) {
-  const System rope = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rope.toml").system();
-  EquilibriumSearch search;
+  const System rope = scene::load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rope.toml").system();
+  scene::EquilibriumSearch search;
   search.starts = 1;
   const auto found = find_equilibria(rope, rope.initial_state(), search);
   ASSERT_FALSE(found.empty());
-  const Equilibrium& down = found[0];
-  EXPECT_EQ(down.stability, Equilibrium::Stability::marginal);
+  const scene::Equilibrium& down = found[0];
+  EXPECT_EQ(down.stability, scene::Equilibrium::Stability::marginal);
   EXPECT_EQ(std::count(down.frequencies_squared.begin(), down.frequencies_squared.end(), 0.0), 30);
   EXPECT_NEAR(down.state[BodyId{30}].p.y(), -2.95, 1e-6);
   EXPECT_NEAR(down.frequencies_squared[30], 2.4048256 * 2.4048256 / 4 * 9.81 / 3.0, 2e-3);
@@ -1088,32 +1090,32 @@ TEST(Equilibrium, ADoorOnAVerticalHingeIsOneContinuumOfPlaces) {
   std::string two = replaced(door, "h1", "h2");
   two = two.substr(two.find("[[joint]]"));
   for (const std::string& text : {door, replaced(door, "0.8", "0"), door + replaced(two, "0.8", "-0.8")}) {
-    const System system = load_text(text, "door.toml").system();
-    const auto found = find_equilibria(system, system.initial_state());
+    const System system = scene::load_text(text, "door.toml").system();
+    const auto found = scene::find_equilibria(system, system.initial_state());
     ASSERT_EQ(found.size(), 1u) << text;
-    EXPECT_EQ(found[0].stability, Equilibrium::Stability::marginal);
+    EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::marginal);
     EXPECT_EQ(found[0].frequencies_squared, std::vector<double>{0});
     EXPECT_TRUE(found[0].continuum);
   }
   // A hinge that leans by an angle makes a pendulum of it, however slow: w^2 = m g sin(angle) (1/2) / I.
   for (const double lean : {1e-2, 1e-4, 1e-5}) {
     const System system =
-        load_text(replaced(door, "axis = [0, 1, 0]", "axis = [" + std::to_string(lean) + ", 1, 0]"), "door.toml")
+        scene::load_text(replaced(door, "axis = [0, 1, 0]", "axis = [" + std::to_string(lean) + ", 1, 0]"), "door.toml")
             .system();
     const double w2 = 9.81 * std::sin(std::atan(lean)) * 0.5 / ((1 + 0.05 * 0.05) / 12 + 0.25);
-    const auto found = find_equilibria(system, system.initial_state());
+    const auto found = scene::find_equilibria(system, system.initial_state());
     ASSERT_EQ(found.size(), 2u) << lean;
-    EXPECT_EQ(found[0].stability, Equilibrium::Stability::stable);
-    EXPECT_EQ(found[1].stability, Equilibrium::Stability::unstable);
+    EXPECT_EQ(found[0].stability, scene::Equilibrium::Stability::stable);
+    EXPECT_EQ(found[1].stability, scene::Equilibrium::Stability::unstable);
     EXPECT_NEAR(found[0].frequencies_squared[0] / w2, 1, 0.05);
     EXPECT_NEAR(found[1].frequencies_squared[0] / w2, -1, 0.05);
-    for (const Equilibrium& e : found) EXPECT_FALSE(e.continuum);
+    for (const scene::Equilibrium& e : found) EXPECT_FALSE(e.continuum);
   }
 }
 
 TEST(Equilibrium, SearchStopsWhenTold) {
-  const System rope = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rope.toml").system();
-  EquilibriumSearch search;
+  const System rope = scene::load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/rope.toml").system();
+  scene::EquilibriumSearch search;
   int asked = 0;
   search.go_on = [&](int, int) { return ++asked < 3; };
   EXPECT_TRUE(find_equilibria(rope, rope.initial_state(), search).empty());
@@ -1122,13 +1124,13 @@ TEST(Equilibrium, SearchStopsWhenTold) {
 
 // Where no constraint holds anything, all forces vanish at rest.
 TEST(Equilibrium, OfCoordinatesAndOfFreeBodies) {
-  const System hoop = load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/hoop-in-its-angle.toml").system();
-  const auto found = find_equilibria(hoop, hoop.initial_state());
+  const System hoop = scene::load(std::string(LINCHPIN_SOURCE_DIR) + "/demos/scenes/hoop-in-its-angle.toml").system();
+  const auto found = scene::find_equilibria(hoop, hoop.initial_state());
   const double cosine = 9.81 / (0.5 * 49);
   int stable = 0;
-  for (const Equilibrium& e : found) {
+  for (const scene::Equilibrium& e : found) {
     const double c = std::cos(e.state[BodyId{1}].p.x());
-    if (e.stability != Equilibrium::Stability::stable) {
+    if (e.stability != scene::Equilibrium::Stability::stable) {
       EXPECT_NEAR(std::abs(c), 1, 1e-12);
       continue;
     }
@@ -1137,7 +1139,7 @@ TEST(Equilibrium, OfCoordinatesAndOfFreeBodies) {
     EXPECT_NEAR(e.frequencies_squared[0], 49 * (1 - cosine * cosine), 1e-5);
   }
   EXPECT_GE(stable, 2);
-  const System hung = load_text(R"t(schema = 2
+  const System hung = scene::load_text(R"t(schema = 2
 [[body]]
 name = "p"
 kind = "particle"
@@ -1147,9 +1149,9 @@ position = [0.3, -0.4, 0.2]
 name = "k"
 potential = "0.5*100*(p.x^2 + 2*p.y^2 + 3*p.z^2)"
 )t",
-                                "hung.toml")
+                                       "hung.toml")
                           .system();
-  const auto rest = find_equilibria(hung, hung.initial_state());
+  const auto rest = scene::find_equilibria(hung, hung.initial_state());
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_NEAR(rest[0].state[BodyId{1}].p.y(), -2 * 9.81 / 200, 1e-9);
   EXPECT_NEAR(rest[0].frequencies_squared[2], 150, 1e-4);

@@ -23,7 +23,7 @@ struct Pendulum {
   explicit Pendulum(double theta = 1.2, double mass = 2, double l = 1.5) {
     system.set_gravity({0, 0, -g});
     bob = system.add_particle("bob", mass, l * Vector3d(std::sin(theta), 0, -std::cos(theta)));
-    rod_ = system.add(rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), l));
+    rod_ = system.add(joints::rod("rod", ground, Vector3d::Zero(), bob, Vector3d::Zero(), l));
   }
 };
 
@@ -40,7 +40,7 @@ struct Chain {
       const BodyId link =
           system.add_body("link" + std::to_string(i), m, Vector3d(0.2 * a, a, a),
                           {{l * (i + 0.5), 0, 0}, Quaterniond::Identity()}, Vector3d::Zero(), {spin, 0, 0});
-      system.add(ball("joint" + std::to_string(i), previous, at, link, {-l / 2, 0, 0}));
+      system.add(joints::ball("joint" + std::to_string(i), previous, at, link, {-l / 2, 0, 0}));
       links.push_back(link);
       previous = link;
       at = {l / 2, 0, 0};
@@ -90,8 +90,8 @@ TEST(Order, OfTheWorkOfMovingConstraints) {
     System system;
     system.set_gravity({0, 0, -g});
     const auto bob = system.add_particle("bob", 1.3, {0.6, 0, -0.8}, {0, 1, 0});
-    system.add(rod("winch", ground, Vector3d::Zero(), bob, Vector3d::Zero(),
-                   [](auto t) { return 1.0 + 0.2 * (1.0 - cos(3.0 * t)); }));
+    system.add(joints::rod("winch", ground, Vector3d::Zero(), bob, Vector3d::Zero(),
+                           [](auto t) { return 1.0 + 0.2 * (1.0 - cos(3.0 * t)); }));
     Stepper stepper(system, system.initial_state(), rk4());
     const double E = stepper.energy_minus_work();
     run(stepper, 1, steps);
@@ -129,7 +129,7 @@ struct Loop {
     const auto pin = [&](const char* name, BodyId a, BodyId b, const Vector3d& at) {
       const State s = system.initial_state();
       const auto in = [&](BodyId id) -> Vector3d { return s[id].q.conjugate() * (at - s[id].p); };
-      return system.add(hinge(name, a, in(a), Vector3d::UnitZ(), b, in(b), Vector3d::UnitZ()));
+      return system.add(joints::hinge(name, a, in(a), Vector3d::UnitZ(), b, in(b), Vector3d::UnitZ()));
     };
     const ConstraintId base = pin("O", ground, crank, O);
     pin("A", crank, coupler, A);
@@ -137,7 +137,7 @@ struct Loop {
     pin("C", ground, rocker, C);
     if (!nonideal) return;
     // Smooth forces that do work: friction of a normal force, and a damper, which reads velocities.
-    add_law(system, base, viscous_torque(0.3));
+    add_law(system, base, laws::viscous_torque(0.3));
     system.add(spring("damper", crank, Vector3d::Zero(), rocker, Vector3d::Zero(), 5, 1.5, 0.8));
   }
 };
@@ -180,7 +180,7 @@ TEST(DenseOutput, IsOfItsOrderAndOnTheGroup) {
       system.set_gravity({0, 0, -g});
       const BodyId body = system.add_body("body", 1, Vector3d(0.1, 0.2, 0.3), {{1, 0, 0}, Quaterniond::Identity()},
                                           {0, 0, 0}, {1, 2, 3});
-      system.add(ball("joint", ground, {0, 0, 0}, body, {-1, 0, 0}));
+      system.add(joints::ball("joint", ground, {0, 0, 0}, body, {-1, 0, 0}));
       return body;
     };
     double worst = 0;
@@ -244,8 +244,8 @@ TEST(Rattle, RefusesWhatItHasNoAnswerFor) {
   const BodyId block = system.add_particle("block", 1, {0, 0, 0}, {1, 0, 0});
   system.set_gravity({0, 0, -g});
   const ConstraintId floor =
-      system.add(point_on_plane("floor", ground, {0, 0, 0}, Vector3d::UnitZ(), block, {0, 0, 0}));
-  add_law(system, floor, coulomb(0.2));
+      system.add(joints::point_on_plane("floor", ground, {0, 0, 0}, Vector3d::UnitZ(), block, {0, 0, 0}));
+  add_law(system, floor, laws::coulomb(0.2));
   Stepper stepper(system, system.initial_state(), {.method = Method::rattle});
   const StepReport& report = stepper.step(0.01);
   EXPECT_TRUE(report.rejected);
@@ -367,8 +367,8 @@ TEST(Energy, OfATumblingDoublePendulumShowsNoTrend) {
   const auto a = system.add_body("a", 1, Vector3d(0.1, 0.12, 0.05), {{0.3, 0, 0}, Quaterniond::Identity()});
   const auto b =
       system.add_body("b", 2, Vector3d(0.2, 0.15, 0.1), {{0.9, 0, 0}, Quaterniond::Identity()}, {0, 0.6, 0}, {0, 0, 2});
-  system.add(ball("shoulder", ground, Vector3d::Zero(), a, {-0.3, 0, 0}));
-  system.add(ball("elbow", a, {0.3, 0, 0}, b, {-0.3, 0, 0}));
+  system.add(joints::ball("shoulder", ground, Vector3d::Zero(), a, {-0.3, 0, 0}));
+  system.add(joints::ball("elbow", a, {0.3, 0, 0}, b, {-0.3, 0, 0}));
   const Trend trend = energy_trend(system, 60, 240);
   EXPECT_LT(std::fabs(trend.slope), 1e-4 * 20);  // with the gyroscopic torque of the start of the step alone: 2e-2
   EXPECT_FALSE(trend.gains);
@@ -395,7 +395,7 @@ TEST(Energy, SurvivesStepsThatChangeWithTheMotion) {
 
 TEST(Books, HoldWhatWasAppliedEachTermFromItsOwnRecord) {
   Pendulum p;
-  add_law(p.system, p.rod_, viscous(0.4));
+  add_law(p.system, p.rod_, laws::viscous(0.4));
   Stepper stepper(p.system, p.system.initial_state(), semi_implicit());
   const double dt = 1.0 / 240;
   double gravity_work = 0;
@@ -458,10 +458,11 @@ TEST(Books, OfARigidLoopWithADrivenBody) {
   });
   const auto rod_ = system.add_body("rod", 1.5, Vector3d(0.01, 0.2, 0.2), {{0.9, 0, 0}, Quaterniond::Identity()});
   const auto piston = system.add_body("piston", 2, Vector3d(0.1, 0.1, 0.1), {{1.5, 0, 0}, Quaterniond::Identity()});
-  system.add(hinge("big end", crank, {0.3, 0, 0}, Vector3d::UnitY(), rod_, {-0.6, 0, 0}, Vector3d::UnitY()));
-  system.add(hinge("small end", rod_, {0.6, 0, 0}, Vector3d::UnitY(), piston, Vector3d::Zero(), Vector3d::UnitY()));
-  const auto bore = system.add(slider("bore", ground, {}, piston, {}));
-  add_law(system, bore, regularized_coulomb(0.1, 1e-3));
+  system.add(joints::hinge("big end", crank, {0.3, 0, 0}, Vector3d::UnitY(), rod_, {-0.6, 0, 0}, Vector3d::UnitY()));
+  system.add(
+      joints::hinge("small end", rod_, {0.6, 0, 0}, Vector3d::UnitY(), piston, Vector3d::Zero(), Vector3d::UnitY()));
+  const auto bore = system.add(joints::slider("bore", ground, {}, piston, {}));
+  add_law(system, bore, laws::regularized_coulomb(0.1, 1e-3));
   Stepper stepper(system, system.initial_state(), semi_implicit());
   for (int i = 0; i < 1000; ++i) {
     const StepReport& report = stepper.step(1.0 / 240);
@@ -534,7 +535,7 @@ TEST(Refusal, LeavesTheStateAlone) {
         return {};
       });
       const auto p = system.add_particle("p", 1, {1, 0, 0});
-      system.add(rod("rod", ground, Vector3d::Zero(), p, Vector3d::Zero(), 1));
+      system.add(joints::rod("rod", ground, Vector3d::Zero(), p, Vector3d::Zero(), 1));
       Stepper stepper(system, system.initial_state(), options);
       ASSERT_FALSE(stepper.step(0.04).rejected);
       expect_untouched(stepper, 0.04);
@@ -554,12 +555,13 @@ TEST(Contradiction, EndsInTheLeastSquaresAndIsReported) {
     SCOPED_TRACE(static_cast<int>(options.method));
     System system;  // two winches that part at t = 0.1
     const auto p = system.add_particle("p", 1, {1, 0, 0});
-    system.add(prescribed_distance("one", ground, Vector3d::Zero(), Vector3d::UnitX(), p, Vector3d::Zero(),
-                                   [](auto t) { return 1.0 + t; }));
-    system.add(prescribed_distance("two", ground, Vector3d::Zero(), Vector3d::UnitX(), p, Vector3d::Zero(), [](auto t) {
-      using T = decltype(t);
-      return t > 0.1 ? T(1.05 + 0.5 * t) : T(1.0 + t);
-    }));
+    system.add(joints::prescribed_distance("one", ground, Vector3d::Zero(), Vector3d::UnitX(), p, Vector3d::Zero(),
+                                           [](auto t) { return 1.0 + t; }));
+    system.add(joints::prescribed_distance("two", ground, Vector3d::Zero(), Vector3d::UnitX(), p, Vector3d::Zero(),
+                                           [](auto t) {
+                                             using T = decltype(t);
+                                             return t > 0.1 ? T(1.05 + 0.5 * t) : T(1.0 + t);
+                                           }));
     Stepper stepper(system, system.initial_state(), options);
     while (stepper.t() < 0.0999) {
       ASSERT_FALSE(stepper.step(0.01).rejected);
@@ -637,7 +639,7 @@ TEST(Changes, OnTheWayAreNoticedAtTheNextStep) {
   EXPECT_GT(stepper.start().impulse_energy, 1e-3);
   EXPECT_NEAR(stepper.state()[p.bob].p.norm(), 1.5, scaled(1e-14));
   const auto second = p.system.add_particle("second", 1, stepper.state()[p.bob].p + Vector3d(0, 0, -1));
-  p.system.add(rod("tow", p.bob, Vector3d::Zero(), second, Vector3d::Zero(), 1));
+  p.system.add(joints::rod("tow", p.bob, Vector3d::Zero(), second, Vector3d::Zero(), 1));
   run(stepper, 0.5, 120);
   EXPECT_NEAR((stepper.state()[second].p - stepper.state()[p.bob].p).norm(), 1, scaled(1e-14));
   EXPECT_EQ(stepper.reactions().size(), 2u);
@@ -649,9 +651,9 @@ TEST(Gears, KeepTheirMemoryOverManyTurns) {
       system.add_body("a", 1, Vector3d(0.1, 0.1, 0.2), {{0, 0, 0}, Quaterniond::Identity()}, {0, 0, 0}, {0, 0, 8});
   const auto b =
       system.add_body("b", 2, Vector3d(0.3, 0.3, 0.5), {{1, 0, 0}, Quaterniond::Identity()}, {0, 0, 0}, {0, 0, -4});
-  system.add(hinge("axle a", ground, {0, 0, 0}, Vector3d::UnitZ(), a, {0, 0, 0}, Vector3d::UnitZ()));
-  system.add(hinge("axle b", ground, {1, 0, 0}, Vector3d::UnitZ(), b, {0, 0, 0}, Vector3d::UnitZ()));
-  system.add(gear("gear", a, Vector3d::UnitZ(), b, Vector3d::UnitZ(), 2));
+  system.add(joints::hinge("axle a", ground, {0, 0, 0}, Vector3d::UnitZ(), a, {0, 0, 0}, Vector3d::UnitZ()));
+  system.add(joints::hinge("axle b", ground, {1, 0, 0}, Vector3d::UnitZ(), b, {0, 0, 0}, Vector3d::UnitZ()));
+  system.add(joints::gear("gear", a, Vector3d::UnitZ(), b, Vector3d::UnitZ(), 2));
   Stepper stepper(system, system.initial_state(), semi_implicit());
   run(stepper, 10, 1200);
   EXPECT_NEAR(stepper.state()[a].w.z(), 8, scaled(1e-10));
@@ -700,13 +702,13 @@ TEST(Memory, NothingIsAllocatedOnceWarm) {
       System& system = chain.system;
       const auto skate = system.add_body("skate", 1, Vector3d(0.1, 0.1, 0.1), {{0, 3, 0}, Quaterniond::Identity()},
                                          {1, 0, 0}, {0, 0, 1});
-      system.add(planar("ice", ground, {0, 3, 0}, Vector3d::UnitZ(), skate, {0, 0, 0}, Vector3d::UnitZ()));
-      system.add(
-          planar("ice again", ground, {0, 3, 0}, Vector3d::UnitZ(), skate, {0, 0, 0}, Vector3d::UnitZ()));  // redundant
+      system.add(joints::planar("ice", ground, {0, 3, 0}, Vector3d::UnitZ(), skate, {0, 0, 0}, Vector3d::UnitZ()));
+      system.add(joints::planar("ice again", ground, {0, 3, 0}, Vector3d::UnitZ(), skate, {0, 0, 0},
+                                Vector3d::UnitZ()));  // redundant
       const auto edge = system.add(nonholonomic("edge", {skate}, [](const auto& s) {
                                      return dot(s[0].velocity(), s[0].axis(0, 1, 0));
                                    }).set_application_points({Vector3d::Zero()}));
-      add_law(system, edge, regularized_coulomb(0.1, 1e-3));
+      add_law(system, edge, laws::regularized_coulomb(0.1, 1e-3));
       system.add(spring("spring", chain.links.back(), Vector3d::Zero(), skate, Vector3d::Zero(), 2, 1, 0.1));
       StepOptions options{.method = method, .drift = drift};
       Stepper stepper(system, system.initial_state(), options);

@@ -133,11 +133,12 @@ TEST(System, NamesAreTakenOnceAndGivenBack) {
   expect_refused([&] { system.add_fixed("bob", {}); }, "body 'bob': there is already one of this name");
   expect_refused([&] { system.add_fixed("world", {}); }, "already one");
   expect_refused([&] { system.add_particle("", 1, zero); }, "a body needs a name");
-  const ConstraintId c = system.add(rod("bob", ground, zero, bob, zero, 1));  // not the same kind of thing
-  expect_refused([&] { system.add(rod("bob", ground, zero, bob, zero, 1)); }, "constraint 'bob': there is already one");
+  const ConstraintId c = system.add(joints::rod("bob", ground, zero, bob, zero, 1));  // not the same kind of thing
+  expect_refused([&] { system.add(joints::rod("bob", ground, zero, bob, zero, 1)); },
+                 "constraint 'bob': there is already one");
   system.remove(c);
   EXPECT_EQ(system.find_constraint("bob").index, -1);
-  EXPECT_NE(system.add(rod("bob", ground, zero, bob, zero, 1)), c);
+  EXPECT_NE(system.add(joints::rod("bob", ground, zero, bob, zero, 1)), c);
   system.remove(bob);
   EXPECT_NE(system.add_particle("bob", 1, zero), bob);
 }
@@ -185,26 +186,47 @@ TEST(System, RefusesIdsItNeverGave) {
   expect_refused([&] { system.set_gravity({0, nan, 0}); }, "gravity must be finite, got (0, nan, 0)");
 }
 
-TEST(System, EveryTryTwinReturnsTheMessageInsteadOfThrowing) {
+TEST(System, EveryTryTwinReturnsTheErrorInsteadOfThrowing) {
   System system;
-  BodyId id;
-  EXPECT_EQ(system.try_add_particle(id, "bead", 1, zero), "");
-  EXPECT_EQ(id, system.find_body("bead"));
-  EXPECT_EQ(system.try_add_particle(id, "bob", -1, zero), "body 'bob': mass must be positive and finite, got -1");
-  EXPECT_EQ(id, system.find_body("bead")) << "left alone";
-  EXPECT_NE(system.try_add_body(id, "bob", 1, Matrix3d::Zero(), {}), "");
-  EXPECT_NE(system.try_add_fixed(id, "bead", {}), "");
-  EXPECT_EQ(system.try_add_kinematic(id, "bob", {}, [](double) -> BodyState { throw std::runtime_error("no motion"); }),
-            "no motion");
-  EXPECT_NE(system.try_set_mass(ground, 1, Matrix3d::Identity()), "");
-  ConstraintId c;
-  const BodyId bead = system.find_body("bead");
-  EXPECT_EQ(system.try_add(rod("rod", ground, zero, bead, zero, 1), &c), "");
-  EXPECT_EQ(c, system.find_constraint("rod"));
-  EXPECT_NE(system.try_add(rod("rod", ground, zero, bead, zero, 1), &c), "");
-  EXPECT_EQ(system.try_add(spring("s", ground, zero, bead, zero, 1, 0)), "");
-  EXPECT_EQ(system.try_add(spring("s", ground, zero, bead, zero, 1, 0)),
+  const auto error_of = [](const auto& made) { return made.error().message; };
+  const Result<BodyId> bead = system.try_add_particle("bead", 1, zero);
+  ASSERT_TRUE(bead);
+  EXPECT_EQ(*bead, system.find_body("bead"));
+  EXPECT_EQ(bead.error().kind, ErrorKind::none);
+  const Result<BodyId> bob = system.try_add_particle("bob", -1, zero);
+  EXPECT_FALSE(bob);
+  EXPECT_EQ(bob.error().kind, ErrorKind::argument);
+  EXPECT_EQ(bob.error().message, "body 'bob': mass must be positive and finite, got -1");
+  EXPECT_THROW((void)bob.value(), std::invalid_argument);
+  EXPECT_NE(error_of(system.try_add_body("bob", 1, Matrix3d::Zero(), {})), "");
+  EXPECT_NE(error_of(system.try_add_fixed("bead", {})), "");
+  const auto thrown =
+      system.try_add_kinematic("bob", {}, [](double) -> BodyState { throw std::runtime_error("no motion"); });
+  EXPECT_EQ(thrown.error().message, "no motion");
+  EXPECT_EQ(thrown.error().kind, ErrorKind::other);
+  EXPECT_THROW((void)thrown.value(), std::runtime_error);
+  EXPECT_NE(error_of(system.try_set_mass(ground, 1, Matrix3d::Identity())), "");
+  const Result<ConstraintId> rod = system.try_add(joints::rod("rod", ground, zero, *bead, zero, 1));
+  ASSERT_TRUE(rod);
+  EXPECT_EQ(*rod, system.find_constraint("rod"));
+  EXPECT_NE(error_of(system.try_add(joints::rod("rod", ground, zero, *bead, zero, 1))), "");
+  EXPECT_TRUE(system.try_add(spring("s", ground, zero, *bead, zero, 1, 0)));
+  EXPECT_EQ(error_of(system.try_add(spring("s", ground, zero, *bead, zero, 1, 0))),
             "force 's': there is already one of this name");
+}
+
+TEST(Errors, AreOfTheKindOfTheException) {
+  const auto kind_of = [](auto thrown) { return try_call([&] { throw thrown; }).error().kind; };
+  EXPECT_EQ(kind_of(std::invalid_argument("")), ErrorKind::argument);
+  EXPECT_EQ(kind_of(std::out_of_range("")), ErrorKind::argument);
+  EXPECT_EQ(kind_of(OrderError("")), ErrorKind::order);
+  EXPECT_EQ(kind_of(FileError("")), ErrorKind::file);
+  EXPECT_EQ(kind_of(std::bad_alloc()), ErrorKind::other);
+  EXPECT_EQ(kind_of(3), ErrorKind::other);
+  EXPECT_TRUE(try_call([] {}));
+  EXPECT_EQ(*try_call([] { return 3; }), 3);
+  EXPECT_THROW((void)Result<int>(Error{ErrorKind::order, "too early"}).value(), OrderError);
+  EXPECT_THROW((void)Result<int>(Error{ErrorKind::file, "not there"}).value(), FileError);
 }
 
 // ---- constraints ----
@@ -213,12 +235,12 @@ TEST(System, RefusesConstraintsThatCanDoNothing) {
   System system, other;
   const BodyId bob = system.add_particle("bob", 1, zero), wall = system.add_fixed("wall", {}),
                hand = system.add_kinematic("hand", {});
-  expect_refused([&] { system.add(ball("pin", wall, zero, hand, zero)); },
+  expect_refused([&] { system.add(joints::ball("pin", wall, zero, hand, zero)); },
                  "constraint 'pin': none of its bodies ('wall', 'hand') can move");
-  expect_refused([&] { other.add(ball("pin", ground, zero, bob, zero)); },
+  expect_refused([&] { other.add(joints::ball("pin", ground, zero, bob, zero)); },
                  "constraint 'pin': its body 1 is not in this system (index 1)");
   system.remove(bob);
-  expect_refused([&] { system.add(ball("pin", ground, zero, bob, zero)); },
+  expect_refused([&] { system.add(joints::ball("pin", ground, zero, bob, zero)); },
                  "constraint 'pin': its body 'bob' has been removed");
   expect_refused([&] { system.add(spring("s", ground, zero, bob, zero, 1, 1)); },
                  "force 's': its body 'bob' has been removed");
@@ -227,8 +249,8 @@ TEST(System, RefusesConstraintsThatCanDoNothing) {
 TEST(System, EnablesDisablesAndRemovesConstraints) {
   System system;
   const BodyId bob = system.add_particle("bob", 1, zero);
-  const ConstraintId one = system.add(rod("one", ground, zero, bob, zero, 1)),
-                     two = system.add(rod("two", ground, zero, bob, zero, 2));
+  const ConstraintId one = system.add(joints::rod("one", ground, zero, bob, zero, 1)),
+                     two = system.add(joints::rod("two", ground, zero, bob, zero, 2));
   EXPECT_TRUE(system.enabled(one));
   system.enable(one, false);
   EXPECT_FALSE(system.enabled(one));
@@ -247,13 +269,13 @@ TEST(System, PlacesOfRemovedThingsAreUsedAgainAndTheirIdsNameNobody) {
   System system;
   const BodyId bob = system.add_particle("bob", 1, zero);
   const BodyId first_body = system.add_particle("guest", 1, zero);
-  system.add(rod("hold", bob, zero, first_body, zero, 1));
+  system.add(joints::rod("hold", bob, zero, first_body, zero, 1));
   system.remove(first_body);
   BodyId last_body;
   ConstraintId last;
   for (int i = 0; i < 1000; ++i) {
     last_body = system.add_particle("guest", 2, Vector3d(1, 2, 3));
-    last = system.add(rod("hold", bob, zero, last_body, zero, 1));
+    last = system.add(joints::rod("hold", bob, zero, last_body, zero, 1));
     EXPECT_EQ(system.find_body("guest"), last_body);
     EXPECT_EQ(system.find_constraint("hold"), last);
     if (i < 999) system.remove(last_body);
@@ -276,7 +298,7 @@ TEST(System, PlacesOfRemovedThingsAreUsedAgainAndTheirIdsNameNobody) {
   expect_refused([&] { system.mass(stale); }, "has been removed, and another has its place");
   expect_refused([&] { system.name(gone); }, "has been removed, and another has its place");
   expect_refused([&] { system.enable(gone, true); }, "has been removed, and another has its place");
-  expect_refused([&] { system.add(rod("to a stale one", bob, zero, stale, zero, 1)); }, "has been removed");
+  expect_refused([&] { system.add(joints::rod("to a stale one", bob, zero, stale, zero, 1)); }, "has been removed");
   EXPECT_NO_THROW(system.remove(gone));
   EXPECT_NO_THROW(system.remove(stale));
   EXPECT_TRUE(system.enabled(last));
@@ -306,7 +328,8 @@ TEST(System, AStateMadeBeforeABodyTookTheirPlaceGetsItAsItWasAdded) {
 TEST(System, ARemovedBodyTakesItsConstraintsAndForcesAlong) {
   System system;
   const BodyId a = system.add_body("a", 1, ones, {}), b = system.add_body("b", 1, ones, {});
-  const ConstraintId ab = system.add(ball("ab", a, zero, b, zero)), b0 = system.add(ball("b0", b, zero, ground, zero));
+  const ConstraintId ab = system.add(joints::ball("ab", a, zero, b, zero)),
+                     b0 = system.add(joints::ball("b0", b, zero, ground, zero));
   system.add(spring("sa", a, zero, ground, zero, 1, 1));
   system.add(spring("sb", b, zero, ground, zero, 1, 1));
   system.remove(a);

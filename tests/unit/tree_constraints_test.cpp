@@ -62,7 +62,7 @@ class FourBar : public PoseAccess {
     projection.begin_step();
   }
   Constraint closing(const std::string& name = "closing") const {
-    return hinge(name, last, {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::ground, {1, 0, 0}, Vector3d::UnitZ());
+    return joints::hinge(name, last, {0.5, 0, 0}, Vector3d::UnitZ(), linchpin::ground, {1, 0, 0}, Vector3d::UnitZ());
   }
   std::string linearize() {
     constraints.write_link_states(state);
@@ -148,7 +148,8 @@ TEST(TreeConstraints, GapsAreClosedByMoving) {
 
 TEST(TreeConstraints, GapsBeyondReachStayOpen) {
   FourBar t;
-  const std::vector<Constraint> closings = {ball("too far", t.last, {0.5, 0, 0}, linchpin::ground, {3.5, 0, 0})};
+  const std::vector<Constraint> closings = {
+      joints::ball("too far", t.last, {0.5, 0, 0}, linchpin::ground, {3.5, 0, 0})};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
   t.projection.project_positions(t.step(), t);

@@ -33,9 +33,9 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 // Of the rows of each constraint, by the first: what its gap is told in.
-std::vector<RowUnit> units_of_gaps(const Model& model, const System& system) {
+std::vector<RowUnit> units_of_gaps(const scene::Model& model, const System& system) {
   std::vector<RowUnit> out;
-  for (const SceneConstraint& c : model.constraints) {
+  for (const scene::SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
     out.push_back(f.level() == Level::position ? f.unit(0) : RowUnit::custom);
   }
@@ -50,10 +50,10 @@ double gap_in(RowUnit unit, const Reaction& r) {
 // The columns of a worker's file (worker/table_file.h), from the core's own records.
 class Table {
  public:
-  Table(const std::string& file, const Model& model, const System& system)
+  Table(const std::string& file, const scene::Model& model, const System& system)
       : csv_(file), model_(model), units_(units_of_gaps(model, system)) {
     csv_.column("t [s]");
-    for (const SceneBody& body : model.bodies) {
+    for (const scene::SceneBody& body : model.bodies) {
       if (body.kind != BodyKind::coordinate) {
         csv_.columns(body.name, body_columns);
         continue;
@@ -62,12 +62,13 @@ class Table {
       csv_.column(body.name + "'" + bracketed(body.unit.empty() ? "" : body.unit + "/s"));
     }
     for (std::size_t i = 0; i < units_.size(); ++i) csv_.column(model.constraints[i].name + gap_column(units_[i]));
-    for (const SceneConstraint& c : model.constraints) {
+    for (const scene::SceneConstraint& c : model.constraints) {
       if (!is_coordinate(c.bodies[0])) csv_.columns(c.name, force_columns);
       for (const BodyId id : c.bodies)
-        if (is_coordinate(id)) csv_.column(c.name + " on " + system.name(id) + bracketed(force_unit(body_of(id).unit)));
+        if (is_coordinate(id))
+          csv_.column(c.name + " on " + system.name(id) + bracketed(scene::force_unit(body_of(id).unit)));
     }
-    for (const Channel& log : model.logs) {
+    for (const scene::Channel& log : model.logs) {
       if (log.size() == 1)
         csv_.column(log.text() + bracketed(log.unit()));
       else
@@ -77,7 +78,7 @@ class Table {
   }
 
   /// @param forces  whether the reactions have any: the equation has no answer at every state that a step can reach
-  void row(const Observation& at, bool forces) {
+  void row(const scene::Observation& at, bool forces) {
     csv_.put(at.state.t);
     for (std::size_t i = 1; i < at.state.bodies.size(); ++i) {
       const BodyState& s = at.state.bodies[i];
@@ -102,79 +103,81 @@ class Table {
       for (std::size_t k = 0; k < bodies.size(); ++k)
         if (is_coordinate(bodies[k])) csv_.put(forces ? r.on(static_cast<int>(k)).force.x() : none);
     }
-    for (const Channel& log : model_.logs)
+    for (const scene::Channel& log : model_.logs)
       for (const double x : log(at)) csv_.put(forces || !log.reads_forces() ? x : none);
     csv_.end_row();
   }
   void close() { csv_.close(); }
 
  private:
-  const SceneBody& body_of(BodyId id) const { return model_.bodies[static_cast<std::size_t>(id.index) - 1]; }
+  const scene::SceneBody& body_of(BodyId id) const { return model_.bodies[static_cast<std::size_t>(id.index) - 1]; }
   bool is_coordinate(BodyId id) const { return id != ground && body_of(id).kind == BodyKind::coordinate; }
   Csv csv_;
-  const Model& model_;
+  const scene::Model& model_;
   std::vector<RowUnit> units_;  // of gaps
 };
 
 // The same as frames.
 class Recorder {
  public:
-  Recorder(const RecordingOptions& options, const Simulation& simulation, const Model& model, const System& system)
+  Recorder(const recording::RecordingOptions& options, const Simulation& simulation, const scene::Model& model,
+           const System& system)
       : model_(model),
         recording_(options, simulation.dt, simulation.steps, bodies(model), links(model, system), signals(model)) {}
 
-  void row(const Observation& at, bool forces) {
+  void row(const scene::Observation& at, bool forces) {
     gaps_.clear();
     forces_.clear();
     signals_.clear();
     for (std::size_t i = 0; i < at.reactions.size(); ++i) {
       const Reaction& r = at.reactions[i];
       gaps_.push_back(recording_.links()[i].gap_of(r));
-      forces_.push_back(Recording::Force::of(r, recording_.links()[i].on));
+      forces_.push_back(recording::Recording::Force::of(r, recording_.links()[i].on));
     }
     recording_.state(at.state.t, std::span(at.state.bodies).subspan(1), gaps_, linchpin::energy(at.system, at.state));
     if (!recording_.is_frame()) return;
-    for (const Channel& log : model_.logs)
+    for (const scene::Channel& log : model_.logs)
       for (const double x : log(at)) signals_.push_back(forces || !log.reads_forces() ? x : std::nan(""));
-    recording_.forces(forces ? std::span<const Recording::Force>(forces_) : std::span<const Recording::Force>(),
-                      signals_);
+    recording_.forces(
+        forces ? std::span<const recording::Recording::Force>(forces_) : std::span<const recording::Recording::Force>(),
+        signals_);
   }
   Json json() const { return recording::Columns::json(recording_); }
 
  private:
-  static std::vector<Recording::Body> bodies(const Model& model) {
-    std::vector<Recording::Body> out;
-    for (const SceneBody& body : model.bodies) {
+  static std::vector<recording::Recording::Body> bodies(const scene::Model& model) {
+    std::vector<recording::Recording::Body> out;
+    for (const scene::SceneBody& body : model.bodies) {
       // The kinds of both stand in the same order.
-      const VisualShape look = {static_cast<VisualShape::Kind>(body.shape.kind), body.shape.size};
-      out.push_back({body.name, body.kind, look, body.unit, force_unit(body.unit)});
+      const recording::VisualShape look = {static_cast<recording::VisualShape::Kind>(body.shape.kind), body.shape.size};
+      out.push_back({body.name, body.kind, look, body.unit, scene::force_unit(body.unit)});
     }
     return out;
   }
-  static std::vector<Recording::Joint> links(const Model& model, const System& system) {
+  static std::vector<recording::Recording::Joint> links(const scene::Model& model, const System& system) {
     const std::vector<RowUnit> units = units_of_gaps(model, system);
-    std::vector<Recording::Joint> out;
-    for (const SceneConstraint& c : model.constraints) {
+    std::vector<recording::Recording::Joint> out;
+    for (const scene::SceneConstraint& c : model.constraints) {
       const RowUnit unit = units[out.size()];
-      Recording::Joint link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
+      recording::Recording::Joint link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
       for (const BodyId id : c.bodies) link.bodies.push_back(id == ground ? -1 : id.index - 1);
       out.push_back(std::move(link));
     }
     return out;
   }
-  static std::vector<Recording::Signal> signals(const Model& model) {
-    std::vector<Recording::Signal> out;
-    for (const Channel& log : model.logs) {
+  static std::vector<recording::Recording::Signal> signals(const scene::Model& model) {
+    std::vector<recording::Recording::Signal> out;
+    for (const scene::Channel& log : model.logs) {
       if (log.size() == 1) out.push_back({log.text(), log.unit()});
       for (const char* part : {".x", ".y", ".z"})
         if (log.size() == 3) out.push_back({log.text() + part, log.unit()});
     }
     return out;
   }
-  const Model& model_;
-  Recording recording_;
+  const scene::Model& model_;
+  recording::Recording recording_;
   std::vector<double> gaps_, signals_;
-  std::vector<Recording::Force> forces_;
+  std::vector<recording::Recording::Force> forces_;
 };
 
 // What is looked at after every step.
@@ -209,7 +212,7 @@ std::string movers(long bodies, long coordinates) {
 }
 
 // From where the stepper stands, a step that leaves the gaps as they are. @return null where not even that begins
-const StepReport* go_on_without_closing(System& system, const Model& model, double dt,
+const StepReport* go_on_without_closing(System& system, const scene::Model& model, double dt,
                                         std::unique_ptr<Stepper>& stepper) {
   StepOptions options = model.options;
   options.drift = Drift::none;
@@ -225,17 +228,17 @@ const StepReport* go_on_without_closing(System& system, const Model& model, doub
 
 // Who may have been left open by a step that says so, where nothing is any more: who contradicts others in
 // accelerations, or else whose equations repeat those of others.
-Json suspects(const Dynamics& dynamics, const Model& model) {
+Json suspects(const Dynamics& dynamics, const scene::Model& model) {
   RankReport report = dynamics.rank_report();
   if (report.contradictory.empty()) report.contradictory = report.redundant;
   return rank_json(report, dynamics.solver().rows(), model);
 }
 
-std::string summary(const Json& row, const Model& model) {
+std::string summary(const Json& row, const scene::Model& model) {
   std::ostringstream out;
   out.precision(3);
   const auto coordinates = std::count_if(model.bodies.begin(), model.bodies.end(),
-                                         [](const SceneBody& b) { return b.kind == BodyKind::coordinate; });
+                                         [](const scene::SceneBody& b) { return b.kind == BodyKind::coordinate; });
   out << movers(static_cast<long>(model.bodies.size()) - coordinates, coordinates) << ", "
       << counted(static_cast<long>(model.constraints.size()), "constraint") << ", "
       << counted(row["steps"].get<long>(), "step") << " of the bare host (" << to_string(model.options.method) << ")\n";
@@ -293,8 +296,8 @@ std::string stabilisation(const StepOptions& options) {
 
 }  // namespace
 
-Json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
-              const RecordingOptions* record) {
+Json run_bare(const scene::Model& model, const Simulation& simulation, const std::string& csv,
+              const recording::RecordingOptions* record) {
   System system = model.system();
   if (simulation.gravity) {
     const auto& g = *simulation.gravity;
@@ -307,9 +310,9 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   if (!csv.empty()) table = std::make_unique<Table>(csv, model, system);
   std::unique_ptr<Recorder> recorder;
   if (record) recorder = std::make_unique<Recorder>(*record, simulation, model, system);
-  Judge judge(model, Host::bare, simulation.dt);
+  scene::Judge judge(model, scene::Host::bare, simulation.dt);
   Watch watch;
-  for (const SceneConstraint& c : model.constraints) {
+  for (const scene::SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
     for (int row = 0; f.level() == Level::position && row < f.rows(); ++row) {
       watch.metres = watch.metres || f.unit(row) == RowUnit::metre;
@@ -340,7 +343,7 @@ Json run_bare(const Model& model, const Simulation& simulation, const std::strin
   // At every state a step of the run ends in, and at those within it that an expectation waits for.
   const auto observe = [&](bool end_of_step) {
     const bool forces = end_of_step || judge.needs_forces(stepper->t());
-    const Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>()};
+    const scene::Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>()};
     judge.see(at);
     if (!end_of_step) return;
     const bool known = stepper->dynamics().reason().empty();

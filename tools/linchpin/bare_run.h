@@ -18,7 +18,7 @@ inline bool chooses_parts(Method m) { return m == Method::adaptive || m == Metho
 /// Runs a model and answers as a worker does for one solver (worker/measure.h): the same keys where they have a
 /// meaning. @param csv  file to write, empty for none. @throws std::runtime_error when it cannot be written.
 /// @param record  null for no `motion` in the answer
-nlohmann::ordered_json run_bare(const Model& model, const Simulation& simulation, const std::string& csv,
-                                const RecordingOptions* record);
+nlohmann::ordered_json run_bare(const scene::Model& model, const Simulation& simulation, const std::string& csv,
+                                const recording::RecordingOptions* record);
 
 }  // namespace linchpin::cli

@@ -48,12 +48,12 @@ void choose_method(std::string_view scene, StepOptions& options) {
 
 // Methods that choose their own parts are asked for the times of expectations and a hundred others, not for every frame
 // of the scene: how many of its steps may be one.
-long stride(const Model& model) {
+long stride(const scene::Model& model) {
   const auto steps = static_cast<long>(std::round(model.duration / model.dt));
   if (!chooses_parts(model.options.method)) return 1;
   const auto hits = [&](long k) {
     return steps % k == 0 &&
-           std::all_of(model.expectations.begin(), model.expectations.end(), [&](const Expectation& e) {
+           std::all_of(model.expectations.begin(), model.expectations.end(), [&](const scene::Expectation& e) {
              const double at = e.at / (model.dt * double(k));
              return e.throughout || std::abs(at - std::round(at)) < 1e-6;
            });
@@ -64,7 +64,7 @@ long stride(const Model& model) {
 }
 
 // Steps alone are timed; the judge and the reactions that it asks for are not part of what others publish.
-Run run(const Model& model, Judge* judge) {
+Run run(const scene::Model& model, scene::Judge* judge) {
   System system = model.system();
   Run out;
   StepOptions options = model.options;
@@ -105,9 +105,9 @@ int bench_mechanisms(bool json) {
     std::printf("%-22s %-9s %9s %9s %11s %11s %11s %11s  %s\n", "scene", "method", "simul. s", "substeps", "CPU s",
                 "largest gap", "energy err.", "error", "of");
   for (const Template& scene : mechanisms()) {
-    Model model = load_text(scene.text, std::string(scene.name) + ".toml");
+    scene::Model model = scene::load_text(scene.text, std::string(scene.name) + ".toml");
     choose_method(scene.name, model.options);
-    Judge judge(model, Host::bare, model.dt * double(stride(model)));
+    scene::Judge judge(model, scene::Host::bare, model.dt * double(stride(model)));
     const Run judged = run(model, &judge);
     const double seconds = std::min(judged.seconds, run(model, nullptr).seconds);  // once warm
     const Json verdicts = verdicts_json(judge);

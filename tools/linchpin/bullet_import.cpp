@@ -19,8 +19,8 @@ Vector3d three(const Json& numbers, std::size_t from) {
   return {numbers[from].get<double>(), numbers[from + 1].get<double>(), numbers[from + 2].get<double>()};
 }
 
-SceneBody body_of(const Json& j) {
-  SceneBody body;
+scene::SceneBody body_of(const Json& j) {
+  scene::SceneBody body;
   body.name = j["name"];
   const std::string kind = j["kind"];
   body.kind = kind == "rigid" ? BodyKind::rigid : kind == "particle" ? BodyKind::particle : BodyKind::fixed;
@@ -46,8 +46,8 @@ JointRows rows_of(const Json& j) {
   return rows;
 }
 
-SceneConstraint joint_of(const Json& j) {
-  SceneConstraint joint;
+scene::SceneConstraint joint_of(const Json& j) {
+  scene::SceneConstraint joint;
   joint.name = j["name"];
   joint.type = j["kind"];
   for (const char* side : {"a", "b"})
@@ -64,14 +64,14 @@ SceneConstraint joint_of(const Json& j) {
   }
   joint.make = [name = joint.name, rows = rows_of(j), p = three(j["acting"], 0),
                 q = three(j["acting"], 3)](const std::vector<BodyId>& bodies) {
-    return linchpin::joint(name, bodies[0], bodies[1], rows, p, q);
+    return linchpin::joints::joint(name, bodies[0], bodies[1], rows, p, q);
   };
   return joint;
 }
 
 }  // namespace
 
-Imported import_bullet(const std::string& path) {
+scene::Imported import_bullet(const std::string& path) {
   // A damaged file is told apart here: Bullet's reader may not come back from it.
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -79,14 +79,14 @@ Imported import_bullet(const std::string& path) {
   if (const std::string fault = scene_fault(bytes); !fault.empty()) throw std::runtime_error(fault);
   const WorkerAnswer answer = run_worker("double", {{"describe", path}}, path);
   if (answer.kind != WorkerAnswer::Kind::row) throw std::runtime_error(answer.message);
-  Imported out;
+  scene::Imported out;
   if (!answer.row["gravity"].is_null()) out.gravity = three(answer.row["gravity"], 0);
   for (const Json& body : answer.row["bodies"]) out.bodies.push_back(body_of(body));
   for (const Json& joint : answer.row["joints"]) {
     const std::string native = joint["native"];
     if (!native.empty()) out.native.push_back(joint["name"].get<std::string>() + ": " + native);
     const bool rows = !joint["points"].empty() || !joint["axes"].empty() || !joint["dots"].empty();
-    SceneConstraint made = joint_of(joint);
+    scene::SceneConstraint made = joint_of(joint);
     const auto moves = [&](BodyId id) {
       return id != ground && out.bodies[static_cast<std::size_t>(id.index) - 1].kind != BodyKind::fixed;
     };

@@ -9,6 +9,6 @@ namespace linchpin::cli {
 
 /// @throws std::runtime_error when it is no .bullet scene or there is no worker: in words that continue the file's
 /// name.
-Imported import_bullet(const std::string& path);
+scene::Imported import_bullet(const std::string& path);
 
 }  // namespace linchpin::cli

@@ -30,18 +30,19 @@ using Json = nlohmann::ordered_json;
 
 bool has(const std::vector<int>& list, int i) { return std::find(list.begin(), list.end(), i) != list.end(); }
 
-Json strings(const std::vector<int>& indices, const Model& model) {
+Json strings(const std::vector<int>& indices, const scene::Model& model) {
   Json out = Json::array();
   for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
   return out;
 }
 
 // "holonomic, rheonomic", as the books have it.
-std::string words(const Classification& c) {
+std::string words(const scene::Classification& c) {
   std::string out = to_string(c.kind);
   if (!c.linear) out += ", not linear in the velocities";
   out += c.rheonomic ? ", rheonomic" : ", scleronomic";
-  if (c.kind != Integrability::holonomic || !c.catastatic) out += c.catastatic ? ", catastatic" : ", acatastatic";
+  if (c.kind != scene::Integrability::holonomic || !c.catastatic)
+    out += c.catastatic ? ", catastatic" : ", acatastatic";
   if (!c.integral.empty()) out += "; the rate of " + c.integral;
   return out;
 }
@@ -49,7 +50,7 @@ std::string words(const Classification& c) {
 // As the constraint is written: on positions, with the rate where it is not zero; or on velocities.
 std::string residuals(const Json& c) {
   const double velocity = c["velocity_residual"];
-  if (c["class"] != to_string(Integrability::holonomic)) return brief(velocity);
+  if (c["class"] != to_string(scene::Integrability::holonomic)) return brief(velocity);
   return brief(c["residual"]) + (velocity > 1e-12 ? ", of its rate " + brief(velocity) : "");
 }
 
@@ -72,9 +73,9 @@ void find_unmet_velocities(const System& system, const Dynamics& dynamics, State
   }
 }
 
-Json combination_json(const IntegrableCombination& each, const System& system) {
+Json combination_json(const scene::IntegrableCombination& each, const System& system) {
   Json rows = Json::array();
-  for (const IntegrableCombination::Row& row : each.rows)
+  for (const scene::IntegrableCombination::Row& row : each.rows)
     rows.push_back({{"constraint", system.constraint(row.constraint).name()},
                     {"row", row.row + 1},
                     {"coefficient", row.coefficient}});
@@ -140,12 +141,12 @@ int run_check(const CheckArguments& arguments) {
       find_unmet_velocities(system, there, closed, unmet);
   }
   std::vector<int> contradictory = rank.contradictory;
-  std::vector<Classification> kinds(static_cast<std::size_t>(system.constraint_count()));
+  std::vector<scene::Classification> kinds(static_cast<std::size_t>(system.constraint_count()));
   for (int i = 0; i < static_cast<int>(model->constraints.size()); ++i) {
-    const SceneConstraint& c = model->constraints[static_cast<std::size_t>(i)];
+    const scene::SceneConstraint& c = model->constraints[static_cast<std::size_t>(i)];
     const ConstraintId id = system.find_constraint(c.name);
     const ConstraintCheck check = check_constraint(system, system.constraint(id), start);
-    const Classification kind = kinds[static_cast<std::size_t>(id.index)] = classify(system, id, start);
+    const scene::Classification kind = kinds[static_cast<std::size_t>(id.index)] = scene::classify(system, id, start);
     double residual = 0;
     bool still_open = false;
     for (int r = assembly.layout.row[static_cast<std::size_t>(i)];
@@ -179,7 +180,7 @@ int run_check(const CheckArguments& arguments) {
          {"description", words(kind)}});
   }
   result["integrable"] = Json::array();
-  for (const IntegrableCombination& each : integrable_combinations(system, kinds, closed))
+  for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))
     result["integrable"].push_back(combination_json(each, system));
   result["native"] = model->native;
   result["warnings"] = model->warnings;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json names_at(const std::vector<int>& indices, const Model& model) {
+Json names_at(const std::vector<int>& indices, const scene::Model& model) {
   Json out = Json::array();
   for (const int i : indices) out.push_back(model.constraints[static_cast<std::size_t>(i)].name);
   return out;
@@ -36,7 +36,7 @@ Open open_of(const std::string& name, std::span<const Reaction> now) {
 
 }  // namespace
 
-Json rank_json(const RankReport& report, int rows, const Model& model) {
+Json rank_json(const RankReport& report, int rows, const scene::Model& model) {
   return {{"rank", report.rank},
           {"rows", rows},
           {"redundant", names_at(report.redundant, model)},
@@ -44,7 +44,7 @@ Json rank_json(const RankReport& report, int rows, const Model& model) {
           {"contradictory", names_at(report.contradictory, model)}};
 }
 
-Json contradiction(const System& system, const Model& model, State at) {
+Json contradiction(const System& system, const scene::Model& model, State at) {
   Dynamics dynamics(system, model.options.solve);
   system.update_kinematic(at);
   if (dynamics.evaluate(at) == Status::invalid) return {};

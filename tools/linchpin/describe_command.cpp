@@ -3,6 +3,8 @@
 #include "commands.h"
 #include "messages.h"
 
+#include <linchpin/version.h>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

@@ -37,7 +37,8 @@ struct EquilibriumArguments {
 
 Json three(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
 
-Json equilibrium_json(const Model& model, const System& system, Dynamics& dynamics, const Equilibrium& e, bool held) {
+Json equilibrium_json(const scene::Model& model, const System& system, Dynamics& dynamics, const scene::Equilibrium& e,
+                      bool held) {
   Json out;
   out["stability"] = to_string(e.stability, held);
   out["frequencies_squared"] = e.frequencies_squared;
@@ -138,7 +139,7 @@ void print(const Json& e, std::size_t number) {
       std::cout << "   " << name << " acts on " << body << " with "
                 << (force.is_array() ? shown(force) + " N"
                                      : "the generalized force " + shown(force.get<double>()) +
-                                           behind(force_unit(e["units"][body].get<std::string>())))
+                                           behind(scene::force_unit(e["units"][body].get<std::string>())))
                 << "\n";
   }
 }
@@ -166,8 +167,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
               << most_velocities << " at most\n";
     return exit_usage;
   }
-  const auto turning = rotation_of_kinematic_bodies(system);
-  EquilibriumSearch search = search_around(start, turning, arguments.starts);
+  const auto turning = scene::rotation_of_kinematic_bodies(system);
+  scene::EquilibriumSearch search = search_around(start, turning, arguments.starts);
   const Held held = held_at_start(*model, system, turning.has_value());
   std::optional<ProgressLine> progress(1);
   int tried = 0, starts = arguments.starts;
@@ -178,7 +179,7 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     stopped = stopped || progress->seconds() > arguments.seconds;
     return !stopped;
   };
-  auto found = find_equilibria(system, start, search);
+  auto found = scene::find_equilibria(system, start, search);
   progress.reset();
   const std::vector<std::string> moving = drop_moving(system, search, found);
   Json result;
@@ -193,7 +194,7 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   result["starts_tried"] = tried;
   result["stopped_early"] = stopped;
   result["equilibria"] = Json::array();
-  for (const Equilibrium& e : found)
+  for (const scene::Equilibrium& e : found)
     result["equilibria"].push_back(equilibrium_json(*model, system, dynamics, e, held.any()));
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";

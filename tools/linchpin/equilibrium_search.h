@@ -16,9 +16,9 @@ namespace linchpin::cli {
 inline constexpr int most_velocities = 600;
 
 /// As far around the start as its bodies are apart, in the frame of the kinematic bodies where they have one.
-inline EquilibriumSearch search_around(const State& start, const std::optional<std::pair<Vector3d, Vector3d>>& turning,
-                                       int starts) {
-  EquilibriumSearch search;
+inline scene::EquilibriumSearch search_around(const State& start,
+                                              const std::optional<std::pair<Vector3d, Vector3d>>& turning, int starts) {
+  scene::EquilibriumSearch search;
   search.starts = starts;
   double length = 0;
   for (const BodyState& body : start.bodies) length = std::max(length, (body.p - start.bodies.back().p).norm());
@@ -33,11 +33,11 @@ struct Held {
   std::vector<std::string> bodies, others;  ///< kinematic; constraints, forces, the kinetic energy
   bool any() const { return !bodies.empty() || !others.empty(); }
 };
-inline Held held_at_start(const Model& model, const System& system, bool turning) {
+inline Held held_at_start(const scene::Model& model, const System& system, bool turning) {
   Held out;
   if (turning) return out;
-  for (const BodyId id : moving_kinematic_bodies(system)) out.bodies.push_back(system.name(id));
-  const TimeDependence changing = time_dependence(system);
+  for (const BodyId id : scene::moving_kinematic_bodies(system)) out.bodies.push_back(system.name(id));
+  const scene::TimeDependence changing = scene::time_dependence(system);
   for (const ConstraintId id : changing.constraints) out.others.push_back(system.constraint(id).name());
   out.others.insert(out.others.end(), changing.forces.begin(), changing.forces.end());
   if (model.kinetics && model.kinetics()->rheonomic()) out.others.emplace_back("kinetic energy");
@@ -47,9 +47,9 @@ inline Held held_at_start(const Model& model, const System& system, bool turning
 /// What the search leaves out, in words: laws, and what a scene leaves to its host (limits, motors). Damping has no
 /// part in rest, but laws, limits and motors may hold a scene where it else would move, or move it where it else would
 /// rest.
-inline std::vector<std::string> left_out(const Model& model) {
+inline std::vector<std::string> left_out(const scene::Model& model) {
   std::vector<std::string> out;
-  for (const SceneConstraint& c : model.constraints) {
+  for (const scene::SceneConstraint& c : model.constraints) {
     std::vector<std::string> names;
     for (const Law& law : c.laws)
       for (const Law::Term& term : law.terms())
@@ -61,11 +61,11 @@ inline std::vector<std::string> left_out(const Model& model) {
 }
 
 /// Leaves out what is no place of rest: a constraint asks for motion there. @return the names of those that did
-inline std::vector<std::string> drop_moving(const System& system, const EquilibriumSearch& search,
-                                            std::vector<Equilibrium>& found) {
+inline std::vector<std::string> drop_moving(const System& system, const scene::EquilibriumSearch& search,
+                                            std::vector<scene::Equilibrium>& found) {
   std::vector<std::string> names;
-  std::erase_if(found, [&](const Equilibrium& e) {
-    const auto asking = requiring_motion(system, e.state, search.omega, search.centre);
+  std::erase_if(found, [&](const scene::Equilibrium& e) {
+    const auto asking = scene::requiring_motion(system, e.state, search.omega, search.centre);
     for (const ConstraintId id : asking)
       if (const std::string& name = system.constraint(id).name();
           std::find(names.begin(), names.end(), name) == names.end())
@@ -76,10 +76,10 @@ inline std::vector<std::string> drop_moving(const System& system, const Equilibr
 }
 
 /// @param held  something that moves is held: then it is said, for what the motion itself does is not known
-inline std::string to_string(Equilibrium::Stability s, bool held) {
-  const char* word = s == Equilibrium::Stability::stable     ? "stable"
-                     : s == Equilibrium::Stability::unstable ? "unstable"
-                                                             : "marginal";
+inline std::string to_string(scene::Equilibrium::Stability s, bool held) {
+  const char* word = s == scene::Equilibrium::Stability::stable     ? "stable"
+                     : s == scene::Equilibrium::Stability::unstable ? "unstable"
+                                                                    : "marginal";
   return held ? std::string(word) + " while frozen" : word;
 }
 

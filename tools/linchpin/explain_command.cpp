@@ -56,8 +56,8 @@ Json wrench_json(const std::string& body, const Wrench& w) {
 }
 
 // One constraint of an evaluated system: its rows and what it does.
-Json explained(const Model& model, const System& system, const Dynamics& dynamics, const Reaction& r, std::size_t i,
-               bool contradictory) {
+Json explained(const scene::Model& model, const System& system, const Dynamics& dynamics, const Reaction& r,
+               std::size_t i, bool contradictory) {
   static const char* const parts[] = {"vx", "vy", "vz", "wx", "wy", "wz"};
   const Assembly& a = dynamics.assembly();
   const ConstraintId id = a.layout.constraints[i];
@@ -91,7 +91,7 @@ Json explained(const Model& model, const System& system, const Dynamics& dynamic
     const int body = static_cast<int>(k);
     const BodyId who = c.bodies()[k];
     if (system.kind(who) == BodyKind::coordinate) {
-      const std::string unit = force_unit(model.bodies[static_cast<std::size_t>(who.index) - 1].unit);
+      const std::string unit = scene::force_unit(model.bodies[static_cast<std::size_t>(who.index) - 1].unit);
       out["on"].push_back({{"coordinate", system.name(who)},
                            {"generalized_force", r.on(body).force.x()},
                            {"unit", unit.empty() ? Json() : Json(unit)}});
@@ -160,7 +160,7 @@ int run_explain(const ExplainArguments& arguments) {
   System system = model->system();
   if (!arguments.constraint.empty() && system.find_constraint(arguments.constraint).index < 0) {
     std::vector<std::string> names;
-    for (const SceneConstraint& c : model->constraints) names.push_back(c.name);
+    for (const scene::SceneConstraint& c : model->constraints) names.push_back(c.name);
     const std::string near = nearest(arguments.constraint, names);
     std::cerr << "linchpin explain: there is no constraint \"" << arguments.constraint << "\""
               << (near.empty() ? (names.empty() ? "" : "; known: " + recording::some(Json(names), 6))

@@ -5,6 +5,8 @@
 #include "renamed_options.h"
 #include "report_file.h"
 
+#include <linchpin/version.h>
+
 #include <CLI/CLI.hpp>
 
 #include <cstdio>

@@ -53,10 +53,10 @@ bool homogeneous(const System& system, const Constraint& c, const State& start) 
 
 }  // namespace
 
-std::vector<char> prescribes_motion(const Model& model, const System& system) {
+std::vector<char> prescribes_motion(const scene::Model& model, const System& system) {
   const State start = system.initial_state();
   std::vector<char> out;
-  for (const SceneConstraint& c : model.constraints) {
+  for (const scene::SceneConstraint& c : model.constraints) {
     const Constraint& made = system.constraint(system.find_constraint(c.name));
     const auto bodies = made.bodies();  // those that a scene does not name too, as a gear's carrier
     const bool kinematic =

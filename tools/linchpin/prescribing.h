@@ -13,7 +13,7 @@ namespace linchpin::cli {
 /// By constraint of the model: it moves with time, holds a kinematic body, or asks for velocities. An equation on
 /// velocities that is homogeneous in them does no work, for A v = 0 on all its solutions. One with a term without a
 /// velocity does, as that of a turntable. This is decided at the start and at places around it.
-std::vector<char> prescribes_motion(const Model& model, const System& system);
+std::vector<char> prescribes_motion(const scene::Model& model, const System& system);
 
 /// The energy error of a run with such constraints is that of the energy with this behind it.
 inline constexpr const char* less_work = " less the work of prescribed motions";

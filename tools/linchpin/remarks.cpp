@@ -22,7 +22,7 @@ void take_warning(const std::string& warning, std::vector<std::string>& warnings
     warnings.push_back(warning);
 }
 
-nlohmann::ordered_json dependent_rows(const System& system, const Model& model, const State& at) {
+nlohmann::ordered_json dependent_rows(const System& system, const scene::Model& model, const State& at) {
   Dynamics dynamics(system, model.options.solve);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   const RankReport report = dynamics.rank_report();

@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr double most_bytes_of_page = 8e6, most_bytes_of_file = 2e8;
 
 double frames_per_second(const std::string& text) {
-  if (text.empty()) return RecordingOptions().frames_per_second;
+  if (text.empty()) return recording::RecordingOptions().frames_per_second;
   double x = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
   if (error != std::errc() || end != text.data() + text.size() || !(x >= 0.01 && x <= 1e6))
@@ -77,8 +77,8 @@ ReportFiles::ReportFiles(const ReportOptions& options, const std::vector<std::st
           frames_per_second(options.frames),
           (options.report.empty() && options.record.empty() ? most_bytes_of_file : most_bytes_of_page) / double(runs),
           !options.mcap.empty(),
-          options.frames.empty() ? RecordingOptions().least_frames : 0,  // who gives a number gets it
-          RecordingOptions().least_bytes / double(runs)},
+          options.frames.empty() ? recording::RecordingOptions().least_frames : 0,  // who gives a number gets it
+          recording::RecordingOptions().least_bytes / double(runs)},
       report_("--report", options.report, read),
       record_("--record", options.record, read),
       gltf_("--gltf", options.gltf, read),

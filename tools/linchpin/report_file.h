@@ -39,7 +39,7 @@ class ReportFiles {
   ReportFiles(const ReportOptions& options, const std::vector<std::string>& read, std::size_t runs);
 
   bool wanted() const { return wanted_; }
-  const RecordingOptions* recording() const { return wanted_ ? &recording_ : nullptr; }
+  const recording::RecordingOptions* recording() const { return wanted_ ? &recording_ : nullptr; }
   /// As a worker's job has it.
   nlohmann::ordered_json recording_json() const;
   /// Nothing when nothing was asked for. @throws std::invalid_argument, before any of them is written, where there is
@@ -50,7 +50,7 @@ class ReportFiles {
 
  private:
   bool wanted_ = false;
-  RecordingOptions recording_;
+  recording::RecordingOptions recording_;
   OutputFile report_, record_, gltf_, mcap_;
   bool binary_gltf_ = false;
 };

@@ -36,7 +36,7 @@ struct RunArguments {
 constexpr const char* moved_out[] = {"gravity", "gravity_from", "bodies", "joints"};
 
 // What is said of the run, whatever the solver did.
-Json frame_of(const Simulation& simulation, Host host, const Json& row) {
+Json frame_of(const Simulation& simulation, scene::Host host, const Json& row) {
   Json result;
   result["schema"] = 2;
   result["scene"] = simulation.scene;
@@ -47,7 +47,7 @@ Json frame_of(const Simulation& simulation, Host host, const Json& row) {
   return result;
 }
 
-void print(const RunArguments& arguments, const Simulation& simulation, Host host, Json row) {
+void print(const RunArguments& arguments, const Simulation& simulation, scene::Host host, Json row) {
   if (!arguments.json) {
     std::cout << row.value("summary", std::string());
     if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
@@ -63,9 +63,9 @@ void print(const RunArguments& arguments, const Simulation& simulation, Host hos
   std::cout << result.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSpec& solver) {
+scene::Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSpec& solver) {
   if (arguments.host.empty())
-    return opened.host == Host::bare && solver.kind != "exact" ? Host::bullet_float64 : opened.host;
+    return opened.host == scene::Host::bare && solver.kind != "exact" ? scene::Host::bullet_float64 : opened.host;
   const std::vector<std::string> names = {"bare", "bullet", "bullet-float64"};
   const auto found = std::find(names.begin(), names.end(), arguments.host);
   if (found == names.end()) {
@@ -73,26 +73,26 @@ Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSp
     throw std::invalid_argument("--host is \"" + arguments.host + "\", expected bare, bullet or bullet-float64" +
                                 (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
   }
-  const Host host = static_cast<Host>(found - names.begin());
-  if (host == Host::bare && solver.kind != "exact")
+  const scene::Host host = static_cast<scene::Host>(found - names.begin());
+  if (host == scene::Host::bare && solver.kind != "exact")
     throw std::invalid_argument("--host bare has one solver, exact; " + solver.name + " needs a bullet host");
-  if (host == Host::bare && !opened.model)
+  if (host == scene::Host::bare && !opened.model)
     throw std::invalid_argument("--host bare runs scenes of ours; a .bullet file needs a bullet host");
   return host;
 }
 
-WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
+WorkerAnswer run_on(scene::Host host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
                     const std::string& csv, const ReportFiles& report, const std::optional<Method>& method) {
-  if (host != Host::bare) {
+  if (host != scene::Host::bare) {
     Json job = job_for(simulation, solver);
     job["time_apart"] = false;
     job["csv"] = csv;
     if (report.wanted()) job["record"] = report.recording_json();
-    return run_worker(host == Host::bullet ? "single" : "double", job, solver.name + ", " + to_string(host));
+    return run_worker(host == scene::Host::bullet ? "single" : "double", job, solver.name + ", " + to_string(host));
   }
   WorkerAnswer answer;
   try {
-    Model model = *opened.model;
+    scene::Model model = *opened.model;
     if (method) model.options.method = *method;
     answer.row = run_bare(model, simulation, csv, report.recording());
     answer.kind = WorkerAnswer::Kind::row;
@@ -106,13 +106,13 @@ WorkerAnswer run_on(Host host, const Opened& opened, const Simulation& simulatio
   return answer;
 }
 
-std::optional<Method> method_of(const RunArguments& arguments, Host host) {
+std::optional<Method> method_of(const RunArguments& arguments, scene::Host host) {
   if (arguments.method.empty()) return {};
   std::vector<std::string> names;
   for (const Method method : all_methods) {
     names.emplace_back(to_string(method));
     if (names.back() != arguments.method) continue;
-    if (host == Host::bare) return method;
+    if (host == scene::Host::bare) return method;
     throw std::invalid_argument("--method is of the host bare; in " + std::string(to_string(host)) + " Bullet steps");
   }
   std::string known;
@@ -127,7 +127,7 @@ int run_run(const RunArguments& arguments) try {
   const auto opened = arguments.simulation.open();
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
-  const Host host = host_of(arguments, *opened, solver);
+  const scene::Host host = host_of(arguments, *opened, solver);
   const std::optional<Method> method = method_of(arguments, host);
   auto outputs = arguments.report.outputs();
   outputs.emplace_back("--csv", arguments.csv);

@@ -91,28 +91,28 @@ bool is_ours(const std::string& extension) {
 
 }  // namespace
 
-void warn(const Model& model) {
+void warn(const scene::Model& model) {
   for (const std::string& each : model.warnings) std::cerr << each << "\n";
   for (const std::string& each : model.notes) std::cerr << "note: " << each << "\n";
 }
 
-std::optional<Opened> open_scene(const std::string& path, const std::optional<RobotsAs>& robots) {
+std::optional<Opened> open_scene(const std::string& path, const std::optional<scene::RobotsAs>& robots) {
   Opened out;
   out.path = path;
   out.files = {path};
   const std::string extension = kind_of(path);
   if (is_ours(extension)) {
     try {
-      Overrides overrides;
+      scene::Overrides overrides;
       overrides.robots = robots;
-      out.model = load(path, {}, overrides);
+      out.model = scene::load(path, {}, overrides);
       warn(*out.model);
       out.files = out.model->files;
       out.dt = out.model->dt, out.duration = out.model->duration, out.host = out.model->host;
-    } catch (const NeedsHost& e) {  // the worker has the .bullet file read, and checks the rest
+    } catch (const scene::NeedsHost& e) {  // the worker has the .bullet file read, and checks the rest
       out.dt = e.dt, out.duration = e.duration, out.files = e.files;
-      out.host = e.host == Host::bare ? Host::bullet_float64 : e.host;
-    } catch (const SceneError& e) {
+      out.host = e.host == scene::Host::bare ? scene::Host::bullet_float64 : e.host;
+    } catch (const scene::SceneError& e) {
       std::cerr << e.what() << "\n";
       return {};
     }
@@ -134,17 +134,17 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<Ro
   return {};
 }
 
-std::optional<Model> open_model(const std::string& path) {
+std::optional<scene::Model> open_model(const std::string& path) {
   const std::string extension = kind_of(path);
   if (!is_ours(extension) && extension != ".bullet") {
     (void)open_scene(path);  // says what it is not
     return {};
   }
   try {
-    Model model = load(path, import_bullet);
+    scene::Model model = load(path, import_bullet);
     warn(model);
     return model;
-  } catch (const SceneError& e) {
+  } catch (const scene::SceneError& e) {
     std::cerr << e.what() << "\n";
     return {};
   }

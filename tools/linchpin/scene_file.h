@@ -17,21 +17,21 @@ std::string scene_fault(std::string_view bytes);
 /// A scene that can be run, and what it says of that itself.
 struct Opened {
   std::string path;
-  std::vector<std::string> files;  ///< all that are read for it, itself first: what no output may be
-  std::optional<Model> model;      ///< of a .toml without a .bullet file in it: only a worker can read those
-  double dt = 1.0 / 240;           ///< [s]
-  double duration = 2;             ///< [s]
-  Host host = Host::bullet_float64;
+  std::vector<std::string> files;     ///< all that are read for it, itself first: what no output may be
+  std::optional<scene::Model> model;  ///< of a .toml without a .bullet file in it: only a worker can read those
+  double dt = 1.0 / 240;              ///< [s]
+  double duration = 2;                ///< [s]
+  scene::Host host = scene::Host::bullet_float64;
 };
 
 /// On stderr: what was read as it stands and is hardly meant, and what of a robot's file was left out.
-void warn(const Model& model);
+void warn(const scene::Model& model);
 
 /// Reads and checks, with warnings. Nothing after saying on stderr what is wrong.
 /// @param robots  in place of what the scene says. @throws std::invalid_argument for it where the scene has none.
-std::optional<Opened> open_scene(const std::string& path, const std::optional<RobotsAs>& robots = {});
+std::optional<Opened> open_scene(const std::string& path, const std::optional<scene::RobotsAs>& robots = {});
 
 /// For the verbs that work without an engine: a model, of a .bullet file too, or nothing after saying why.
-std::optional<Model> open_model(const std::string& path);
+std::optional<scene::Model> open_model(const std::string& path);
 
 }  // namespace linchpin::cli

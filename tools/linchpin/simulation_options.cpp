@@ -70,11 +70,11 @@ void SimulationOptions::add_to(CLI::App& verb, bool with_warmup) {
       ->type_name("{bodies,multibody}");
 }
 
-std::optional<RobotsAs> SimulationOptions::robots() const {
+std::optional<scene::RobotsAs> SimulationOptions::robots() const {
   if (as.empty()) return {};
-  if (as == "bodies") return RobotsAs::bodies;
+  if (as == "bodies") return scene::RobotsAs::bodies;
   if (as != "multibody") refuse("--as", as, "bodies or multibody");
-  return RobotsAs::multibody;
+  return scene::RobotsAs::multibody;
 }
 
 std::optional<Opened> SimulationOptions::open() const { return open_scene(scene, robots()); }

@@ -20,7 +20,7 @@ struct Simulation {
   long steps = 0;
   long warmup_steps = 0;                         ///< first steps left out of the statistics
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]
-  std::optional<RobotsAs> robots;                ///< else as the scene says
+  std::optional<scene::RobotsAs> robots;         ///< else as the scene says
 };
 
 /// The words of the command line; numbers are read by check(), which can say what was expected.
@@ -33,7 +33,7 @@ struct SimulationOptions {
   Simulation check(const Opened& opened) const;
 
  private:
-  std::optional<RobotsAs> robots() const;
+  std::optional<scene::RobotsAs> robots() const;
 };
 
 }  // namespace linchpin::cli

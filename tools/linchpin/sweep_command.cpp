@@ -22,6 +22,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
 #include <linchpin/stepper.h>
+#include <linchpin/version.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -67,7 +68,7 @@ class Experiment {
   /// @throws SceneError; std::invalid_argument for what does not fit the scene.
   Experiment(const SweepArguments& arguments, std::string text, const CaseList& cases)
       : arguments_(arguments), text_(std::move(text)), names_(cases.names()) {
-    const Model model = any_of(cases);
+    const scene::Model model = any_of(cases);
     warn(model);
     const SimulationOptions& s = arguments.simulation;
     // Steps that are a case's own are for its row to refuse.
@@ -78,7 +79,7 @@ class Experiment {
     std::size_t expectations = 0;  // that have their columns
     for (const auto& [channel, log] : channels(model)) {
       const std::string unit = bracketed(channel->unit());
-      const Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
+      const scene::Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
       const std::string when = log ? "" : at(*expectation);
       if (channel->size() == 1) add_column(channel->text() + when, unit);
       for (const char* part : {".x", ".y", ".z"})
@@ -113,9 +114,9 @@ class Experiment {
   std::string row(const std::vector<double>& values) const {
     Outcome outcome;
     try {
-      Model model = load(values);
+      scene::Model model = load(values);
       arguments_.equilibrium ? rest(model, outcome) : move(model, outcome);
-    } catch (const SceneError& e) {
+    } catch (const scene::SceneError& e) {
       outcome.status = (e.line > 0 ? "line " + std::to_string(e.line) + ": " : "") + e.message;
     } catch (const std::exception& e) {
       outcome.status = e.what();
@@ -129,19 +130,19 @@ class Experiment {
   std::vector<double> known(const std::vector<double>& values) const {
     std::vector<double> out(arguments_.equilibrium ? columns_.size() : 0, std::nan(""));  // those are of the motion
     try {
-      for (const Expectation& e : out.empty() ? load(values).expectations : std::vector<Expectation>())
+      for (const scene::Expectation& e : out.empty() ? load(values).expectations : std::vector<scene::Expectation>())
         for (int k = 0; k < e.value.size(); ++k)
           out.push_back(e.is.empty() ? std::nan("") : e.is[static_cast<std::size_t>(k)]);
-    } catch (const SceneError&) {
+    } catch (const scene::SceneError&) {
     }
     out.resize(columns_.size(), std::nan(""));
     return out;
   }
   /// The values that the scene itself gives to the parameters.
   std::vector<double> own() const {
-    Overrides overrides;
+    scene::Overrides overrides;
     overrides.logs = names_;
-    const Model model = load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
+    const scene::Model model = load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
     const System system = model.system();
     const State start = system.initial_state();
     std::vector<double> out;
@@ -162,18 +163,18 @@ class Experiment {
   // A model for what all cases have alike: an expression need not have a value at the numbers of the scene itself, nor
   // at those of every case. @throws SceneError of the first; BadExpression; std::invalid_argument for names that
   // [params] does not have
-  Model any_of(const CaseList& cases) const {
-    std::optional<SceneError> first;
+  scene::Model any_of(const CaseList& cases) const {
+    std::optional<scene::SceneError> first;
     constexpr std::uint64_t tries = 16;
     const std::uint64_t every = std::max<std::uint64_t>(1, cases.size() / tries);
     for (std::uint64_t n = 0; n < cases.size(); n += every) try {
         return load(cases.values(n));
-      } catch (const SceneError& e) {
+      } catch (const scene::SceneError& e) {
         if (!first) first = e;
       }
     try {
       return load({});
-    } catch (const SceneError&) {
+    } catch (const scene::SceneError&) {
     }
     const std::string what = first->what();
     const std::string_view place = "column:", twice = " error: column:";
@@ -185,16 +186,16 @@ class Experiment {
   }
   bool of_until(const std::vector<double>& values) const try {
     if (arguments_.until.empty()) return false;
-    Overrides overrides;
+    scene::Overrides overrides;
     for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
     overrides.logs = {arguments_.until};
-    (void)load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
+    (void)scene::load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
     return false;
-  } catch (const SceneError&) {
+  } catch (const scene::SceneError&) {
     return true;
   }
   // " at 0.5 s": of an [[expect]], as rows with other times stand beside it.
-  std::string at(const Expectation& e) const {
+  std::string at(const scene::Expectation& e) const {
     if (arguments_.equilibrium || e.throughout) return "";
     char text[48];
     std::snprintf(text, sizeof text, " at %.12g s", e.at);
@@ -211,23 +212,23 @@ class Experiment {
     status += (status == "ok" ? ", but " : "; ") + what;
   }
 
-  Model load(const std::vector<double>& values) const {
-    Overrides overrides;
+  scene::Model load(const std::vector<double>& values) const {
+    scene::Overrides overrides;
     for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
     overrides.logs = arguments_.columns;
     if (!arguments_.until.empty()) overrides.logs.push_back(arguments_.until);
     return load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
   }
-  Opened opened(const Model& model) const {
+  Opened opened(const scene::Model& model) const {
     Opened out;
     out.dt = model.dt, out.duration = model.duration;
     return out;
   }
   // What a row holds, in order; the number is that of the log, or −1 for an expectation.
-  std::vector<std::pair<const Channel*, bool>> channels(const Model& model) const {
-    std::vector<std::pair<const Channel*, bool>> out;
-    for (const Expectation& e : model.expectations) out.emplace_back(&e.value, false);
-    for (const Channel& log : model.logs) out.emplace_back(&log, true);
+  std::vector<std::pair<const scene::Channel*, bool>> channels(const scene::Model& model) const {
+    std::vector<std::pair<const scene::Channel*, bool>> out;
+    for (const scene::Expectation& e : model.expectations) out.emplace_back(&e.value, false);
+    for (const scene::Channel& log : model.logs) out.emplace_back(&log, true);
     if (!arguments_.until.empty()) out.pop_back();
     return out;
   }
@@ -237,7 +238,7 @@ class Experiment {
       whole = name + " #" + std::to_string(n) + unit;
     columns_.push_back(whole);
   }
-  System system_of(const Model& model) const {
+  System system_of(const scene::Model& model) const {
     System system = model.system();
     if (const auto gravity = arguments_.simulation.check(opened(model)).gravity)
       system.set_gravity({(*gravity)[0], (*gravity)[1], (*gravity)[2]});
@@ -251,13 +252,13 @@ class Experiment {
     return out;
   }
 
-  void move(const Model& model, Outcome& out) const {
+  void move(const scene::Model& model, Outcome& out) const {
     const Simulation simulation = arguments_.simulation.check(opened(model));
     System system = system_of(model);
     Stepper stepper(system, system.initial_state(), model.options);
     const bool until = !arguments_.until.empty();
     if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
-    Judge judge(model, Host::bare, simulation.dt);
+    scene::Judge judge(model, scene::Host::bare, simulation.dt);
     const auto observe = [&] {
       const bool forces = judge.needs_forces(stepper.t());
       judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()});
@@ -297,7 +298,7 @@ class Experiment {
     if (!rank.is_null()) remark(out.status, rank_text(rank, true));
     for (const std::string& warning : warnings) remark(out.status, warning);
     if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
-    const Observation end{system, stepper.state(), stepper.reactions()};
+    const scene::Observation end{system, stepper.state(), stepper.reactions()};
     std::size_t i = 0;
     for (const auto& [channel, log] : channels(model)) {
       if (log) {
@@ -311,7 +312,7 @@ class Experiment {
     }
   }
 
-  void rest(const Model& model, Outcome& out) const {
+  void rest(const scene::Model& model, Outcome& out) const {
     const System system = system_of(model);
     const State start = system.initial_state();
     Dynamics dynamics(system, model.options.solve);
@@ -319,18 +320,19 @@ class Experiment {
     if (dynamics.assembly().layout.n() > most_velocities)
       throw std::invalid_argument("more than " + std::to_string(most_velocities) +
                                   " velocities, the most of a dense search for equilibria");
-    const auto turning = rotation_of_kinematic_bodies(system);
+    const auto turning = scene::rotation_of_kinematic_bodies(system);
     const Held held = held_at_start(model, system, turning.has_value());
-    const EquilibriumSearch search = search_around(start, turning, arguments_.starts);
-    auto found = find_equilibria(system, start, search);
+    const scene::EquilibriumSearch search = search_around(start, turning, arguments_.starts);
+    auto found = scene::find_equilibria(system, start, search);
     if (const auto moving = drop_moving(system, search, found); found.empty() && !moving.empty())
       throw std::invalid_argument("nothing can rest where forces balance: " + moving.front() +
                                   " asks for motion there");
     if (found.empty())
       throw std::invalid_argument("no place of rest was found from " + std::to_string(arguments_.starts) + " starts");
-    const auto stable = std::find_if(
-        found.begin(), found.end(), [](const Equilibrium& e) { return e.stability == Equilibrium::Stability::stable; });
-    const Equilibrium& e = stable == found.end() ? found.front() : *stable;
+    const auto stable = std::find_if(found.begin(), found.end(), [](const scene::Equilibrium& e) {
+      return e.stability == scene::Equilibrium::Stability::stable;
+    });
+    const scene::Equilibrium& e = stable == found.end() ? found.front() : *stable;
     State state = e.state;
     for (int i = 1; turning && i < system.body_count(); ++i) {  // at rest in the frame that turns
       const BodyId id{i};
@@ -535,7 +537,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
   if (bad == 0) return exit_ok;
   std::cerr << "linchpin sweep: " << bad << (bad == 1 ? " case" : " cases") << " failed, " << first << "\n";
   return exit_physics;
-} catch (const SceneError& e) {
+} catch (const scene::SceneError& e) {
   std::cerr << e.what() << "\n";
   return exit_bad_input;
 } catch (const BadExpression& e) {
@@ -562,7 +564,7 @@ int run_rank(const SweepArguments& arguments, bool random, Ranks& ranks) try {
   work_off(ranks, arguments.jobs, sweep->work());
   ranks.finish();
   return exit_ok;
-} catch (const SceneError& e) {
+} catch (const scene::SceneError& e) {
   std::cerr << e.what() << "\n";
   return exit_bad_input;
 } catch (const BadExpression& e) {

@@ -13,14 +13,14 @@
 
 namespace linchpin::cli {
 
-inline nlohmann::ordered_json verdicts_json(const Judge& judge) {
+inline nlohmann::ordered_json verdicts_json(const scene::Judge& judge) {
   using Json = nlohmann::ordered_json;
   const auto value = [](const std::vector<double>& x) {
     return x.empty() ? Json() : x.size() == 1 ? Json(x.front()) : Json(x);
   };
   Json out = Json::array();
-  for (const Judge::Verdict& v : judge.verdicts()) {
-    const Expectation& e = *v.expectation;
+  for (const scene::Judge::Verdict& v : judge.verdicts()) {
+    const scene::Expectation& e = *v.expectation;
     out.push_back({{"value", e.value.text()},
                    {"at", e.throughout ? Json() : Json(e.at)},
                    {"is", value(e.is)},

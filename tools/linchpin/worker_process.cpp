@@ -121,7 +121,7 @@ Json job_for(const Simulation& simulation, const SolverSpec& solver) {
   job["dt"] = simulation.dt;
   job["steps"] = simulation.steps;
   job["warmup_steps"] = simulation.warmup_steps;
-  if (simulation.robots) job["multibody"] = *simulation.robots == RobotsAs::multibody;
+  if (simulation.robots) job["multibody"] = *simulation.robots == scene::RobotsAs::multibody;
   job["gravity"] = simulation.gravity ? Json(*simulation.gravity) : Json();
   return job;
 }

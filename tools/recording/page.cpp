@@ -2,6 +2,8 @@
 
 #include "compare_text.h"
 
+#include <linchpin/version.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace linchpin {
+namespace linchpin::recording {
 
 namespace {
 
@@ -297,4 +297,4 @@ Json recording::Columns::json(Recording r) {
   return out;
 }
 
-}  // namespace linchpin
+}  // namespace linchpin::recording

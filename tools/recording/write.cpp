@@ -10,7 +10,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace linchpin {
+namespace linchpin::recording {
 
 namespace {
 
@@ -20,7 +20,7 @@ Json number(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
 // As `compare --json` has a solver.
 Json row_of(const RecordedRun& run) {
-  Json row = recording::empty_row(run.solver, run.precision, run.status);
+  Json row = empty_row(run.solver, run.precision, run.status);
   row["steps"] = run.steps;
   row["max_gap_m"] = number(run.max_gap);
   row["rms_gap_m"] = number(run.rms_gap);
@@ -42,7 +42,7 @@ Json row_of(const RecordedRun& run) {
 }
 
 Json json_of(const Recording& recorded, const RecordedRun& run) {
-  Json out = recording::provenance(run.command, {{"file", run.title}, {"bytes", 0}, {"text", nullptr}});
+  Json out = provenance(run.command, {{"file", run.title}, {"bytes", 0}, {"text", nullptr}});
   if (run.command.empty() || run.command == run.title) out["commands"] = Json::array();  // a title is none
   out["title"] = run.title;
   out["kind"] = "linchpin recording";
@@ -57,10 +57,10 @@ Json json_of(const Recording& recorded, const RecordedRun& run) {
   comparison["bodies"] = run.bodies;
   comparison["joints"] = run.joints;
   comparison["solvers"] = Json::array({row_of(run)});
-  recording::add_words(out);
+  add_words(out);
   if (!run.notes.empty()) out["notes_of_program"] = run.notes;
   for (const std::string& note : run.notes) out["notes"].push_back(note);
-  out["motions"] = Json::array({recording::Columns::json(recorded)});
+  out["motions"] = Json::array({Columns::json(recorded)});
   return out;
 }
 
@@ -71,28 +71,23 @@ void write(const std::string& path, const Recording& recorded, const RecordedRun
   if (!ends(".html") && !ends(".rec") && !ends(".glb") && !ends(".gltf") && !ends(".mcap"))
     throw std::invalid_argument("linchpin: a recording cannot be written to \"" + path +
                                 "\": expected a name that ends with .html, .rec, .glb, .gltf or .mcap");
-  if (recorded.frames() == 0) throw std::invalid_argument("linchpin: \"" + path + "\": nothing was recorded");
-  recording::OutputFile file("linchpin", path, {});
+  if (recorded.frames() == 0) throw OrderError("linchpin: \"" + path + "\": nothing was recorded");
   Json all = json_of(recorded, run);
-  if (ends(".mcap")) return file.write(recording::mcap(all));
-  for (Json& motion : all["motions"]) motion.erase("full");
-  if (ends(".html")) return file.write(recording::report_page(all));
-  if (ends(".rec")) return file.write(all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  file.write(recording::gltf(all, ends(".glb")));
-}
-
-std::string try_write(const std::string& path, const Recording& recorded, const RecordedRun& run) noexcept {
-  try {
-    write(path, recorded, run);
-    return {};
-  } catch (const std::exception& e) {
-    try {
-      return e.what();
-    } catch (...) {
-    }
-  } catch (...) {
+  std::string text;
+  if (ends(".mcap")) {
+    text = mcap(all);
+  } else {
+    for (Json& motion : all["motions"]) motion.erase("full");
+    text = ends(".html")  ? report_page(all)
+           : ends(".rec") ? all.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
+                          : gltf(all, ends(".glb"));
   }
-  return "failed";  // short enough to need no memory
+  const Result<void> written = try_call([&] { OutputFile("linchpin", path, {}).write(text); });
+  if (!written) throw FileError(written.error().message);
 }
 
-}  // namespace linchpin
+Result<void> try_write(const std::string& path, const Recording& recorded, const RecordedRun& run) noexcept {
+  return try_call([&] { write(path, recorded, run); });
+}
+
+}  // namespace linchpin::recording

@@ -14,7 +14,7 @@ using linchpin::detail::prefetch_part;
 
 constexpr std::size_t ahead = 4;  // elements between a prefetch and the use
 
-BulletWorld::BulletWorld(const host::Options& options)
+BulletWorld::BulletWorld(const host::SolverOptions& options)
     : solver(*this, options), bodies(solver), joints(solver, bodies), rows(solver, bodies, joints) {}
 BulletWorld::~BulletWorld() = default;
 

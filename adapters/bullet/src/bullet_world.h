@@ -25,7 +25,7 @@ struct Group {
 
 class BulletWorld final : public host::World {
  public:
-  explicit BulletWorld(const host::Options& options);
+  explicit BulletWorld(const host::SolverOptions& options);
   ~BulletWorld() override;
   void enter(btDiscreteDynamicsWorld* world);  ///< null: leaves it
   btDiscreteDynamicsWorld* world() const { return bodies.world(); }

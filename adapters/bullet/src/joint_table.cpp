@@ -26,14 +26,14 @@ int JointTable::find(const btTypedConstraint* constraint) const {
 
 // ---- the user's constraints ----
 
-std::string JointTable::add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& entry) {
+int JointTable::add_user(Constraint constraint, std::vector<btRigidBody*> bodies) {
   for (std::size_t k = 0; k < bodies.size(); ++k)
     if (!bodies[k] || !bodies_.in_world(*bodies[k]))
-      return "linchpin: constraint '" + constraint.name() + "': body " + std::to_string(k) + " is not in the world";
-  if (std::string why = solver_.add_constraint(std::move(constraint), entry); !why.empty()) return why;
+      host::demand("constraint '" + constraint.name() + "'", "body " + std::to_string(k) + " is not in the world");
+  const int entry = solver_.add_constraint(std::move(constraint));
   (*this)[entry].bodies = std::move(bodies);
   add_proxies(entry);
-  return {};
+  return entry;
 }
 
 void JointTable::add_proxies(int entry) {
@@ -111,13 +111,14 @@ void JointTable::leave_world() {
 
 // ---- the world's joints ----
 
-std::string JointTable::name_joint(btTypedConstraint& joint, std::string name, int& entry) {
-  if (name.empty()) return "linchpin: name_joint: a joint needs a name";
+int JointTable::name_joint(btTypedConstraint& joint, std::string name) {
+  if (name.empty()) host::demand("name_joint", "a joint needs a name");
   scan();
-  entry = find(&joint);
+  const int entry = find(&joint);
   if (entry < 0 || !solver_.entry(entry).alive)
-    return "linchpin: name_joint '" + name + "': the joint is not in the world";
-  return solver_.name_joint(entry, std::move(name));
+    host::demand("name_joint '" + name + "'", "the joint is not in the world");
+  solver_.name_joint(entry, std::move(name));
+  return entry;
 }
 
 void JointTable::add_joint(btTypedConstraint& joint, int place) {

@@ -42,8 +42,8 @@ class JointTable {
   const JointBinding& operator[](int entry) const { return const_cast<JointTable&>(*this)[entry]; }
   int find(const btTypedConstraint* constraint) const;  ///< the entry of a joint, native part or proxy; −1: none
 
-  std::string add_user(Constraint constraint, std::vector<btRigidBody*> bodies, int& entry);
-  std::string name_joint(btTypedConstraint& joint, std::string name, int& entry);
+  int add_user(Constraint constraint, std::vector<btRigidBody*> bodies);  ///< @return its entry, as the following
+  int name_joint(btTypedConstraint& joint, std::string name);
   void forget(int entry);  ///< It is gone from the solver.
   void set_collisions(int entry, bool on);
   void enable(int entry, bool on);

@@ -11,6 +11,8 @@
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 
+using host::demand;
+
 int Multibodies::tree_of(const btMultiBody* body) const {
   const auto at = std::find_if(trees_seen_.begin(), trees_seen_.end(), [&](const Tree& t) { return t.body == body; });
   return at == trees_seen_.end() ? -1 : static_cast<int>(at - trees_seen_.begin());
@@ -48,9 +50,9 @@ void Multibodies::forget(const btMultiBody& body) {
   stock_of_.clear();  // the next scan finds them again
 }
 
-std::string Multibodies::id_of(const Link& link, BodyId& id) {
+BodyId Multibodies::id_of(const Link& link) {
   scan();
-  return trees_.link_id(tree_of(link.body), link.index, id);
+  return trees_.link_id(tree_of(link.body), link.index);
 }
 
 bool Multibodies::names_link(const Constraint& constraint) const {
@@ -58,36 +60,63 @@ bool Multibodies::names_link(const Constraint& constraint) const {
   return std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return id.index >= 0 && trees_.is_link(id); });
 }
 
-std::string Multibodies::add(Constraint constraint, int& entry) {
+int Multibodies::add(Constraint constraint) {
   const std::string name = constraint.name();
-  if (host_.solver.find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
+  demand_free(name);
   std::vector<btRigidBody*> rigid;
   for (const BodyId id : constraint.bodies()) {
     btRigidBody* const rigid_body = host_.bodies.body(id);
     if (!rigid_body) continue;
     if (const char* why = bullet::why_unsupported(*rigid_body))
-      return "linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix";
+      demand("linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix");
     rigid.push_back(rigid_body);
   }
-  if (std::string why = trees_.why_not_held(constraint); !why.empty()) return why;
-  entry = host_.solver.add_entry(Owner::user_on_links, name);
+  demand(trees_.why_not_held(constraint));
+  const int entry = host_.solver.add_entry(Owner::user_on_links, name);
   host_.joints[entry].bodies = std::move(rigid);
   trees_.set_constraint(entry, std::make_unique<Constraint>(std::move(constraint)));
   for (btRigidBody* b : host_.joints[entry].bodies) b->activate();
   host_.solver.refresh_order();
-  return {};
+  return entry;
 }
 
-std::string Multibodies::name_joint(const Link& link, std::string name, int& entry) {
+int Multibodies::name_joint(const Link& link, std::string name) {
   scan();
-  std::unique_ptr<Constraint> joint;
-  if (const std::string why = trees_.make_joint(tree_of(link.body), link.index, name, joint); !why.empty())
-    return "linchpin: name_joint '" + name + "': " + why;
-  if (host_.solver.find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
-  entry = host_.solver.add_entry(Owner::multibody_joint, std::move(name));
+  const int tree = tree_of(link.body);
+  auto joint = std::make_unique<Constraint>(trees_.make_joint(tree, link.index, name));
+  int entry = trees_.find_joint(tree, link.index);
+  if (entry < 0 || host_.solver.entry(entry).name != name) demand_free(name);
+  if (entry < 0)
+    entry = host_.solver.add_entry(Owner::multibody_joint, std::move(name));
+  else
+    host_.solver.name_joint(entry, std::move(name));
   trees_.set_constraint(entry, std::move(joint));
   host_.solver.refresh_order();
-  return {};
+  return entry;
+}
+
+int Multibodies::entry_of(const btMultiBodyConstraint* constraint, const Link& link) {
+  scan();
+  return constraint ? find(*constraint) : joint_entry(link);
+}
+
+int Multibodies::joint_entry(const Link& link) {
+  const int tree = tree_of(link.body);
+  if (tree < 0 || link.index < 0 || link.index >= link.body->getNumLinks() || !why_unsupported(tree).empty()) return -1;
+  if (const int known = trees_.find_joint(tree, link.index); known >= 0) return known;
+  const char* const own = link.body->getLink(link.index).m_jointName;
+  const std::string place = "joint#" + std::to_string(tree) + "." + std::to_string(link.index);
+  return name_joint(link, host_.solver.free_name(own && *own ? own : place));
+}
+
+int Multibodies::find(const btMultiBodyConstraint& constraint) const {
+  const auto at =
+      std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == &constraint; });
+  return at == stock_.end() ? -1 : at->entry;
+}
+
+void Multibodies::demand_free(const std::string& name) const {
+  if (host_.solver.find(name) >= 0) demand("linchpin: the name '" + name + "' is in use");
 }
 
 // ---- articulated::TreeWorld ----
@@ -129,21 +158,16 @@ double Multibodies::energy() const {
   return sum;
 }
 
-namespace {
-std::string named(const char* call, const std::string& why) {
-  return why.empty() ? why : std::string("linchpin: ") + call + ": " + why;
-}
-const char* const not_there = "the multibody is not in the world";
-}  // namespace
+Wrench Multibodies::joint_wrench(const Link& link) { return trees_.joint_wrench(checked_tree_of(link), link.index); }
 
-std::string Multibodies::joint_wrench(const Link& link, Wrench& out) {
-  const int tree = tree_of(link.body);
-  return named("joint_wrench", tree < 0 ? not_there : trees_.joint_wrench(tree, link.index, out));
+JointForces Multibodies::joint_forces(const Link& link) {
+  return trees_.joint_forces(checked_tree_of(link), link.index);
 }
 
-std::string Multibodies::joint_forces(const Link& link, JointForces& out) {
+int Multibodies::checked_tree_of(const Link& link) const {
   const int tree = tree_of(link.body);
-  return named("joint_forces", tree < 0 ? not_there : trees_.joint_forces(tree, link.index, out));
+  if (tree < 0) demand("the multibody is not in the world");
+  return tree;
 }
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -31,14 +31,17 @@ class Multibodies final : private articulated::TreeWorld {
   void scan();
   void map(int entry);  ///< Classifies a constraint of the world again.
   articulated::TreeSolver& trees() { return trees_; }
-  /// The core's id of a link. @return a reason, or empty
-  std::string id_of(const Link& link, BodyId& id);
+  // The following throw std::invalid_argument.
+  BodyId id_of(const Link& link);  ///< The core's id of a link.
   bool names_link(const Constraint& constraint) const;
-  std::string add(Constraint constraint, int& entry);  ///< a constraint that names a link
-  std::string name(btMultiBodyConstraint& constraint, std::string name, int& entry);
-  std::string name_joint(const Link& link, std::string name, int& entry);  ///< a joint of a multibody itself
-  void forget(const btMultiBody& body);                                    ///< removes the constraints on it
-  bool is_stock(int entry) const;  ///< whether it is a constraint of the world, not of the user's own
+  int add(Constraint constraint);  ///< a constraint that names a link @return its entry, as the following
+  int name(btMultiBodyConstraint& constraint, std::string name);
+  int name_joint(const Link& link, std::string name);  ///< a joint of a multibody itself
+  /// The entry of a constraint, or of a joint where that is null. An entry for a joint is made if there is none. −1:
+  /// there is no such joint
+  int entry_of(const btMultiBodyConstraint* constraint, const Link& link);
+  void forget(const btMultiBody& body);  ///< removes the constraints on it
+  bool is_stock(int entry) const;        ///< whether it is a constraint of the world, not of the user's own
   /// Returns whether it is held exactly in this step, and so must not be given to Bullet's solver.
   bool adopted(const btMultiBodyConstraint* constraint) const;
 
@@ -55,8 +58,8 @@ class Multibodies final : private articulated::TreeWorld {
 
   // ---- reports ----
   double energy() const;
-  std::string joint_wrench(const Link& link, Wrench& out);
-  std::string joint_forces(const Link& link, JointForces& out);
+  Wrench joint_wrench(const Link& link);
+  JointForces joint_forces(const Link& link);
 
  private:
   /// A multibody as the world was last scanned. Its object may be gone: only the pointer is compared.
@@ -97,11 +100,15 @@ class Multibodies final : private articulated::TreeWorld {
   void add_row_velocity(BodyId body, bool turns, Vector3d& v, Vector3d& w) override;
 
   int tree_of(const btMultiBody* body) const;  ///< −1: not in the world
+  int checked_tree_of(const Link& link) const;
+  void demand_free(const std::string& name) const;
+  int joint_entry(const Link& link);
+  int find(const btMultiBodyConstraint& constraint) const;  ///< its entry; −1: not in the world
   btMultiBody& body(int tree) const { return *trees_seen_[static_cast<std::size_t>(tree)].body; }
   void replace_trees(std::vector<Tree> now);
   void scan_stock();
   void classify(Stock& s);
-  std::string find_bodies(const Stock& s, BodyId& id_a, BodyId& id_b);
+  std::array<BodyId, 2> bodies_of(const Stock& s);
   btSolverBody* solver_body(BodyId id) const;
   bool acts_on_problem(const SolverArrays& arrays);
   articulated::RowImpulses* impulses_on(btMultiBody* body);
@@ -119,5 +126,10 @@ class Multibodies final : private articulated::TreeWorld {
   std::vector<const btRigidBody*> rigid_;         // scratch
   std::vector<btScalar> change_;                  // scratch
 };
+
+// Of the facade. The text of an error begins with `who`, or with the name of the call.
+BodyId id_of_link(WorldBinding& binding, const Link& link, const std::string& who);
+/// @param constraint  null: the joint of `link` @return its entry
+int name_multibody_joint(WorldBinding& binding, btMultiBodyConstraint* constraint, const Link& link, std::string name);
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

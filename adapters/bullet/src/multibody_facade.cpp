@@ -1,4 +1,4 @@
-// The facade for multibodies: turns the answers of Multibodies into exceptions.
+// The facade for multibodies.
 #include "multibody.h"
 #include "world_binding.h"
 
@@ -9,56 +9,43 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 using host::demand;
 
 namespace {
+
 Multibodies& multibodies_of(WorldBinding& binding, const std::string& who) {
   host::demand_world(binding.world(), who);
   if (!binding.multibodies()) demand(who, "the world is not a btMultiBodyDynamicsWorld");
   return *binding.multibodies();
 }
-Multibodies& multibodies_of(WorldBinding& binding, const Link& link, const std::string& who) {
+
+/// Calls a function that names a link. The text of its error begins with `who`.
+template <class Call>
+auto with_link(WorldBinding& binding, const Link& link, const std::string& who, Call call) {
   if (!link.body) demand(who, "the link is of no multibody");
-  return multibodies_of(binding, who);
+  Multibodies& multibodies = multibodies_of(binding, who);
+  auto made = try_call([&] { return call(multibodies); });
+  if (made) return *made;
+  constexpr std::string_view prefix = "linchpin: ";
+  const std::string& why = made.error().message;
+  const std::size_t at = why.starts_with(prefix) ? prefix.size() : 0;
+  Error{made.error().kind, std::string(prefix) + who + ": " + why.substr(at)}.raise();
 }
-BodyId id_of(WorldBinding& binding, const Link& link, const std::string& who) {
-  BodyId id;
-  demand(who, multibodies_of(binding, who).id_of(link, id));
-  return id;
-}
+
 }  // namespace
 
-std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<BodyRef>& parts) {
-  std::vector<BodyId> ids;
-  for (const BodyRef& part : parts)
-    ids.push_back(part.rigid_ ? ids_of(name, std::vector<btRigidBody*>{part.rigid_})[0]
-                              : id_of(*binding_, part.link_, "constraint '" + name + "'"));
-  return ids;
+BodyId id_of_link(WorldBinding& binding, const Link& link, const std::string& who) {
+  return with_link(binding, link, who, [&](Multibodies& m) { return m.id_of(link); });
 }
 
-BodyId Solver::id(Link link) { return id_of(*binding_, link, "id"); }
-
-Handle Solver::name_joint(btMultiBodyConstraint& constraint, std::string name) {
-  int entry = -1;
-  Multibodies& multibodies = multibodies_of(*binding_, "name_joint '" + name + "'");
-  demand(multibodies.name(constraint, std::move(name), entry));
-  return {*binding_, entry};
+int name_multibody_joint(WorldBinding& binding, btMultiBodyConstraint* constraint, const Link& link, std::string name) {
+  const std::string who = "name_joint '" + name + "'";
+  if (constraint) return multibodies_of(binding, who).name(*constraint, std::move(name));
+  return with_link(binding, link, who, [&](Multibodies& m) { return m.name_joint(link, name); });
 }
 
-Handle Solver::name_joint(Link link, std::string name) {
-  int entry = -1;
-  Multibodies& multibodies = multibodies_of(*binding_, link, "name_joint '" + name + "'");
-  demand(multibodies.name_joint(link, std::move(name), entry));
-  return {*binding_, entry};
+Wrench Solver::joint_wrench(Link link) {
+  return with_link(*binding_, link, "joint_wrench", [&](Multibodies& m) { return m.joint_wrench(link); });
 }
-
-Wrench Solver::joint_wrench(Link link) const {
-  Wrench out;
-  demand(multibodies_of(*binding_, link, "joint_wrench").joint_wrench(link, out));
-  return out;
-}
-
-JointForces Solver::joint_forces(Link link) const {
-  JointForces out;
-  demand(multibodies_of(*binding_, link, "joint_forces").joint_forces(link, out));
-  return out;
+JointForces Solver::joint_forces(Link link) {
+  return with_link(*binding_, link, "joint_forces", [&](Multibodies& m) { return m.joint_forces(link); });
 }
 
 void Solver::release_body(btMultiBody& body) {

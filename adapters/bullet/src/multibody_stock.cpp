@@ -177,13 +177,12 @@ StockNumbers numbers_of(btMultiBodyConstraint& c) {
   return out;
 }
 
-std::string Multibodies::name(btMultiBodyConstraint& constraint, std::string name, int& entry) {
+int Multibodies::name(btMultiBodyConstraint& constraint, std::string name) {
   scan();
-  const auto at =
-      std::find_if(stock_.begin(), stock_.end(), [&](const Stock& s) { return s.constraint == &constraint; });
-  if (at == stock_.end()) return "linchpin: name_joint '" + name + "': the constraint is not in the world";
-  entry = at->entry;
-  return host_.solver.name_joint(entry, std::move(name));
+  const int entry = find(constraint);
+  if (entry < 0) host::demand("linchpin: name_joint '" + name + "': the constraint is not in the world");
+  host_.solver.name_joint(entry, std::move(name));
+  return entry;
 }
 
 void Multibodies::mesh_gears() {
@@ -257,36 +256,35 @@ void Multibodies::classify(Stock& s) {
   }
   r.host_part = r.joint.released_to_host ? "all (given back)" : s.shape.native;
   if (!r.host_part.empty()) return;
-  BodyId id_a, id_b = linchpin::ground;
-  if (const std::string why = find_bodies(s, id_a, id_b); !why.empty()) {
-    r.host_part = "all (" + why + ")";
+  const Result<std::array<BodyId, 2>> bodies = try_call([&] { return bodies_of(s); });
+  if (!bodies) {
+    r.host_part = "all (" + bodies.error().message + ")";
     return;
   }
+  const auto [id_a, id_b] = *bodies;
   // The row of a gear is on joint positions; the constraint only says between which bodies.
   if (s.shape.gear) s.shape.rows.points.push_back({Vector3d::Zero(), Vector3d::Zero()});
-  trees_.set_constraint(s.entry, std::make_unique<Constraint>(linchpin::joint(
+  trees_.set_constraint(s.entry, std::make_unique<Constraint>(linchpin::joints::joint(
                                      r.name, id_a, id_b, s.shape.rows, s.shape.application_A, s.shape.application_B)));
   if (s.shape.gear) trees_.set_gear(s.entry, gear_of(*s.constraint, s.shape));
 }
 
-/// The core's ids of the bodies of a stock constraint. @return why it has none, or empty
-std::string Multibodies::find_bodies(const Stock& s, BodyId& id_a, BodyId& id_b) {
+/// The core's ids of the bodies of a stock constraint. @throws std::invalid_argument  it has none
+std::array<BodyId, 2> Multibodies::bodies_of(const Stock& s) {
   const Link a{s.constraint->getMultiBodyA(), s.constraint->getLinkA()};
   const Link b{s.constraint->getMultiBodyB(), s.constraint->getLinkB()};
-  std::string why = trees_.link_id(tree_of(a.body), a.index, id_a);
-  if (why.empty() && b.body) why = trees_.link_id(tree_of(b.body), b.index, id_b);
-  if (why.empty() && !b.body && s.shape.rigid) {
-    if (!host_.bodies.in_world(*s.shape.rigid)) {
-      why = "its rigid body is not in the world";
-    } else if (const char* unsupported = bullet::why_unsupported(*s.shape.rigid)) {
-      why = unsupported;
-    } else {
-      id_b = host_.bodies.id(*s.shape.rigid);
-      host_.joints[s.entry].bodies.push_back(s.shape.rigid);
-    }
+  const BodyId id_a = trees_.link_id(tree_of(a.body), a.index);
+  BodyId id_b = linchpin::ground;
+  if (b.body) {
+    id_b = trees_.link_id(tree_of(b.body), b.index);
+  } else if (s.shape.rigid) {
+    if (!host_.bodies.in_world(*s.shape.rigid)) host::demand("its rigid body is not in the world");
+    if (const char* unsupported = bullet::why_unsupported(*s.shape.rigid)) host::demand(unsupported);
+    id_b = host_.bodies.id(*s.shape.rigid);
+    host_.joints[s.entry].bodies.push_back(s.shape.rigid);
   }
-  if (why.empty() && id_a == id_b) why = "it joins a link to itself";
-  return why;
+  if (id_a == id_b) host::demand("it joins a link to itself");
+  return {id_a, id_b};
 }
 
 bool Multibodies::is_stock(int entry) const {

@@ -18,7 +18,7 @@ void Proxy::getInfo1(btConstraintInfo1* info) {
 void Proxy::getInfo2(btConstraintInfo2* info) {
   int at = 0;
   for (const host::PairRow& row : solver_.pair_rows(entry_, first_, second_, double(info->fps), double(info->erp))) {
-    const auto write = [&](const host::Vector6& J, btScalar* linear, btScalar* angular) {
+    const auto write = [&](const Vector6& J, btScalar* linear, btScalar* angular) {
       for (int i = 0; i < 3; ++i) {
         linear[at + i] = btScalar(J[i]);
         angular[at + i] = btScalar(J[3 + i]);

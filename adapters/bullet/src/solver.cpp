@@ -1,5 +1,4 @@
-// The facade: turns the answers of the binding into exceptions or reasons. multibody_facade.cpp has the calls for
-// multibodies.
+// The facade of a Bullet world.
 #include "multibody.h"
 #include "world_binding.h"
 
@@ -8,7 +7,6 @@
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 using host::demand;
-using host::without_throwing;
 
 // ---- Handle ----
 
@@ -32,73 +30,89 @@ Solver::Solver(btDiscreteDynamicsWorld& world, Options options)
   demand(binding_->install(world));
 }
 Solver::Solver(Options options) : binding_(std::make_unique<WorldBinding>(*this, options)) { binding_->make_solver(); }
-std::unique_ptr<Solver> Solver::try_install(btDiscreteDynamicsWorld& world, std::string& why,
-                                            Options options) noexcept {
-  return without_throwing(why, [&] { return std::make_unique<Solver>(world, options); });
-}
 Solver::~Solver() = default;
 
 btConstraintSolver* Solver::constraint_solver() { return binding_->hooks(); }
 void Solver::attach(btDiscreteDynamicsWorld& world) { demand(binding_->attach(world)); }
 void Solver::detach() { binding_->uninstall(); }
 
-host::ConstraintSolver& Solver::core() const { return binding_->solver(); }
+host::ConstraintSolver& Solver::core() { return binding_->solver(); }
+const host::ConstraintSolver& Solver::core() const { return binding_->solver(); }
 
-std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<btRigidBody*>& bodies) {
+// ---- constraints of the program's own ----
+
+BodyId Solver::id_of(const BodyRef& body, const std::string& who, const std::string& which) {
+  host::demand_world(binding_->world(), who);
+  switch (body.kind_) {
+    case BodyRef::Kind::id:
+      return body.id_;
+    case BodyRef::Kind::link:
+      return id_of_link(*binding_, body.link_, who);
+    case BodyRef::Kind::rigid:
+      break;
+  }
+  if (!body.rigid_) demand(who, which + " is null");
+  if (!binding_->bodies().in_world(*body.rigid_)) demand(who, which + " is not in the world");
+  return binding_->bodies().id(*body.rigid_);
+}
+
+BodyId Solver::id(BodyRef body) { return id_of(body, "id", "the body"); }
+
+std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<BodyRef>& bodies) {
   const std::string who = "constraint '" + name + "'";
   host::demand_world(binding_->world(), who);
   if (bodies.empty()) demand("linchpin: " + who + " names no body");
   std::vector<BodyId> ids;
-  for (btRigidBody* const body : bodies) {
-    const std::string which = "body " + std::to_string(ids.size());
-    if (!body) demand(who, which + " is null");
-    if (!binding_->bodies().in_world(*body)) demand(who, which + " is not in the world");
-    ids.push_back(binding_->bodies().id(*body));
-  }
+  for (const BodyRef& body : bodies) ids.push_back(id_of(body, who, "body " + std::to_string(ids.size())));
   return ids;
 }
 
-Handle Solver::add(Constraint constraint, std::vector<btRigidBody*> bodies) {
-  int entry = -1;
-  demand(binding_->joints().add_user(std::move(constraint), std::move(bodies), entry));
-  return {*binding_, entry};
-}
-
 Handle Solver::add(Constraint constraint) {
-  int entry = -1;
-  if (Multibodies* const links = binding_->multibodies(); links && links->names_link(constraint)) {
-    demand(links->add(std::move(constraint), entry));
-    return {*binding_, entry};
-  }
+  const std::string who = "constraint '" + constraint.name() + "'";
+  host::demand_world(binding_->world(), who);
+  if (Multibodies* const links = binding_->multibodies(); links && links->names_link(constraint))
+    return {*binding_, links->add(std::move(constraint))};
   std::vector<btRigidBody*> bodies;
   for (const BodyId id : constraint.bodies()) {
     bodies.push_back(id == linchpin::ground ? &btTypedConstraint::getFixedBody() : binding_->bodies().body(id));
-    if (!bodies.back())
-      demand("linchpin: constraint '" + constraint.name() +
-             "' names a body that this solver does not know: use id(body)");
+    if (!bodies.back()) demand("linchpin: " + who + " names a body that this solver does not know: use id(body)");
   }
-  return add(std::move(constraint), std::move(bodies));
+  return {*binding_, binding_->joints().add_user(std::move(constraint), std::move(bodies))};
 }
 
-Handle Solver::try_add(std::string& why, const std::string& name, const std::vector<btRigidBody*>& bodies,
-                       const std::function<Constraint(std::vector<BodyId>)>& make) noexcept {
-  return without_throwing(why, [&] { return add(make(ids_of(name, bodies)), bodies); });
+// ---- joints from points and axes of the world ----
+
+joints::PlacedBody Solver::placed(const std::string& name, const BodyRef& body) {
+  const BodyId id = ids_of(name, {body})[0];
+  const BodyState now = core().present_state(id);
+  return {id, {now.p, now.q}};
+}
+// ---- joints of the world ----
+
+int Solver::entry_of(const JointRef& joint) {
+  if (binding_->world().why_absent()) return -1;
+  binding_->world().find_joints();
+  if (joint.typed_) return binding_->joints().find(joint.typed_);
+  return binding_->multibodies() ? binding_->multibodies()->entry_of(joint.multibody_, joint.link_) : -1;
 }
 
-BodyId Solver::id(btRigidBody& body) {
-  host::demand_world(binding_->world(), "id");
-  if (!binding_->bodies().in_world(body)) demand("id", "the body is not in the world");
-  return binding_->bodies().id(body);
+Handle Solver::handle(JointRef joint) {
+  const int entry = entry_of(joint);
+  return entry < 0 || !core().entry(entry).alive ? Handle{} : Handle{*binding_, entry};
 }
 
-Handle Solver::name_joint(btTypedConstraint& joint, std::string name) {
-  int entry = -1;
-  demand(binding_->joints().name_joint(joint, std::move(name), entry));
-  return {*binding_, entry};
+std::string Solver::why_native(JointRef joint) {
+  const Handle of = handle(joint);
+  return of.valid() ? of.why_native() : "all (linchpin does not know the joint: it is not in the world)";
 }
-Handle Solver::try_name_joint(std::string& why, btTypedConstraint& joint, std::string name) noexcept {
-  return without_throwing(why, [&] { return name_joint(joint, std::move(name)); });
+
+Handle Solver::name_joint(JointRef joint, std::string name) {
+  const std::string who = "name_joint '" + name + "'";
+  host::demand_world(binding_->world(), who);
+  if (joint.typed_) return {*binding_, binding_->joints().name_joint(*joint.typed_, std::move(name))};
+  return {*binding_, name_multibody_joint(*binding_, joint.multibody_, joint.link_, std::move(name))};
 }
+
 Handle Solver::find(std::string_view name) {
   const int entry = core().find(name);
   return entry < 0 ? Handle{} : Handle{*binding_, entry};
@@ -110,13 +124,11 @@ std::span<const NativeComparison> Solver::native_comparison() const {
 }
 void Solver::on_step(std::function<void(const Step&)> callback) { binding_->set_callback(std::move(callback)); }
 void Solver::release_body(btRigidBody& body) { binding_->bodies().forget(body); }
-std::string Solver::try_restore(const History& history) noexcept {
-  std::string why;
-  std::string refused = without_throwing(why, [&] {
-    return history.past_ ? core().restore(*history.past_) : "linchpin: restore: an empty history, of no solver";
-  });
-  return why.empty() ? refused : why;
+void Solver::restore(const History& history) {
+  if (!history.past_) demand("restore", "an empty history, of no solver");
+  core().restore(*history.past_);
 }
 const Options& Solver::options() const { return binding_->options(); }
+void Solver::set_options(const Options& options) { binding_->set_options(options); }
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

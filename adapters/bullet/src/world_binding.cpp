@@ -22,6 +22,8 @@ const char* const known_solvers =
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
 
+std::string version_text(int number) { return std::to_string(number / 100) + "." + std::to_string(number % 100); }
+
 }  // namespace
 
 WorldBinding::WorldBinding(Solver& owner, const Options& options)
@@ -40,6 +42,9 @@ WorldBinding::~WorldBinding() {
 void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSequentialImpulseConstraintSolver>>(*this); }
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
+  if (options_.bullet_version != BT_BULLET_VERSION)
+    return "linchpin: it was compiled with Bullet " + version_text(BT_BULLET_VERSION) +
+           ", but the program with Bullet " + version_text(options_.bullet_version) + ": compile both with the same";
   if (std::string why = find_kind(world); !why.empty()) return why;
   if (threads_ && options_.mode == Mode::passive)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
@@ -203,6 +208,16 @@ void WorldBinding::uninstall() {
   found_ = {};
   threads_ = nullptr;
   links_world_ = nullptr;
+}
+
+void WorldBinding::set_options(const Options& options) {
+  if (options.compare_native != options_.compare_native)
+    host::demand("set_options", "compare_native is chosen when the solver is made");
+  const Options now = host::with_default_tolerances(options, sizeof(btScalar) == 4);
+  solver().set_options(host::options_of(now));
+  if (world_.world()) remove_actions();
+  options_ = now;
+  if (world_.world()) add_actions();
 }
 
 void WorldBinding::set_callback(std::function<void(const Step&)> callback) {

@@ -40,6 +40,7 @@ class WorldBinding final : public btActionInterface {
   NativeRun& native_run() { return native_run_; }
   Multibodies* multibodies() const { return world_.multibodies.get(); }
   const Options& options() const { return options_; }
+  void set_options(const Options& options);
   bool couples_rows() const { return world_.native_solver == "sequential impulse" || multibodies(); }
 
   // ---- one step, called by the hooks (solver_hooks.cpp) ----
@@ -91,7 +92,7 @@ class WorldBinding final : public btActionInterface {
   void draw_ghosts();
 
   Solver& owner_;
-  const Options options_;
+  Options options_;
   BulletWorld world_;
   GroupTaker groups_;
   NativeRun native_run_;

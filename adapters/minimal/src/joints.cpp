@@ -92,12 +92,7 @@ int Solver::entry_of_joint(int joint) {
 
 // ---- constraints of the program ----
 
-int Solver::add(Constraint constraint) {
-  int entry = -1;
-  if (const std::string why = solver_.add_constraint(std::move(constraint), entry); !why.empty())
-    throw std::invalid_argument(why);
-  return entry;
-}
+int Solver::add(Constraint constraint) { return solver_.add_constraint(std::move(constraint)); }
 
 void Solver::remove(int entry) {
   if (joint_of(entry) < 0) solver_.remove(entry);

@@ -10,7 +10,7 @@ std::size_t z(int i) { return static_cast<std::size_t>(i); }
 const Reaction no_reaction{};
 }  // namespace
 
-Solver::Solver(toy::World& world, const host::Options& options, host::Capabilities::Coupling coupling)
+Solver::Solver(toy::World& world, const host::SolverOptions& options, host::Capabilities::Coupling coupling)
     : world_(world), solver_(*this, options) {
   if (world.hook()) throw std::invalid_argument("linchpin: the world has a hook already; remove it first");
   solver_.set_capabilities({.coupling = coupling});

@@ -203,8 +203,8 @@ class TreeSolver {
   /// @param before  by tree: the index that it had before; −1: it is new
   /// @return entries that name links of trees that are gone: the adapter is to remove them
   std::vector<int> set_trees(std::span<const int> before);
-  /// The id of a link, −1 the base, as a body of constraints. @return why it has none, or empty
-  std::string link_id(int tree, int link, BodyId& id);
+  /// The id of a link, −1 the base, as a body of constraints. @throws std::invalid_argument  it has none
+  BodyId link_id(int tree, int link);
   bool is_link(BodyId id) const;
 
   // ---- constraints on links, by entry ----
@@ -214,8 +214,11 @@ class TreeSolver {
   void set_constraint(int entry, std::unique_ptr<Constraint> constraint);
   /// Makes the constraint of an entry the row of a gear. Its own function only says between which bodies.
   void set_gear(int entry, Gear gear);
-  /// Makes the constraint that the coordinates of a joint keep. @return why not, or empty
-  std::string make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out);
+  /// Makes the constraint that the coordinates of a joint keep. @throws std::invalid_argument  for the base, and for a
+  /// joint of a kind that is not supported
+  Constraint make_joint(int tree, int link, const std::string& name);
+  /// The entry whose constraint make_joint() has made for a joint. −1: none
+  int find_joint(int tree, int link);
 
   // ---- a step ----
   /// Reads all trees, and the problem of the step. @param dt  [s] @return whether constraints are solved in this
@@ -237,10 +240,11 @@ class TreeSolver {
   void finish();
 
   // ---- reports of the last step ----
-  /// The wrench on a link by its parent, through the joint, about the pivot. @return why there is none, or empty
-  std::string joint_wrench(int tree, int link, Wrench& out);
-  /// The forces along the coordinates of a joint. @return why there are none, or empty
-  std::string joint_forces(int tree, int link, JointForces& out);
+  /// The wrench on a link by its parent, through the joint, about the pivot. @throws std::invalid_argument  there is no
+  /// such joint, or the tree is unsupported @throws OrderError  before the first step
+  Wrench joint_wrench(int tree, int link);
+  /// The forces along the coordinates of a joint. @throws as joint_wrench()
+  JointForces joint_forces(int tree, int link);
 
  private:
   struct Impl;

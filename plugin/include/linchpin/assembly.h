@@ -62,7 +62,7 @@ struct Assembly {
   std::vector<EntryRun> entry_runs;  ///< The entries of `problem` in order, one row of one body after the other.
   std::vector<BodyState> scratch;
   std::vector<double> scratch_rows, scratch_q;
-  std::vector<Eigen::Matrix<double, 6, 1>> scratch_wrenches;
+  std::vector<Vector6> scratch_wrenches;
 };
 
 /// Fills all of `out` but Q and c, for out.layout, at `state`: M, A, b, residuals, v. Does not allocate after warm-up.

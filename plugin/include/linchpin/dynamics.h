@@ -93,8 +93,7 @@ class Dynamics {
   /// @param sense  slip velocity whose direction counts, for `FrictionMode::slips`. With one free direction only its
   /// sign is used. With several it is used where the slip reverses, or is no faster than the length of `sense` (and
   /// than 1e-9). Zero: the direction of the actual slip.
-  void set_friction_mode(int element, FrictionMode how,
-                         const Eigen::Matrix<double, 6, 1>& sense = Eigen::Matrix<double, 6, 1>::Zero());
+  void set_friction_mode(int element, FrictionMode how, const Vector6& sense = Vector6::Zero());
   void reset_friction_modes();  ///< Sets all friction modes to automatic again.
   /// Re-applies the friction laws to the velocities `v` [n]. With a step, every element responds once more to the slip
   /// that the block has at `v` in the middle of the step (T12). The call corrects `v` and the forces of the last

@@ -16,7 +16,7 @@ namespace linchpin {
 /// Input and output of an impressed force. All in world axes, SI units.
 class ForceFrame {
  public:
-  ForceFrame(double time, std::span<const BodyState> bodies, std::span<Eigen::Matrix<double, 6, 1>> wrenches)
+  ForceFrame(double time, std::span<const BodyState> bodies, std::span<Vector6> wrenches)
       : t(time), bodies_(bodies), wrenches_(wrenches) {}
   const double t;  ///< Time [s].
   const BodyState& operator[](std::size_t k) const { return bodies_[k]; }
@@ -36,7 +36,7 @@ class ForceFrame {
     wrenches_[k].tail<3>() += m;
   }
   std::span<const BodyState> bodies_;
-  std::span<Eigen::Matrix<double, 6, 1>> wrenches_;
+  std::span<Vector6> wrenches_;
 };
 
 /// A named impressed force on any number of bodies, with its potential energy where it has one.

@@ -8,6 +8,7 @@
 
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
+#include <linchpin/error.h>
 #include <linchpin/joint_mapping.h>
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
@@ -18,6 +19,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,8 +27,6 @@
 #include <vector>
 
 namespace linchpin::host {
-
-using Vector6 = Eigen::Matrix<double, 6, 1>;
 
 // ---- options and counts ----
 
@@ -43,12 +43,13 @@ enum class Stepping {
   /// Order 4: Runge–Kutta–Munthe-Kaas stages inside the host's step, then a projection in the mass metric (T13). The
   /// forces on a body are those of the host, constant over its step.
   rk4,
-  /// Order 5(4): the pair of Dormand and Prince, in as many substeps as `Options::tolerance` needs (T13).
+  /// Order 5(4): the pair of Dormand and Prince, in as many substeps as `SolverOptions::tolerance` needs (T13).
   adaptive
 };
 
-/// Settings of a solver. They do not change while it exists.
-struct Options {
+/// Settings of a solver. `mode` and `threads` are chosen when it is made. The others can be changed between two steps:
+/// see ConstraintSolver::set_options().
+struct SolverOptions {
   Mode mode = Mode::exact;
   Stepping stepping = Stepping::semi_implicit;
   double rank_tolerance = 1e-6;      ///< T6
@@ -63,12 +64,13 @@ struct Options {
   bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
 };
 
-/// Replaces zeros of tolerances by what suits the precision of the host. @tparam O  Options, or an adapter's own
+/// Sets the tolerances of an adapter's options that the program has not chosen.
+/// @tparam O  has std::optional tolerances with the names of those of SolverOptions
 /// @param single  The host computes in single precision, in which frames are off by 1e-7.
 template <class O>
 O with_default_tolerances(O options, bool single) {
-  const auto set = [&](double& x, double in_double, double in_single) {
-    if (!(x > 0)) x = single ? in_single : in_double;
+  const auto set = [&](std::optional<double>& x, double in_double, double in_single) {
+    if (!x) x = single ? in_single : in_double;
   };
   set(options.rank_tolerance, 1e-6, 1e-5);
   set(options.newton_tolerance, 1e-15, 1e-10);
@@ -77,15 +79,15 @@ O with_default_tolerances(O options, bool single) {
   return options;
 }
 
-/// The options of an adapter that have the names of Options.
+/// The options of an adapter that have the names of SolverOptions. Its tolerances must be set.
 template <class O>
-Options options_of(const O& o) {
+SolverOptions options_of(const O& o) {
   return {.mode = o.mode,
           .stepping = o.stepping,
-          .rank_tolerance = o.rank_tolerance,
-          .newton_tolerance = o.newton_tolerance,
-          .gap_tolerance = o.gap_tolerance,
-          .tolerance = o.tolerance,
+          .rank_tolerance = *o.rank_tolerance,
+          .newton_tolerance = *o.newton_tolerance,
+          .gap_tolerance = *o.gap_tolerance,
+          .tolerance = *o.tolerance,
           .max_tension_frequency = o.max_tension_frequency,
           .max_newton = o.max_newton,
           .max_substeps = o.max_substeps,
@@ -97,26 +99,26 @@ Options options_of(const O& o) {
 /// Counts since the start or the last reset().
 struct Counts {
   long steps = 0;
-  long solves = 0;                ///< solves of islands
-  long factorizations = 0;        ///< factorisations: one for a step or substep, more where a gap is closed
-  long newton_solves = 0;         ///< back-solves of the end-of-step Newton
-  long substepped_steps = 0;      ///< steps of islands that were redone in substeps (T15)
-  long substeps = 0;              ///< substeps of those
-  long stiffened_steps = 0;       ///< steps of islands with geometric stiffness instead
-  double stiffness_work = 0;      ///< work of its torques: what it damped, negative [J]
-  long damped_steps = 0;          ///< steps of islands that were damped, as host rows would have given energy (T15)
-  double damping_work = 0;        ///< work of that damping, negative [J]
-  long integrator_substeps = 0;   ///< substeps of rk4 and adaptive
-  long rejected_substeps = 0;     ///< tried besides, and taken again shorter
-  long order_reductions = 0;      ///< steps of islands taken semi-implicitly although Options::stepping is another
-  long law_solves = 0;            ///< back-solves for laws, of the last evaluation of each step of an island (T9)
-  long mode_switches = 0;         ///< times a friction element of a law began to stick or to slide (T10)
-  long released = 0;              ///< times a unilateral constraint was released
-  long engaged = 0;               ///< times it was engaged again
-  long fallbacks = 0;             ///< steps of islands that were left to the host
-  long non_finite = 0;            ///< times a non-finite number was kept from the host
-  long gap_corrections = 0;       ///< corrections of poses at the start of a step
-  double largest_correction = 0;  ///< largest displacement of one of them [m]
+  long solves = 0;               ///< solves of islands
+  long factorizations = 0;       ///< factorisations: one for a step or substep, more where a gap is closed
+  long newton_solves = 0;        ///< back-solves of the end-of-step Newton
+  long substepped_steps = 0;     ///< steps of islands that were redone in substeps (T15)
+  long substeps = 0;             ///< substeps of those
+  long stiffened_steps = 0;      ///< steps of islands with geometric stiffness instead
+  double stiffness_work = 0;     ///< work of its torques: what it damped, negative [J]
+  long damped_steps = 0;         ///< steps of islands that were damped, as host rows would have given energy (T15)
+  double damping_work = 0;       ///< work of that damping, negative [J]
+  long integrator_substeps = 0;  ///< substeps of rk4 and adaptive
+  long rejected_substeps = 0;    ///< tried besides, and taken again shorter
+  long order_reductions = 0;     ///< steps of islands taken semi-implicitly although SolverOptions::stepping is another
+  long law_solves = 0;           ///< back-solves for laws, of the last evaluation of each step of an island (T9)
+  long mode_switches = 0;        ///< times a friction element of a law began to stick or to slide (T10)
+  long released = 0;             ///< times a unilateral constraint was released
+  long engaged = 0;              ///< times it was engaged again
+  long fallbacks = 0;            ///< steps of islands that were left to the host
+  long non_finite = 0;           ///< times a non-finite number was kept from the host
+  long gap_corrections = 0;      ///< corrections of poses at the start of a step
+  double largest_correction = 0;        ///< largest displacement of one of them [m]
   double largest_correction_angle = 0;  ///< largest turn of a body by one of them [rad]
   long realigned_steps = 0;         ///< steps of islands that began with a joint turned far (0.5 rad) from its place
   double largest_misalignment = 0;  ///< the largest such turn [rad]
@@ -490,16 +492,17 @@ class Companion {
   virtual void update_redundancy() = 0;
   virtual int rows() const = 0;
   virtual int rank() const = 0;
-  virtual RankReport rank_report() const = 0;                  ///< indices as reactions()
-  virtual bool has(int entry) const = 0;                       ///< It solves the constraint.
-  virtual std::string why_no_law(int entry) = 0;               ///< why the constraint takes no law, or empty
-  virtual std::string add_law(int entry, const Law& law) = 0;  ///< @return why not, or empty
+  virtual RankReport rank_report() const = 0;           ///< indices as reactions()
+  virtual bool has(int entry) const = 0;                ///< It solves the constraint.
+  virtual std::string why_no_law(int entry) = 0;        ///< why the constraint takes no law, or empty
+  virtual void add_law(int entry, const Law& law) = 0;  ///< @throws what linchpin::add_law throws
   virtual ConstrainedProblem problem() const = 0;
   virtual std::vector<HostPart> host_parts() const = 0;
   virtual std::vector<Finding> check() = 0;
   virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
   virtual void restore(std::shared_ptr<const Dynamics::LawHistory> laws) = 0;
-  virtual void end_step() = 0;  ///< after the host has integrated
+  virtual void end_step() = 0;                                     ///< after the host has integrated
+  virtual bool read_state(BodyId body, BodyState& out) const = 0;  ///< @return false: the body is none of its own
   virtual void reset() = 0;
 };
 
@@ -517,12 +520,15 @@ class ConstraintSolver {
  public:
   /// @param world  kept by reference; it must live longer than the solver
   /// @throw std::invalid_argument  a tolerance or the tension frequency limit is not above 0, or a count is too small
-  ConstraintSolver(World& world, const Options& options);
+  ConstraintSolver(World& world, const SolverOptions& options);
   ~ConstraintSolver();
   ConstraintSolver(const ConstraintSolver&) = delete;
   ConstraintSolver& operator=(const ConstraintSolver&) = delete;
 
-  const Options& options() const;
+  const SolverOptions& options() const;
+  /// Changes the options between two steps. Islands are made again, without their warm starts.
+  /// @throws std::invalid_argument  as the constructor, and for another mode or another number of threads
+  void set_options(const SolverOptions& options);
 
   // ---- bodies ----
 
@@ -553,24 +559,26 @@ class ConstraintSolver {
   std::string free_name(std::string base) const;
   int add_entry(ConstraintEntry::Owner owner, std::string name);
   /// Adds a constraint of the user's own and its reaction, behind all others. Its derivatives are checked at the
-  /// present state of its bodies. @return why not, or empty; then `entry` is set
-  std::string add_constraint(Constraint constraint, int& entry);
+  /// present state of its bodies. @return its entry @throws std::invalid_argument  a name in use, a body without a mass
+  /// matrix, wrong derivatives, or bodies none of which can move
+  int add_constraint(Constraint constraint);
   /// Returns whether set_joint() is to be called. @param changed  the settings are not those of the last call
   bool is_to_be_mapped(int entry, const std::array<BodyId, 2>& bodies, bool changed) const;
   /// Holds a joint of the host exactly as far as `shape` says.
   void set_joint(int entry, const std::array<BodyId, 2>& bodies, JointShape shape);
   /// The next set_joint() of an entry is not for a change of its settings.
   void invalidate_mapping(int entry) { this->entry(entry).joint.is_mapped = false; }
-  /// Names a joint, and takes it back if it was given back. @return why not, or empty
-  std::string name_joint(int entry, std::string name);
+  /// Names a joint, and takes it back if it was given back. @throws std::invalid_argument  a name in use
+  void name_joint(int entry, std::string name);
   /// Leaves a joint, or a constraint of the host on links, to the host until it is adopted again. Removes an entry of
   /// another kind.
   void release_to_host(int entry);
   /// The following throw std::out_of_range for an index that no entry has had.
   void remove(int entry);
-  std::string add_law(int entry, Law law);  ///< @return why not, or empty
+  void add_law(int entry, Law law);  ///< @throws also what linchpin::add_law throws
   void clear_laws(int entry);
-  std::string set_unilateral(int entry, Unilateral how);
+  /// @throws also std::invalid_argument  a joint of the host, or a constraint that is not one position row
+  void set_unilateral(int entry, Unilateral how);
   void set_application_points(int entry, std::vector<Vector3d> p_BQ);
   void enable(int entry, bool on);
   void wake(int entry);
@@ -682,6 +690,8 @@ class ConstraintSolver {
   using DrawLine = std::function<void(const Vector3d& from, const Vector3d& to, Line what)>;
   void draw_reactions(double scale, const DrawLine& draw);
   const BodyState& start_state(BodyId body) const;
+  /// The state of a body, or of a link, as the host has it now.
+  BodyState present_state(BodyId body) const;
   std::span<const BodyId> solved_bodies();  ///< bodies of the islands that were solved in the last step
   double t() const;
   void set_t(double t);
@@ -692,9 +702,13 @@ class ConstraintSolver {
   /// Clears histories, counts and work.
   void reset();
   std::shared_ptr<SolverHistory> history();
-  std::string restore(const SolverHistory& past);  ///< @return why not, or empty
+  /// @throws std::invalid_argument  of another solver, or constraints have come or gone since
+  /// @throws OrderError  there is no world
+  void restore(const SolverHistory& past);
 
   void set_companion(Companion* companion);
+  /// Expires with this solver.
+  std::weak_ptr<const void> life() const { return life_; }
   /// For solvers inside the core.
   Context& context();
   World& world();
@@ -707,6 +721,7 @@ class ConstraintSolver {
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
 // ---- for the facade of an adapter ----
@@ -717,43 +732,36 @@ inline constexpr const char* world_has_ended = "the world of this solver has bee
 void demand(const std::string& why);
 /// @throws std::invalid_argument "linchpin: who: why", where there is a reason
 void demand(const std::string& who, const std::string& why);
-/// @throws std::invalid_argument with the reason why a world is absent, where it is
+/// @throws OrderError with the reason why a world is absent, where it is
 void demand_world(const World& world, const std::string& who);
 
-/// Calls `make`. @return what it made; or nothing, and the reason in `why`
-template <class Make>
-auto without_throwing(std::string& why, Make make) noexcept -> decltype(make()) {
-  try {
-    why.clear();
-    return make();
-  } catch (const std::exception& e) {
-    why = e.what();
-  }
-  return {};
-}
-
-/// One constraint of a solver. Cheap to copy; valid while the solver is, its world has not been destroyed and the
-/// constraint has not been removed; see valid(). On a stale handle, and on an empty one, law() and unilateral()
-/// throw std::invalid_argument ("the constraint has been removed", "the world of this solver has been destroyed", "an
-/// empty handle"), their try_ forms return that, name() is empty, and all other calls do nothing. A stale handle stays
-/// stale when another constraint comes to have the place.
+/// One constraint of a solver: a reference, cheap to copy. It is valid while its solver exists, the world has not been
+/// destroyed and the constraint has not been removed; see valid(). A handle that is not valid, or is empty, is safe to
+/// use: law() and unilateral() throw OrderError with the reason ("the constraint has been removed", "the solver of this
+/// handle has been destroyed", …), name() is empty, and all other calls do nothing. It stays invalid when another
+/// constraint gets the place. Use it in the thread of its solver.
 class ConstraintHandle {
  public:
   ConstraintHandle() = default;
   ConstraintHandle(ConstraintSolver& solver, int entry);
   bool valid() const;
   const std::string& name() const;
-  [[nodiscard]] std::string try_law(Law law) noexcept;  ///< empty when it went well
+  Result<void> try_law(Law law) noexcept;
   /// What its laws do, term by term: effort, work, power, stick or slide, the normal force they were given, the branch.
   /// The numbers are of the last step and valid until laws or constraints change.
   std::span<const LawWork> laws() const;
-  [[nodiscard]] std::string try_unilateral(Unilateral how = {}) noexcept;  ///< empty when it went well
-  bool released() const;                                                   ///< unilateral, and not holding now
+  Result<void> try_unilateral(Unilateral how = {}) noexcept;
+  bool released() const;  ///< unilateral, and not holding now
   /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
   /// again, and its handle stays valid.
   void remove();
   /// Returns the reaction of the last step.
   const Reaction& reaction() const;
+  /// Whether linchpin holds the constraint: not disabled, not released, and not left to the host in the last step. Rows
+  /// of a joint that the host keeps, such as limits, do not count.
+  bool is_exact() const;
+  /// What of the constraint the host solves, and why; empty where that is nothing.
+  std::string why_native() const;
   RowUnit unit() const;  ///< of its first row; a constraint on velocities or accelerations has its own
 
  protected:
@@ -765,9 +773,11 @@ class ConstraintHandle {
   void set_enabled(bool on);
 
  private:
-  std::string why_not_valid() const;
+  void demand_valid() const;  ///< @throws OrderError
   const ConstraintEntry& get() const { return solver_->entry(entry_); }
+  bool has_solver() const { return solver_ && !life_.expired(); }
   ConstraintSolver* solver_ = nullptr;
+  std::weak_ptr<const void> life_;  ///< of the solver
   int entry_ = -1;
   unsigned version_ = 0;  ///< of what was there when it was made
 };
@@ -779,7 +789,7 @@ class ChainedHandle : public ConstraintHandle {
   using ConstraintHandle::ConstraintHandle;
   /// Adds a law for the nonideal force; see linchpin::Law. Laws add up. @throws std::invalid_argument as add_law does.
   Derived& law(Law law) {
-    demand(try_law(std::move(law)));
+    try_law(std::move(law)).value();
     return self();
   }
   Derived& clear_laws() {
@@ -791,7 +801,7 @@ class ChainedHandle : public ConstraintHandle {
   /// are in Counts::released and engaged. Contacts of the host are not concerned.
   /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
   Derived& unilateral(Unilateral how = {}) {
-    demand(try_unilateral(how));
+    try_unilateral(how).value();
     return self();
   }
   /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are

@@ -30,6 +30,8 @@ struct JointFrame {
   Matrix3d axes = Matrix3d::Identity();
 };
 
+namespace joints {
+
 /// 3P: the two points coincide.
 Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ);
 /// 3P + 2D: leaves rotation about one axis.
@@ -73,6 +75,8 @@ Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, co
 Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                     const Vector3d& p_BQ, double d0 = 0);
 
+}  // namespace joints
+
 /// The general joint: any of the primitives between two bodies, in the order of the members. Adapters build their
 /// joints from it.
 struct JointRows {
@@ -109,6 +113,8 @@ struct JointRows {
   std::vector<Dot> dots;
   Alignment alignment = {};
 };
+namespace joints {
+
 /// @param application_A, application_B  points where its wrench is reported [m], body axes.
 Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
                  const Vector3d& application_B);
@@ -137,6 +143,8 @@ template <MotionOfTime Motion>
 Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, const Vector3d& x_A, BodyId b,
                             const Vector3d& x_B, Motion f);
 
+}  // namespace joints
+
 // ---- templates ----
 
 namespace detail {
@@ -144,6 +152,8 @@ namespace detail {
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u);
 void require_finite(const std::string& joint, const char* what, const Vector3d& p);
 }  // namespace detail
+
+namespace joints {
 
 template <MotionOfTime Length>
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, Length length) {
@@ -196,5 +206,7 @@ Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, con
   };
   return holonomic(std::move(name), {a, b}, phi, RowUnit::radian);
 }
+
+}  // namespace joints
 
 }  // namespace linchpin

@@ -34,15 +34,14 @@ enum class FrictionMode {
 /// (`FrictionKind::both`).
 struct FrictionElement {
   int constraint = 0;     ///< Index into the block's constraints.
-  int law = 0, term = 0;  ///< Position in laws(system, id)[law].terms()[term].
+  int law = 0, term = 0;  ///< Position in laws_on(system, id)[law].terms()[term].
   int dim = 0;            ///< Number of free directions in which friction acts. With 0 the element does nothing.
   bool sticks = false;
   /// Slip velocity at the state, the belt included.
-  Eigen::Matrix<double, 6, 1> slip_velocity = Eigen::Matrix<double, 6, 1>::Zero();
+  Vector6 slip_velocity = Vector6::Zero();
   /// Rate of change of the slip velocity. It is 0 while the element sticks.
-  Eigen::Matrix<double, 6, 1> slip_acceleration = Eigen::Matrix<double, 6, 1>::Zero();
-  Eigen::Matrix<double, 6, 1> force =
-      Eigen::Matrix<double, 6, 1>::Zero();  ///< Force and moment on the first body [N; N·m] (W).
+  Vector6 slip_acceleration = Vector6::Zero();
+  Vector6 force = Vector6::Zero();  ///< Force and moment on the first body [N; N·m] (W).
   /// Norm of the effort [N or N·m]. Moments are divided by the arm where slip and spin share one bound.
   double friction = 0;
   double bound = 0;  ///< Largest friction of a sticking element at this normal force [N or N·m].
@@ -55,7 +54,7 @@ struct FrictionElement {
 /// its opposite acts on the second body.
 struct LawForce {
   int constraint = 0;                  ///< Index into the block's constraints.
-  int law = 0, term = 0;               ///< Position in laws(system, id)[law].terms()[term].
+  int law = 0, term = 0;               ///< Position in laws_on(system, id)[law].terms()[term].
   Vector3d force = Vector3d::Zero();   ///< Force [N] (W).
   Vector3d moment = Vector3d::Zero();  ///< Moment about p_WQ [N·m] (W).
   Vector3d p_WQ = Vector3d::Zero();    ///< Point where both act [m] (W).

@@ -182,8 +182,9 @@ class Law {
   std::vector<Term> terms_;
 };
 
-// ---- catalogue ---- All functions throw std::invalid_argument that names law, parameter and value. All laws are
-// declared dissipative unless stated otherwise. Coefficients are finite and ≥ 0.
+/// The catalogue. All functions throw std::invalid_argument that names law, parameter and value. All laws are declared
+/// dissipative unless stated otherwise. Coefficients are finite and ≥ 0.
+namespace laws {
 
 /// Dry friction μ·N against the slip. It sticks up to the same bound.
 Law coulomb(double mu);
@@ -249,6 +250,8 @@ Law slider_friction(const JointFriction& parameters);
 /// pin_radius > 0.
 Law cylinder_friction(const JointFriction& parameters);
 
+}  // namespace laws
+
 // ---- storage of laws ----
 
 /// Puts a law on a constraint. Several laws add up. A law acts between the first two of the constraint's bodies, and
@@ -256,9 +259,9 @@ Law cylinder_friction(const JointFriction& parameters);
 /// constraint is unknown. It is unknown for a residual without `set_application_points` or `set_application_point`.
 /// Constraints between particles only, or between one particle and fixed or kinematic bodies, need neither.
 void add_law(System& system, ConstraintId on, Law law);
-[[nodiscard]] std::string try_add_law(System& system, ConstraintId on, Law law) noexcept;
+Result<void> try_add_law(System& system, ConstraintId on, Law law) noexcept;
 void clear_laws(System& system, ConstraintId on);
-std::span<const Law> laws(const System& system, ConstraintId on);
+std::span<const Law> laws_on(const System& system, ConstraintId on);
 
 /// A unilateral constraint: active while its multiplier is ≥ 0 for φ ≥ 0 on the free side (or ≤ 0 for φ ≤ 0).
 struct Unilateral {

@@ -43,17 +43,17 @@ struct Reaction : Wrenches {
 /// (imbalance). Each term is recorded separately, none by subtraction (T11).
 struct MomentumBalance {
   BodyId body;
-  Eigen::Matrix<double, 6, 1> momentum = Eigen::Matrix<double, 6, 1>::Zero();  ///< M (v₁ − v₀).
-  Eigen::Matrix<double, 6, 1> applied = Eigen::Matrix<double, 6, 1>::Zero();   ///< dt·Q as the step applied it.
-  Eigen::Matrix<double, 6, 1> host =
+  Vector6 momentum = Vector6::Zero();  ///< M (v₁ − v₀).
+  Vector6 applied = Vector6::Zero();   ///< dt·Q as the step applied it.
+  Vector6 host =
       /// Contacts, limits, motors and springs of the host.
-      Eigen::Matrix<double, 6, 1>::Zero();
-  Eigen::Matrix<double, 6, 1> constraints =
+      Vector6::Zero();
+  Vector6 constraints =
       /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15).
-      Eigen::Matrix<double, 6, 1>::Zero();
-  Eigen::Matrix<double, 6, 1> rounding =
+      Vector6::Zero();
+  Vector6 rounding =
       /// M·(velocity as written to the host − v₁).
-      Eigen::Matrix<double, 6, 1>::Zero();
+      Vector6::Zero();
   double gross_force = 0,
          /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
       gross_moment = 0;
@@ -85,7 +85,7 @@ struct LawWork {
     slides
   };
   ConstraintId on;
-  int law = 0, term = 0;         ///< Position in laws(system, on)[law].terms()[term].
+  int law = 0, term = 0;         ///< Position in laws_on(system, on)[law].terms()[term].
   double work = 0;               ///< Work since the start [J].
   double last = 0;               ///< Work in the last step [J].
   std::string constraint, name;  ///< Names of the constraint and of the term.

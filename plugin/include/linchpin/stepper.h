@@ -81,7 +81,7 @@ struct ModeSwitch {
   };
   double t = 0;  ///< Time [s].
   ConstraintId on;
-  int law = -1, term = -1;  ///< Position in laws(system, on)[law].terms()[term]. −1 for unilateral constraints.
+  int law = -1, term = -1;  ///< Position in laws_on(system, on)[law].terms()[term]. −1 for unilateral constraints.
   What what = What::sticks;
 };
 

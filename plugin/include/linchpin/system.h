@@ -2,6 +2,8 @@
 // Stores constraints, forces and laws by name, but does not use the equations of constraints.
 #pragma once
 
+#include <linchpin/error.h>
+
 #include <Eigen/Core>
 #include <Eigen/Geometry>
 
@@ -17,9 +19,11 @@
 namespace linchpin {
 
 using Eigen::Matrix3d;
-/// Unaligned, so that a program built for a wider vector unit sees the same layout.
-using Quaterniond = Eigen::Quaternion<double, Eigen::DontAlign>;
 using Eigen::Vector3d;
+// The following are unaligned, so that programs that are built for other vector units see the same layout.
+using Quaterniond = Eigen::Quaternion<double, Eigen::DontAlign>;
+/// A force and a moment, or a linear and an angular velocity.
+using Vector6 = Eigen::Matrix<double, 6, 1, Eigen::DontAlign>;
 
 /// Indices with separate types, so that a body cannot be passed in place of a constraint. Indices of removed things are
 /// reused in time. The version says which of the things with one index is meant.
@@ -92,9 +96,8 @@ class Force;       // forces.h
 class Kinetics;    // coordinates.h
 
 /// The bodies, constraints, forces and laws of one model. Functions that build it throw std::invalid_argument with the
-/// name and the value. `add…` and `set_mass` have noexcept `try_` twins that return the message instead (empty on
-/// success). Names are not empty, and unique among bodies, among constraints and among forces. The name of a removed
-/// thing is free again.
+/// name and the value. `add…` and `set_mass` have `try_` twins that do not throw (linchpin/error.h). Names are not
+/// empty, and unique among bodies, among constraints and among forces. The name of a removed thing is free again.
 class System {
  public:
   System();
@@ -139,20 +142,18 @@ class System {
   void add(Force force);
   void set_gravity(const Vector3d& g);  ///< Gravity [m/s²] (W), zero at first.
 
-  [[nodiscard]] std::string try_add_particle(BodyId& id, std::string name, double mass, const Vector3d& p,
-                                             const Vector3d& v = Vector3d::Zero()) noexcept;
-  [[nodiscard]] std::string try_add_body(BodyId& id, std::string name, double mass, const Matrix3d& inertia,
-                                         const Pose& pose, const Vector3d& v = Vector3d::Zero(),
-                                         const Vector3d& w = Vector3d::Zero()) noexcept;
-  [[nodiscard]] std::string try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept;
-  [[nodiscard]] std::string try_add_kinematic(BodyId& id, std::string name, const Pose& pose,
-                                              std::function<BodyState(double)> motion = {}) noexcept;
-  [[nodiscard]] std::string try_add_coordinates(BodyId& first, std::vector<std::string> names, std::vector<double> q,
-                                                std::vector<double> rate,
-                                                std::shared_ptr<const Kinetics> kinetics) noexcept;
-  [[nodiscard]] std::string try_add(Constraint constraint, ConstraintId* id = nullptr) noexcept;
-  [[nodiscard]] std::string try_add(Force force) noexcept;
-  [[nodiscard]] std::string try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept;
+  Result<BodyId> try_add_particle(std::string name, double mass, const Vector3d& p,
+                                  const Vector3d& v = Vector3d::Zero()) noexcept;
+  Result<BodyId> try_add_body(std::string name, double mass, const Matrix3d& inertia, const Pose& pose,
+                              const Vector3d& v = Vector3d::Zero(), const Vector3d& w = Vector3d::Zero()) noexcept;
+  Result<BodyId> try_add_fixed(std::string name, const Pose& pose) noexcept;
+  Result<BodyId> try_add_kinematic(std::string name, const Pose& pose,
+                                   std::function<BodyState(double)> motion = {}) noexcept;
+  Result<BodyId> try_add_coordinates(std::vector<std::string> names, std::vector<double> q, std::vector<double> rate,
+                                     std::shared_ptr<const Kinetics> kinetics) noexcept;
+  Result<ConstraintId> try_add(Constraint constraint) noexcept;
+  Result<void> try_add(Force force) noexcept;
+  Result<void> try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept;
 
   void enable(ConstraintId id, bool on);
   bool enabled(ConstraintId id) const;

@@ -20,7 +20,6 @@
 namespace linchpin::articulated {
 
 /// [linear; angular] of a link: a velocity, an acceleration, or a wrench about its centre of mass.
-using Vector6 = Eigen::Matrix<double, 6, 1>;
 
 /// A link, or the base, at one time, world axes.
 struct LinkMotion {

@@ -23,13 +23,13 @@ Constraint joint_constraint(const LinkModel& link, const std::string& name, Body
   const Matrix3d& R = link.R_PL_at_zero;
   const Vector3d p_A = link.p_PJ, p_B = -link.p_JL;
   if (link.joint == JointKind::revolute)
-    return hinge(name, parent, p_A, R * link.angular[0], child, p_B, link.angular[0]);
-  if (link.joint == JointKind::spherical) return ball(name, parent, p_A, child, p_B);
+    return joints::hinge(name, parent, p_A, R * link.angular[0], child, p_B, link.angular[0]);
+  if (link.joint == JointKind::spherical) return joints::ball(name, parent, p_A, child, p_B);
   if (link.joint == JointKind::prismatic) {
     const Matrix3d axes = frame_with_x(link.linear[0]);
-    return slider(name, parent, {p_A, R * axes}, child, {p_B, axes});
+    return joints::slider(name, parent, {p_A, R * axes}, child, {p_B, axes});
   }
-  return weld(name, parent, {p_A, R}, child, {p_B, Matrix3d::Identity()});
+  return joints::weld(name, parent, {p_A, R}, child, {p_B, Matrix3d::Identity()});
 }
 
 Constraint gear_constraint(const std::string& name, const std::vector<BodyId>& bodies,

@@ -27,11 +27,10 @@ std::string TreeLaws::why_no_law(int entry) const {
   return {};
 }
 
-std::string TreeLaws::add(int entry, const Law& law) {
+void TreeLaws::add(int entry, const Law& law) {
   host::ConstraintEntry& r = c_.constraints[entry];
-  if (r.link_id.index < 0)
-    if (std::string why = c_.system.try_add(*r.deferred, &r.link_id); !why.empty()) return "linchpin: " + why;
-  return linchpin::try_add_law(c_.system, r.link_id, law);
+  if (r.link_id.index < 0) r.link_id = c_.system.add(*r.deferred);
+  linchpin::add_law(c_.system, r.link_id, law);
 }
 
 // ---- layout ----
@@ -106,12 +105,14 @@ std::string TreeLaws::add_members() {
 /// Adds a constraint to the system with the laws of its entry. @return why not, or empty
 std::string TreeLaws::add_with_laws(int entry, Constraint constraint, Made& made) {
   host::ConstraintEntry& r = c_.constraints[entry];
-  std::string why = c_.system.try_add(std::move(constraint), &r.link_id);
-  if (!why.empty()) return why;
+  const Result<ConstraintId> added = c_.system.try_add(std::move(constraint));
+  if (!added) return added.error().message;
+  r.link_id = *added;
   made.ids.push_back(r.link_id);
   made.entries.emplace_back(r.link_id.index, entry);
+  std::string why;
   for (const Law& law : r.laws)
-    if (why.empty()) why = linchpin::try_add_law(c_.system, r.link_id, law);
+    if (why.empty()) why = linchpin::try_add_law(c_.system, r.link_id, law).error().message;
   if (r.unilateral.on) linchpin::set_unilateral(c_.system, r.link_id, r.unilateral);
   return why;
 }
@@ -143,11 +144,10 @@ std::string TreeLaws::add_joints(Made& made) {
       layout_.link_id(t, i, child);
       layout_.link_id(t, link.parent, parent);
       const std::string name = "joint of " + c_.system.name(child);
-      ConstraintId id;
-      std::string why = c_.system.try_add(joint_constraint(link, name, parent, child), &id);
-      if (!why.empty()) return why;
-      joints_.push_back(id);
-      made.ids.push_back(id);
+      const Result<ConstraintId> id = c_.system.try_add(joint_constraint(link, name, parent, child));
+      if (!id) return id.error().message;
+      joints_.push_back(*id);
+      made.ids.push_back(*id);
     }
   return {};
 }

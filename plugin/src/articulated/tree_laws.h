@@ -25,7 +25,7 @@ class TreeLaws {
 
   // ---- the laws of a constraint ----
   std::string why_no_law(int entry) const;
-  std::string add(int entry, const Law& law);
+  void add(int entry, const Law& law);
 
   // ---- layout ----
   /// Takes the maximal problem of the last layout out of the system.

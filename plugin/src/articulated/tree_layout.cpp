@@ -73,9 +73,11 @@ std::string TreeLayout::link_id(int tree, int link, BodyId& id) {
   if (is_fixed || !(model.mass > 0) || !(model.inertia.minCoeff() > 0)) {
     id = c_.system.add_fixed(name, Pose{});
   } else {
-    std::string why = c_.system.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
-    if (why.empty()) why = c_.system.try_set_mass(id, model.mass, model.inertia.asDiagonal());
-    if (!why.empty()) return why;
+    const Result<BodyId> added = c_.system.try_add_body(name, 1, Matrix3d::Identity(), Pose{});
+    if (!added) return added.error().message;
+    id = *added;
+    if (const Result<void> set = c_.system.try_set_mass(id, model.mass, model.inertia.asDiagonal()); !set)
+      return set.error().message;
   }
   c_.bodies.add(id, false);
   world_.note_link(id);
@@ -96,17 +98,26 @@ std::string TreeLayout::why_massless(int tree) const {
 
 // ---- constraints ----
 
+bool TreeLayout::read_state(BodyId body, BodyState& out) const {
+  const LinkTable::Place place = t_.links[body];
+  if (place.tree < 0) return false;
+  KinematicTree tree(t_.rotation);
+  std::vector<LinkMotion> motions;
+  tree.update([&](TreeModel& model, TreeState& state) { world_.read(place.tree, model, state); });
+  tree.forward_kinematics(tree.state().at, tree.state().velocity, motions);
+  const LinkMotion& at = motions[z(place.link + 1)];
+  out = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
+  return true;
+}
+
 /// Reads the states of the bodies of a constraint as they are now. @return whether any of them can move
 bool TreeLayout::read_states(const Constraint& constraint, State& now) const {
   bool moves = false;
   for (const BodyId id : constraint.bodies()) {
-    if (const LinkTable::Place place = t_.links[id]; place.tree >= 0) {
+    if (read_state(id, now[id])) {
       KinematicTree tree(t_.rotation);
-      std::vector<LinkMotion> motions;
+      const LinkTable::Place place = t_.links[id];
       tree.update([&](TreeModel& model, TreeState& state) { world_.read(place.tree, model, state); });
-      tree.forward_kinematics(tree.state().at, tree.state().velocity, motions);
-      const LinkMotion& at = motions[z(place.link + 1)];
-      now[id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
       moves = moves || tree.can_move(place.link);
     } else if (c_.bodies.in_host(id)) {
       now[id] = {};
@@ -140,21 +151,23 @@ void TreeLayout::set_gear(int entry, Gear gear) {
   gears_[entry] = std::move(gear);
 }
 
-std::string TreeLayout::make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out) {
+Constraint TreeLayout::make_joint(int tree, int link, const std::string& name) {
   BodyId child, parent;
-  if (std::string why = link_id(tree, link, child); !why.empty()) return why;
-  if (link < 0) return "the base of a multibody has no joint";
+  host::demand(link_id(tree, link, child));
+  if (link < 0) host::demand("the base of a multibody has no joint");
   const LinkModel model = world_.read_link(tree, link);
-  if (std::string why = link_id(tree, model.parent, parent); !why.empty()) return why;
-  for (const host::ConstraintEntry& r : c_.constraints.all())
-    if (r.alive && r.owner == Owner::multibody_joint && r.deferred->bodies()[1] == child)
-      return "the joint is known already, as '" + r.name + "'";
-  try {
-    out = std::make_unique<Constraint>(joint_constraint(model, name, parent, child));
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return {};
+  host::demand(link_id(tree, model.parent, parent));
+  return joint_constraint(model, name, parent, child);
+}
+
+int TreeLayout::find_joint(int tree, int link) {
+  BodyId child;
+  host::demand(link_id(tree, link, child));
+  for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i)
+    if (const host::ConstraintEntry& r = c_.constraints[i];
+        r.alive && r.owner == Owner::multibody_joint && r.deferred->bodies()[1] == child)
+      return i;
+  return -1;
 }
 
 // ---- the problem ----

@@ -26,10 +26,12 @@ class TreeLayout {
 
   // ---- constraints ----
   std::string why_not_held(const Constraint& constraint);
+  bool read_state(BodyId body, BodyState& out) const;  ///< as the host has it now @return false: it is no link
   void set_constraint(int entry, std::unique_ptr<Constraint> constraint);
   void set_gear(int entry, Gear gear);
   bool is_gear(int entry) const { return gears_.contains(entry); }
-  std::string make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out);
+  Constraint make_joint(int tree, int link, const std::string& name);
+  int find_joint(int tree, int link);
 
   // ---- the problem ----
   void make_stale() { is_stale_ = true; }

@@ -248,12 +248,14 @@ void TreeReports::update_redundancy() {
 
 // ---- the sensors in joints ----
 
+constexpr const char* no_step_yet = "no step has been taken yet";
+
 /// Finds the accelerations of the last step of the tree of a joint. @return why the joint has no report, or empty
 std::string TreeReports::why_no_report(LinkTable::Place joint) {
   Tree& t = t_.tree(joint);
   if (joint.link < 0 || joint.link >= t.tree.links()) return "the multibody has no joint " + std::to_string(joint.link);
   if (std::string why = world_.why_unsupported(joint.tree); !why.empty()) return why;
-  if (!t.was_read || t.on_links.empty()) return "no step has been taken yet";
+  if (!t.was_read || t.on_links.empty()) return no_step_yet;
   if (!t.reports.acceleration_is_current && !is_in_problem(t)) {
     const int n = t.tree.columns();
     t.reports.acceleration.assign(z(n), 0);
@@ -266,10 +268,15 @@ std::string TreeReports::why_no_report(LinkTable::Place joint) {
   return {};
 }
 
-std::string TreeReports::joint_wrench(int tree, int link, Wrench& out) {
-  if (std::string why = why_no_report({tree, link}); !why.empty()) return why;
-  out = wrenches_through_joints(*t_.trees[z(tree)])[z(link + 1)];
-  return {};
+void TreeReports::demand_report(LinkTable::Place joint) {
+  const std::string why = why_no_report(joint);
+  if (why == no_step_yet) throw OrderError(why);
+  host::demand(why);
+}
+
+Wrench TreeReports::joint_wrench(int tree, int link) {
+  demand_report({tree, link});
+  return wrenches_through_joints(*t_.trees[z(tree)])[z(link + 1)];
 }
 
 /// Computes the wrenches through all joints when one is asked for: a caller of one mostly asks for all.
@@ -317,8 +324,9 @@ void TreeReports::update_forces(Tree& t) {
   t_.constraints.add_constraint_force(t, Columns::joint, t_.x.row, reports.constraint);
 }
 
-std::string TreeReports::joint_forces(int tree, int link, JointForces& out) {
-  if (std::string why = why_no_report({tree, link}); !why.empty()) return why;
+JointForces TreeReports::joint_forces(int tree, int link) {
+  demand_report({tree, link});
+  JointForces out;
   Tree& t = *t_.trees[z(tree)];
   update_forces(t);
   const KinematicTree::ForcesByCause& forces = t.reports.forces;
@@ -338,7 +346,7 @@ std::string TreeReports::joint_forces(int tree, int link, JointForces& out) {
     out.native[k] = t.rows.joint[rate] / t_.dt;
   }
   if (t.was_asleep) out.native = -(out.gravity + out.velocity + out.damping + out.applied + out.constraint);
-  return {};
+  return out;
 }
 
 }  // namespace linchpin::articulated

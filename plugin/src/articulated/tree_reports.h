@@ -31,8 +31,8 @@ class TreeReports {
   void update();
   void update_redundancy();
   RankReport rank_report() const;  ///< indices as reactions()
-  std::string joint_wrench(int tree, int link, Wrench& out);
-  std::string joint_forces(int tree, int link, JointForces& out);
+  Wrench joint_wrench(int tree, int link);
+  JointForces joint_forces(int tree, int link);
 
  private:
   void measure_gap(const ConstraintRows& c, Reaction& to);
@@ -43,6 +43,7 @@ class TreeReports {
   void report_joint(int entry, Reaction& to);
   void write_joint_reaction(int entry, LinkTable::Place joint, Tree& t, Reaction& to);
   std::string why_no_report(LinkTable::Place joint);
+  void demand_report(LinkTable::Place joint);
   const std::vector<Wrench>& wrenches_through_joints(Tree& t);
   const std::vector<Wrench>& corrections_through_joints(Tree& t);
   void update_forces(Tree& t);

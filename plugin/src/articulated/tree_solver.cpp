@@ -14,7 +14,11 @@ TreeSolver::TreeSolver(host::ConstraintSolver& solver, TreeWorld& world, Rotatio
 TreeSolver::~TreeSolver() { impl_->owner.set_companion(nullptr); }
 
 std::vector<int> TreeSolver::set_trees(std::span<const int> before) { return impl_->layout.set_trees(before); }
-std::string TreeSolver::link_id(int tree, int link, BodyId& id) { return impl_->layout.link_id(tree, link, id); }
+BodyId TreeSolver::link_id(int tree, int link) {
+  BodyId id;
+  host::demand(impl_->layout.link_id(tree, link, id));
+  return id;
+}
 bool TreeSolver::is_link(BodyId id) const { return impl_->t.links.has(id); }
 
 std::string TreeSolver::why_not_held(const Constraint& constraint) { return impl_->layout.why_not_held(constraint); }
@@ -22,9 +26,10 @@ void TreeSolver::set_constraint(int entry, std::unique_ptr<Constraint> constrain
   impl_->layout.set_constraint(entry, std::move(constraint));
 }
 void TreeSolver::set_gear(int entry, Gear gear) { impl_->layout.set_gear(entry, std::move(gear)); }
-std::string TreeSolver::make_joint(int tree, int link, const std::string& name, std::unique_ptr<Constraint>& out) {
-  return impl_->layout.make_joint(tree, link, name, out);
+Constraint TreeSolver::make_joint(int tree, int link, const std::string& name) {
+  return impl_->layout.make_joint(tree, link, name);
 }
+int TreeSolver::find_joint(int tree, int link) { return impl_->layout.find_joint(tree, link); }
 
 bool TreeSolver::holds(int entry) const {
   const host::ConstraintEntry& r = impl_->c.constraints[entry];
@@ -43,12 +48,8 @@ RowImpulses* TreeSolver::rows_on(int tree) {
   return t.was_read ? &t.rows : nullptr;
 }
 
-std::string TreeSolver::joint_wrench(int tree, int link, Wrench& out) {
-  return impl_->reports.joint_wrench(tree, link, out);
-}
-std::string TreeSolver::joint_forces(int tree, int link, JointForces& out) {
-  return impl_->reports.joint_forces(tree, link, out);
-}
+Wrench TreeSolver::joint_wrench(int tree, int link) { return impl_->reports.joint_wrench(tree, link); }
+JointForces TreeSolver::joint_forces(int tree, int link) { return impl_->reports.joint_forces(tree, link); }
 
 void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum) {
   KinematicTree tree(nullptr);  // it goes through no step

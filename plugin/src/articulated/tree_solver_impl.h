@@ -33,7 +33,7 @@ struct TreeSolver::Impl final : host::Companion {
   RankReport rank_report() const override { return reports.rank_report(); }
   bool has(int entry) const override;
   std::string why_no_law(int entry) override { return laws.why_no_law(entry); }
-  std::string add_law(int entry, const Law& law) override { return laws.add(entry, law); }
+  void add_law(int entry, const Law& law) override { laws.add(entry, law); }
   /// The problem in the trees' own coordinates, with their mass matrices.
   ConstrainedProblem problem() const override { return t.constraints.problem_in_joint_coordinates(); }
   std::vector<host::HostPart> host_parts() const override { return notes; }
@@ -41,6 +41,7 @@ struct TreeSolver::Impl final : host::Companion {
   std::shared_ptr<const Dynamics::LawHistory> law_history() const override { return laws.history(); }
   void restore(std::shared_ptr<const Dynamics::LawHistory> history) override;
   void end_step() override;
+  bool read_state(BodyId body, BodyState& out) const override { return layout.read_state(body, out); }
   void reset() override {
     laws.reset();
     world.mesh_gears();

@@ -329,7 +329,7 @@ void Dynamics::find_rate(const State& state, double from) {
 }
 double Dynamics::step() const { return impl_->laws_.step; }
 std::span<const FrictionElement> Dynamics::friction_elements() const { return impl_->laws_.elements; }
-void Dynamics::set_friction_mode(int element, FrictionMode how, const Eigen::Matrix<double, 6, 1>& sense) {
+void Dynamics::set_friction_mode(int element, FrictionMode how, const Vector6& sense) {
   impl_->laws_.set_friction_mode(element, how, sense);
 }
 void Dynamics::reset_friction_modes() { impl_->laws_.reset_friction_modes(); }
@@ -368,7 +368,7 @@ std::vector<std::string> Dynamics::warnings() const {
   std::vector<std::pair<std::string, std::vector<std::string>>> readers;
   for (const int i : d.known_ranks().undetermined) {
     const ConstraintId id = d.assembly.layout.constraints[z(i)];
-    for (const Law& law : laws(*d.system, id))
+    for (const Law& law : laws_on(*d.system, id))
       for (const Law::Term& term : law.terms()) {
         auto at = std::find_if(readers.begin(), readers.end(), [&](const auto& r) { return r.first == term.name; });
         if (at == readers.end()) at = readers.insert(at, {term.name, {}});

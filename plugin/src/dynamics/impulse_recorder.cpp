@@ -87,7 +87,7 @@ std::size_t ImpulseRecorder::law_index(const System& system, ConstraintId on, in
   fresh.law = law;
   fresh.term = term;
   fresh.constraint = system.name(on);
-  fresh.name = linchpin::laws(system, on)[z(law)].terms()[z(term)].name;
+  fresh.name = linchpin::laws_on(system, on)[z(law)].terms()[z(term)].name;
   cleared_.push_back(SystemParts::of(system).at(on).laws_cleared());
   next_law_ = laws_.size();
   return laws_.size() - 1;

@@ -58,7 +58,8 @@ double add_law_work(const System& system, const Dynamics& dynamics, const State&
   to.normal = Wrench{e.normal, e.normal_moment, e.p_WQ};
   to.solutions = e.normal_force == NormalForce::coupled ? report.solutions : 0;
   to.branch = report.branch;
-  to.fell_back = report.fell_back && laws(system, id)[z(e.law)].terms()[z(e.term)].normal_force == NormalForce::coupled;
+  to.fell_back =
+      report.fell_back && laws_on(system, id)[z(e.law)].terms()[z(e.term)].normal_force == NormalForce::coupled;
   to.mode = LawWork::Mode::smooth;
   if (e.element >= 0) {
     const FrictionElement& element = dynamics.friction_elements()[z(e.element)];
@@ -181,7 +182,7 @@ bool conservative(const System& system) {
     if (!force.has_energy()) return false;
   for (int i = 0; i < system.constraint_count(); ++i)
     if (const ConstraintId id = system.constraint_at(i);
-        !system.removed(id) && system.enabled(id) && !laws(system, id).empty())
+        !system.removed(id) && system.enabled(id) && !laws_on(system, id).empty())
       return false;
   return true;
 }

@@ -425,7 +425,7 @@ std::string LawSolver::names_on(const Scene& scene, const Site& site) const {
   const ConstraintId id = scene.assembly.layout.constraints[z(site.constraint)];
   const Law::Term* only = nullptr;
   std::string names;
-  for (const Law& law : laws(scene.system, id))
+  for (const Law& law : laws_on(scene.system, id))
     for (const Law::Term& term : law.terms()) {
       only = names.empty() ? &term : nullptr;
       names += (names.empty() ? "'" : ", '") + term.name + "'";
@@ -554,7 +554,7 @@ void LawSolver::gather(const Scene& scene) {
   int memory_count = 0;
   if (!persistent_.memory_begun) persistent_.memory_t = scene.state.t, persistent_.memory_begun = true;
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
-    const auto on_this = laws(scene.system, layout.constraints[z(i)]);
+    const auto on_this = laws_on(scene.system, layout.constraints[z(i)]);
     if (on_this.empty()) continue;
     add_site(scene, i, on_this);
     for (std::size_t l = 0; l < on_this.size(); ++l)

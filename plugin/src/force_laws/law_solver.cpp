@@ -187,7 +187,7 @@ void LawSolver::update_differences(const Scene& scene) {
     const bool moments = differ(at->actual.tail<3>(), at->ideal.tail<3>(), std::max(moment, 1e-3 * force));
     if (!forces && !moments) continue;
     const Law::Term& term =
-        laws(scene.system, scene.assembly.layout.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
+        laws_on(scene.system, scene.assembly.layout.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
     if (!term.advance_state) {
       const Vector6d actual = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->actual});
       const Vector6d ideal = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
@@ -306,7 +306,7 @@ std::string LawSolver::chatter_warning(const Scene& scene) const {
         of16 >= 9 || records_.histories[i].overshoots >= 2) {
       const LawForce& e = efforts[i];
       const ConstraintId id = scene.assembly.layout.constraints[z(e.constraint)];
-      const Law::Term& term = laws(scene.system, id)[z(e.law)].terms()[z(e.term)];
+      const Law::Term& term = laws_on(scene.system, id)[z(e.law)].terms()[z(e.term)];
       const auto site =
           std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
       // The text is the same in every step. LawWork::switches_per_second() gives the frequency.
@@ -338,7 +338,7 @@ std::vector<std::string> LawSolver::inactive_laws(const System& system, const Is
   std::vector<std::string> out;
   for (const Site& site : sites_) {
     const ConstraintId id = block.constraints[z(site.constraint)];
-    for (const Law& law : laws(system, id))
+    for (const Law& law : laws_on(system, id))
       for (const Law::Term& term : law.terms()) {
         bool slides = site.slips == 0, spins = site.spins == 0;
         if (term.static_limit) {

@@ -17,7 +17,7 @@
 
 namespace linchpin {
 
-using Vector6d = Eigen::Matrix<double, 6, 1>;
+using Vector6d = Vector6;
 using Vector1d = Eigen::Matrix<double, 1, 1>;
 
 /// Slips below this speed count as rest for laws of the instant [m/s or rad/s].

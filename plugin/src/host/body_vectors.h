@@ -10,8 +10,6 @@
 
 namespace linchpin::host {
 
-using Vector6 = Eigen::Matrix<double, 6, 1>;
-
 inline Vector3d head(std::span<const double> x, int column) {
   return {x[z(column)], x[z(column + 1)], x[z(column + 2)]};
 }

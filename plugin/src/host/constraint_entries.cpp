@@ -25,28 +25,28 @@ int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) 
   return impl_->c.constraints.add(owner, std::move(name));
 }
 
-std::string ConstraintSolver::add_constraint(Constraint constraint, int& entry) {
+int ConstraintSolver::add_constraint(Constraint constraint) {
   Context& c = impl_->c;
   const std::string name = constraint.name();
-  if (find(name) >= 0) return "linchpin: the name '" + name + "' is in use";
+  if (find(name) >= 0) demand("linchpin: the name '" + name + "' is in use");
   State now = c.system.initial_state();
   for (const BodyId id : constraint.bodies()) {
     if (const char* why = c.world.why_unsupported(id))
-      return "linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix";
+      demand("linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix");
     c.world.read(id, now[id]);
   }
   now.t = c.t;
   if (const ConstraintCheck found = check_constraint(c.system, constraint, now); !found.ok())
-    return "linchpin: " + found.message;
-  entry = add_entry(ConstraintEntry::Owner::user, name);
+    demand("linchpin: " + found.message);
+  const int entry = add_entry(ConstraintEntry::Owner::user, name);
   c.laws.constraints_changed();
   if (std::string why = c.constraints.attach(entry, std::move(constraint)); !why.empty()) {
     remove(entry);
-    return "linchpin: " + why;
+    demand("linchpin: " + why);
   }
   host::wake(c, c.constraints[entry]);
   c.reactions.append(c, c.constraints[entry]);  // the user's own come in the order of their entries
-  return {};
+  return entry;
 }
 
 void ConstraintSolver::remove(int entry) {
@@ -109,9 +109,9 @@ std::string attach(Context& c, int entry, JointShape& shape) {
   if (c.system.find_constraint(name).index >= 0) name += "~" + std::to_string(entry);
   c.laws.constraints_changed();
   try {
-    return c.constraints.attach(entry, shape.function
-                                           ? Constraint(name, {a, b}, shape.function)
-                                           : joint(name, a, b, shape.rows, shape.application_A, shape.application_B));
+    return c.constraints.attach(
+        entry, shape.function ? Constraint(name, {a, b}, shape.function)
+                              : joints::joint(name, a, b, shape.rows, shape.application_A, shape.application_B));
   } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
     return e.what();
   }
@@ -153,8 +153,8 @@ void ConstraintSolver::set_joint(int entry, const std::array<BodyId, 2>& bodies,
   if (was_exact && r.id.index < 0 && c.reactions.exist() && r.reaction >= 0) c.reactions.clear(c, r);
 }
 
-std::string ConstraintSolver::name_joint(int entry, std::string name) {
-  if (const int other = find(name); other >= 0 && other != entry) return "linchpin: the name '" + name + "' is in use";
+void ConstraintSolver::name_joint(int entry, std::string name) {
+  if (const int other = find(name); other >= 0 && other != entry) demand("linchpin: the name '" + name + "' is in use");
   update_reports();
   ConstraintEntry& r = this->entry(entry);
   const bool was_left_to_host = r.outcome.left_to_host && !r.joint.released_to_host;
@@ -163,7 +163,6 @@ std::string ConstraintSolver::name_joint(int entry, std::string name) {
   impl_->c.world.map_joint(entry);
   refresh_reaction(entry);
   if (was_left_to_host) impl_->c.reactions.set_left_to_host(r, true);  // its report is still that of the last step
-  return {};
 }
 
 void ConstraintSolver::release_to_host(int entry) {
@@ -270,20 +269,15 @@ void ConstraintSolver::lock_axes() {
 
 // ---- laws and settings ----
 
-std::string ConstraintSolver::add_law(int entry, Law law) {
+void ConstraintSolver::add_law(int entry, Law law) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints.at(entry);
-  try {
-    update_reports();
-    if (r.id.index >= 0) linchpin::add_law(c.system, r.id, law);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
+  update_reports();
+  if (r.id.index >= 0) linchpin::add_law(c.system, r.id, law);
   r.laws.push_back(std::move(law));
   structure_changed();
   c.laws.laws_changed();
   host::wake(c, r);
-  return {};
 }
 
 void ConstraintSolver::clear_laws(int entry) {
@@ -299,15 +293,15 @@ void ConstraintSolver::clear_laws(int entry) {
   host::wake(c, r);
 }
 
-std::string ConstraintSolver::set_unilateral(int entry, Unilateral how) {
+void ConstraintSolver::set_unilateral(int entry, Unilateral how) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints[entry];
   if (r.is_joint())
-    return "linchpin: '" + r.name +
-           "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral";
+    demand("linchpin: '" + r.name +
+           "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral");
   const ConstraintFunction& function = c.constraints.of(r).function();
   if (function.level() != Level::position || function.rows() != 1)
-    return "linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral";
+    demand("linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral");
   r.unilateral = how;
   for (const ConstraintId id : {r.id, r.link_id})
     if (id.index >= 0) linchpin::set_unilateral(c.system, id, how);
@@ -317,7 +311,6 @@ std::string ConstraintSolver::set_unilateral(int entry, Unilateral how) {
     structure_changed();
   }
   host::wake(c, r);
-  return {};
 }
 
 void ConstraintSolver::set_application_points(int entry, std::vector<Vector3d> points) {

@@ -48,10 +48,9 @@ std::string Constraints::free_name(std::string base) const {
 
 std::string Constraints::attach(int entry, Constraint constraint) {
   ConstraintEntry& r = entries_[z(entry)];
-  if (std::string why = system_.try_add(std::move(constraint), &r.id); !why.empty()) {
-    r.id = {};
-    return why;
-  }
+  const Result<ConstraintId> added = system_.try_add(std::move(constraint));
+  r.id = added ? *added : ConstraintId{};
+  if (!added) return added.error().message;
   put_last(r);
   for (const Law& law : r.laws) linchpin::add_law(system_, r.id, law);
   if (r.unilateral.on) linchpin::set_unilateral(system_, r.id, r.unilateral);

@@ -72,7 +72,7 @@ unsigned long Context::next_serial() {
 namespace {
 
 /// @throw std::invalid_argument with the name and the value of an option that no step can be made with
-const Options& checked(const Options& o) {
+const SolverOptions& checked(const SolverOptions& o) {
   const auto refuse = [](const char* name, const std::string& limit, const std::string& value) {
     throw std::invalid_argument(std::string("linchpin: Options::") + name + " is " + limit + ", not " + value);
   };
@@ -95,11 +95,22 @@ const Options& checked(const Options& o) {
 
 }  // namespace
 
-ConstraintSolver::ConstraintSolver(World& world, const Options& options)
+ConstraintSolver::ConstraintSolver(World& world, const SolverOptions& options)
     : impl_(std::make_unique<Impl>(world, checked(options))) {}
 ConstraintSolver::~ConstraintSolver() = default;
 
-const Options& ConstraintSolver::options() const { return impl_->c.options; }
+const SolverOptions& ConstraintSolver::options() const { return impl_->c.options; }
+void ConstraintSolver::set_options(const SolverOptions& options) {
+  (void)checked(options);
+  if (options.mode != impl_->c.options.mode)
+    demand("linchpin: set_options: the mode is chosen when the solver is made");
+  if (options.threads != impl_->c.options.threads)
+    demand("linchpin: set_options: the number of threads is chosen when the solver is made: " +
+           std::to_string(impl_->c.options.threads) + ", not " + std::to_string(options.threads));
+  update_reports();  // of the last step, which was taken with the old options
+  clear_islands();
+  impl_->c.options = options;
+}
 Context& ConstraintSolver::context() { return impl_->c; }
 World& ConstraintSolver::world() { return impl_->c.world; }
 void ConstraintSolver::set_companion(Companion* companion) { impl_->c.companion = companion; }
@@ -116,19 +127,20 @@ System& ConstraintSolver::system() { return impl_->c.system; }
 BodyId ConstraintSolver::add_body(BodyKind kind, double mass, const Vector3d& inertia) {
   Context& c = impl_->c;
   const std::string name = c.bodies.new_name("body");
-  BodyId id;
-  std::string why;
+  Result<BodyId> made{Error{ErrorKind::argument, {}}};
   // Poses are read in every step.
   if (kind == BodyKind::particle) {
-    why = c.system.try_add_particle(id, name, mass, Vector3d::Zero());
+    made = c.system.try_add_particle(name, mass, Vector3d::Zero());
   } else if (kind == BodyKind::rigid) {
-    why = c.system.try_add_body(id, name, 1, Matrix3d::Identity(), Pose{});
-    if (why.empty()) why = c.system.try_set_mass(id, mass, inertia.asDiagonal());
-    if (!why.empty() && id.index >= 0) c.system.remove(id);
+    made = c.system.try_add_body(name, 1, Matrix3d::Identity(), Pose{});
+    if (const Result<void> set = c.system.try_set_mass(*made, mass, inertia.asDiagonal()); !set) {
+      c.system.remove(*made);
+      made = set.error();
+    }
   } else if (kind == BodyKind::kinematic) {
-    id = c.system.add_kinematic(name, Pose{});
+    made = c.system.add_kinematic(name, Pose{});
   }
-  if (kind == BodyKind::fixed || !why.empty()) id = c.system.add_fixed(why.empty() ? name : name + not_a_body, Pose{});
+  const BodyId id = made ? *made : c.system.add_fixed(kind == BodyKind::fixed ? name : name + not_a_body, Pose{});
   c.bodies.add(id, true);
   impl_->sleep.forget(id);
   c.locked.set(id, 0, -1);
@@ -221,6 +233,12 @@ void ConstraintSolver::draw_reactions(double scale, const DrawLine& draw) {
 }
 
 const BodyState& ConstraintSolver::start_state(BodyId body) const { return impl_->c.bodies.start[body]; }
+BodyState ConstraintSolver::present_state(BodyId body) const {
+  const Context& c = impl_->c;
+  BodyState now = c.system.initial_state()[body];
+  if (!(c.companion && c.companion->read_state(body, now)) && c.bodies.in_host(body)) c.world.read(body, now);
+  return now;
+}
 std::span<const BodyId> ConstraintSolver::solved_bodies() {
   impl_->bodies.clear();
   for (const auto& b : impl_->c.islands.all())
@@ -288,11 +306,11 @@ std::shared_ptr<SolverHistory> ConstraintSolver::history() {
   return out;
 }
 
-std::string ConstraintSolver::restore(const SolverHistory& past) {
+void ConstraintSolver::restore(const SolverHistory& past) {
   Context& c = impl_->c;
   if (!c.world.why_absent()) c.world.find_joints();
-  if (std::string why = why_not_restored(c, past); !why.empty()) return why;
-  if (const char* why = c.world.why_absent()) return std::string("linchpin: restore: ") + why;
+  demand(why_not_restored(c, past));
+  demand_world(c.world, "restore");
   c.gaps.forget_unreported();
   for (const EntryPast& was : past.entries) {
     ConstraintEntry& r = entry(was.entry);
@@ -304,7 +322,6 @@ std::string ConstraintSolver::restore(const SolverHistory& past) {
   refresh_order();
   restore_history(c, impl_->sleep, past);
   if (c.companion) c.companion->restore(past.tree_laws);
-  return {};
 }
 
 }  // namespace linchpin::host

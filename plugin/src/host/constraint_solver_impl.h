@@ -16,7 +16,7 @@
 namespace linchpin::host {
 
 struct ConstraintSolver::Impl {
-  Impl(World& world, const Options& options)
+  Impl(World& world, const SolverOptions& options)
       : c(world, options),
         builder(c),
         general(c),

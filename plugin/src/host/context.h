@@ -24,10 +24,10 @@ namespace linchpin::host {
 struct Context {
   static unsigned long next_serial();
 
-  Context(World& w, const Options& o) : world(w), options(o), bodies(system), constraints(system) {}
+  Context(World& w, const SolverOptions& o) : world(w), options(o), bodies(system), constraints(system) {}
 
   World& world;
-  const Options options;
+  SolverOptions options;  ///< Only ConstraintSolver::set_options() changes them.
   Capabilities capabilities;
 
   double t = 0, dt = tuning::first_dt;  ///< at the start of the step; its length [s]

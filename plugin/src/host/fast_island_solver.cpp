@@ -237,7 +237,7 @@ void keep_substeps(const Context& c, Island& b) {
 
 void FastIslandSolver::lay_out(Island& b) {
   b.fast.fits = false;
-  const Options& o = c_.options;
+  const SolverOptions& o = c_.options;
   if (o.mode != Mode::exact || !o.drift_correction || o.stepping != Stepping::semi_implicit || b.has(Trait::laws) ||
       b.has(Trait::user_constraint) || b.has(Trait::kinematic_body) || b.has(Trait::gear))
     return;

@@ -385,7 +385,7 @@ bool GeneralIslandSolver::is_energy_acceptable(Island& b) {
 
 NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
                       std::span<double> v, FastRotationSet& rotation, std::span<const double> residual_target) {
-  const Options& options = c.options;
+  const SolverOptions& options = c.options;
   double extent = 0;  // poses far from the origin are no more exact than their own rounding
   for (const BodyId id : b.layout().bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);

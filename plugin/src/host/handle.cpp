@@ -19,7 +19,7 @@ void demand(const std::string& who, const std::string& why) {
   if (!why.empty()) throw std::invalid_argument("linchpin: " + who + ": " + why);
 }
 void demand_world(const World& world, const std::string& who) {
-  if (const char* why = world.why_absent()) demand(who, why);
+  if (const char* why = world.why_absent()) throw OrderError("linchpin: " + who + ": " + why);
 }
 
 void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity, double& to) {
@@ -30,16 +30,17 @@ void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia
 }
 
 ConstraintHandle::ConstraintHandle(ConstraintSolver& solver, int entry)
-    : solver_(&solver), entry_(entry), version_(solver.entry(entry).version) {}
+    : solver_(&solver), life_(solver.life()), entry_(entry), version_(solver.entry(entry).version) {}
 
 bool ConstraintHandle::valid() const {
-  return solver_ && !solver_->world().has_ended() && get().version == version_ && get().alive;
+  return has_solver() && !solver_->world().has_ended() && get().version == version_ && get().alive;
 }
 
-std::string ConstraintHandle::why_not_valid() const {
-  if (valid()) return {};
-  if (!solver_) return empty_handle;
-  return solver_->world().has_ended() ? std::string("linchpin: ") + world_has_ended : removed;
+void ConstraintHandle::demand_valid() const {
+  if (valid()) return;
+  if (!solver_) throw OrderError(empty_handle);
+  if (!has_solver()) throw OrderError("linchpin: the solver of this handle has been destroyed");
+  throw OrderError(solver_->world().has_ended() ? std::string("linchpin: ") + world_has_ended : removed);
 }
 
 bool ConstraintHandle::is_there() const {
@@ -50,19 +51,21 @@ bool ConstraintHandle::is_there() const {
 
 const std::string& ConstraintHandle::name() const { return valid() ? get().name : no_name; }
 
-std::string ConstraintHandle::try_law(Law law) noexcept {
-  if (!valid()) return why_not_valid();
-  if (!is_there()) return removed;
-  const ConstraintEntry& r = get();
-  const std::string takes_none = "linchpin: '" + r.name + "' takes no law: ";
-  if (r.id.index < 0 && !(r.is_on_links() && r.deferred))
-    return takes_none + "it is left to the native solver: " + r.host_part;
-  if (Companion* const companion = solver_->context().companion; companion && r.is_on_links()) {
-    solver_->update_reports();  // before the system's constraint changes
-    if (const std::string why = companion->why_no_law(entry_); !why.empty()) return takes_none + why;
-    if (std::string why = companion->add_law(entry_, law); !why.empty()) return why;
-  }
-  return solver_->add_law(entry_, std::move(law));
+Result<void> ConstraintHandle::try_law(Law law) noexcept {
+  return try_call([&] {
+    demand_valid();
+    if (!is_there()) throw OrderError(removed);
+    const ConstraintEntry& r = get();
+    const std::string takes_none = "linchpin: '" + r.name + "' takes no law: ";
+    if (r.id.index < 0 && !(r.is_on_links() && r.deferred))
+      demand(takes_none + "it is left to the native solver: " + r.host_part);
+    if (Companion* const companion = solver_->context().companion; companion && r.is_on_links()) {
+      solver_->update_reports();  // before the system's constraint changes
+      if (const std::string why = companion->why_no_law(entry_); !why.empty()) demand(takes_none + why);
+      companion->add_law(entry_, law);
+    }
+    solver_->add_law(entry_, std::move(law));
+  });
 }
 
 void ConstraintHandle::remove_laws() {
@@ -74,8 +77,11 @@ std::span<const LawWork> ConstraintHandle::laws() const {
   return solver_->laws_of(entry_);
 }
 
-std::string ConstraintHandle::try_unilateral(Unilateral how) noexcept {
-  return valid() ? solver_->set_unilateral(entry_, how) : why_not_valid();
+Result<void> ConstraintHandle::try_unilateral(Unilateral how) noexcept {
+  return try_call([&] {
+    demand_valid();
+    solver_->set_unilateral(entry_, how);
+  });
 }
 
 bool ConstraintHandle::released() const { return valid() && get().released; }
@@ -96,6 +102,20 @@ const Reaction& ConstraintHandle::reaction() const {
   if (!valid() || get().reaction < 0) return no_reaction;
   solver_->update_redundancy();
   return solver_->reactions()[static_cast<std::size_t>(get().reaction)];
+}
+
+bool ConstraintHandle::is_exact() const {
+  if (!valid() || !is_there()) return false;
+  const ConstraintEntry& r = get();
+  if (!solver_->world().is_enabled(entry_) || r.released || !r.fallback.empty()) return false;
+  return r.is_on_links() ? r.deferred != nullptr : r.id.index >= 0 && solver_->options().mode == Mode::exact;
+}
+
+std::string ConstraintHandle::why_native() const {
+  if (!valid() || !is_there()) return {};
+  const ConstraintEntry& r = get();
+  if (!r.fallback.empty()) return "all, this step (" + r.fallback + ")";
+  return r.host_part.empty() && solver_->options().mode == Mode::passive ? "all (Mode::passive)" : r.host_part;
 }
 
 RowUnit ConstraintHandle::unit() const {

@@ -405,7 +405,7 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
 const char* why_no_stages(const Context& c, const Island& b) {
   if (b.has(Trait::laws))
     for (const ConstraintId id : b.topology.ids)
-      for (const Law& law : laws(c.system, id))
+      for (const Law& law : laws_on(c.system, id))
         for (const Law::Term& term : law.terms()) {
           if (term.static_limit) return "laws of dry friction act in the island";
           if (term.advance_state) return "laws with an internal state act in the island";

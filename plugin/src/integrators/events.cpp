@@ -109,7 +109,7 @@ void Stepper::Impl::decide_modes() {
 std::size_t Stepper::Impl::dry_terms() const {
   std::size_t count = 0;
   for (const ConstraintId id : block().constraints)
-    for (const Law& law : laws(*system, id))
+    for (const Law& law : laws_on(*system, id))
       for (const Law::Term& term : law.terms()) count += static_cast<bool>(term.static_limit);
   return count;
 }
@@ -414,8 +414,9 @@ std::string Stepper::Impl::most_switched() const {
       most = count, which = &s;
   }
   if (which == nullptr) return "none";
-  return (which->law < 0 ? std::string()
-                         : "law '" + laws(*system, which->on)[z(which->law)].terms()[z(which->term)].name + "' on ") +
+  return (which->law < 0
+              ? std::string()
+              : "law '" + laws_on(*system, which->on)[z(which->law)].terms()[z(which->term)].name + "' on ") +
          system->name(which->on) + " (" + std::to_string(most) + " times)";
 }
 

@@ -129,7 +129,7 @@ void Stepper::Impl::refuse_velocity_dependence(const State& from) {
 bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {
   if (!dynamics.law_forces().empty() || !dynamics.friction_elements().empty()) return true;
   for (const ConstraintId id : block().constraints)
-    if (!laws(*system, id).empty()) return true;
+    if (!laws_on(*system, id).empty()) return true;
   assemble_forces(*system, a, work.forces_alone);
   work.all_forces = work.forces_alone.problem.Q;
   gyroscopic_impulse(a, 1, work.gained);

@@ -192,7 +192,7 @@ void Stepper::Impl::set_velocities(std::span<const double> v, State& to) const {
 
 std::string Stepper::Impl::name_of(const LawForce& e) const {
   const ConstraintId on = block().constraints[z(e.constraint)];
-  return "law '" + laws(*system, on)[z(e.law)].terms()[z(e.term)].name + "' on " + system->name(on);
+  return "law '" + laws_on(*system, on)[z(e.law)].terms()[z(e.term)].name + "' on " + system->name(on);
 }
 
 void Stepper::Impl::accept() {

@@ -338,6 +338,8 @@ void require_finite(const std::string& joint, const char* what, const Vector3d& 
 
 }  // namespace detail
 
+namespace joints {
+
 using detail::unit_axis;
 
 Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
@@ -472,5 +474,7 @@ Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vect
   rows.axes.push_back({u_A, p_AQ, p_BQ, d0});
   return joint(std::move(name), a, b, std::move(rows), p_AQ, p_BQ);
 }
+
+}  // namespace joints
 
 }  // namespace linchpin

@@ -65,6 +65,9 @@ Law smooth(std::string name, bool dissipative, std::function<ForceMoment(const C
   return Law(std::move(term));
 }
 
+using laws::JointFriction;
+using laws::Stribeck;
+
 double of_speed(const Stribeck& p, double speed) {
   return p.mu_kinetic + (p.mu_static - p.mu_kinetic) * std::exp(-std::pow(speed / p.speed, p.shape));
 }
@@ -197,6 +200,8 @@ Law operator+(Law a, const Law& b) {
 }
 
 // ---- catalogue ----
+
+namespace laws {
 
 Law coulomb(double mu) {
   require_nonnegative("coulomb", "mu", mu);
@@ -348,6 +353,8 @@ Law cylinder_friction(const JointFriction& p) {
                         [=](const ConstraintReaction& n) { return n.magnitude() + bending(p, n); });
 }
 
+}  // namespace laws
+
 // ---- storage of laws ----
 
 void add_law(System& system, ConstraintId on, Law law) {
@@ -366,15 +373,8 @@ void add_law(System& system, ConstraintId on, Law law) {
   ++SystemParts::of(system).law_changes;
 }
 
-std::string try_add_law(System& system, ConstraintId on, Law law) noexcept {
-  try {
-    add_law(system, on, std::move(law));
-    return {};
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "something that is not a std::exception was thrown";
-  }
+Result<void> try_add_law(System& system, ConstraintId on, Law law) noexcept {
+  return try_call([&] { add_law(system, on, std::move(law)); });
 }
 
 void clear_laws(System& system, ConstraintId on) {
@@ -384,7 +384,7 @@ void clear_laws(System& system, ConstraintId on) {
   ++SystemParts::of(system).law_changes;
 }
 
-std::span<const Law> laws(const System& system, ConstraintId on) {
+std::span<const Law> laws_on(const System& system, ConstraintId on) {
   const auto& lawful = SystemParts::of(system).at(on).lawful;
   return lawful ? std::span<const Law>(lawful->laws) : std::span<const Law>();
 }

@@ -77,16 +77,6 @@ BodyState checked_state(const std::string& name, const BodyState& given) {
 bool has_mass(BodyKind kind) { return kind == BodyKind::particle || kind == BodyKind::rigid; }
 bool movable(BodyKind kind) { return has_mass(kind) || kind == BodyKind::coordinate; }
 
-template <class Call>
-std::string message_of(Call call) noexcept {
-  try {
-    call();
-    return {};
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-}
-
 template <class Items>
 auto& item(Items& items, int index, const char* kind) {
   if (index < 0 || static_cast<std::size_t>(index) >= items.size())
@@ -325,37 +315,34 @@ void System::set_gravity(const Vector3d& g) {
   impl_->gravity = g;
 }
 
-std::string System::try_add_particle(BodyId& id, std::string name, double mass, const Vector3d& p,
-                                     const Vector3d& v) noexcept {
-  return message_of([&] { id = add_particle(std::move(name), mass, p, v); });
+Result<BodyId> System::try_add_particle(std::string name, double mass, const Vector3d& p, const Vector3d& v) noexcept {
+  return try_call([&] { return add_particle(std::move(name), mass, p, v); });
 }
-std::string System::try_add_body(BodyId& id, std::string name, double mass, const Matrix3d& inertia, const Pose& pose,
-                                 const Vector3d& v, const Vector3d& w) noexcept {
-  return message_of([&] { id = add_body(std::move(name), mass, inertia, pose, v, w); });
+Result<BodyId> System::try_add_body(std::string name, double mass, const Matrix3d& inertia, const Pose& pose,
+                                    const Vector3d& v, const Vector3d& w) noexcept {
+  return try_call([&] { return add_body(std::move(name), mass, inertia, pose, v, w); });
 }
-std::string System::try_add_fixed(BodyId& id, std::string name, const Pose& pose) noexcept {
-  return message_of([&] { id = add_fixed(std::move(name), pose); });
+Result<BodyId> System::try_add_fixed(std::string name, const Pose& pose) noexcept {
+  return try_call([&] { return add_fixed(std::move(name), pose); });
 }
-std::string System::try_add_kinematic(BodyId& id, std::string name, const Pose& pose,
-                                      std::function<BodyState(double)> motion) noexcept {
-  return message_of([&] { id = add_kinematic(std::move(name), pose, std::move(motion)); });
+Result<BodyId> System::try_add_kinematic(std::string name, const Pose& pose,
+                                         std::function<BodyState(double)> motion) noexcept {
+  return try_call([&] { return add_kinematic(std::move(name), pose, std::move(motion)); });
 }
-std::string System::try_add_coordinates(BodyId& first, std::vector<std::string> names, std::vector<double> q,
-                                        std::vector<double> rate, std::shared_ptr<const Kinetics> kinetics) noexcept {
-  return message_of(
-      [&] { first = add_coordinates(std::move(names), std::move(q), std::move(rate), std::move(kinetics)); });
+Result<BodyId> System::try_add_coordinates(std::vector<std::string> names, std::vector<double> q,
+                                           std::vector<double> rate,
+                                           std::shared_ptr<const Kinetics> kinetics) noexcept {
+  return try_call(
+      [&] { return add_coordinates(std::move(names), std::move(q), std::move(rate), std::move(kinetics)); });
 }
-std::string System::try_add(Constraint constraint, ConstraintId* id) noexcept {
-  return message_of([&] {
-    const ConstraintId added = add(std::move(constraint));
-    if (id) *id = added;
-  });
+Result<ConstraintId> System::try_add(Constraint constraint) noexcept {
+  return try_call([&] { return add(std::move(constraint)); });
 }
-std::string System::try_add(Force force) noexcept {
-  return message_of([&] { add(std::move(force)); });
+Result<void> System::try_add(Force force) noexcept {
+  return try_call([&] { add(std::move(force)); });
 }
-std::string System::try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept {
-  return message_of([&] { set_mass(id, mass, inertia); });
+Result<void> System::try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept {
+  return try_call([&] { set_mass(id, mass, inertia); });
 }
 
 // ---- changing ----

@@ -13,7 +13,7 @@
 
 namespace linchpin {
 
-using Vector6d = Eigen::Matrix<double, 6, 1>;
+using Vector6d = Vector6;
 
 /// Copies the time and some bodies of a state. The other bodies keep their values, so that the cost for a block of a
 /// large world depends on its own size only.

@@ -774,10 +774,11 @@ TEST(Coupling, ABlockBesideOneThatGivesUpStepsAsItDoesAlone) {
       options.geometric_stiffness = with == With::stiffness;
       bullet::Solver exact(w.world, options);
       if (with == With::friction)
-        exact.name_joint(hinge, "hinge").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
+        exact.name_joint(hinge, "hinge")
+            .law(laws::hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
       if (slide)  // so soft that what they remember is long in coming
         exact.name_joint(*slide, "slide")
-            .law(lugre({.stiffness = 20, .damping = 1, .mu_static = 0.4, .mu_kinetic = 0.4, .speed = 0.01}));
+            .law(laws::lugre({.stiffness = 20, .damping = 1, .mu_static = 0.4, .mu_kinetic = 0.4, .speed = 0.01}));
       for (int i = 0; i < 120; ++i) {
         w.step(1, 1.0 / 120);
         way[beside].push_back(bullet::from_bullet(ball.getWorldTransform().getOrigin()));

@@ -172,7 +172,7 @@ TEST(Features, AWorldIsSavedAndLoadedWithTheUsersConstraintsLeftOut) {
   TestWorld w, again;
   chain(w, 4);
   bullet::Solver exact(w.world);
-  exact.constrain("in a plane", *w.bodies.back(), [](const auto& s) { return s[0].position().z; });
+  exact.constrain("in a plane", {*w.bodies.back()}, [](const auto& s) { return s[0].position().z; });
   w.step(10);
   btDefaultSerializer file;
   w.world.serialize(&file);

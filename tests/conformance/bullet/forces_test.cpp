@@ -120,7 +120,7 @@ TEST(Laws, CoulombFrictionOnASliderIsMuTimesTheNormalThrust) {
   rail.setLowerLinLimit(1);
   rail.setUpperLinLimit(-1);  // free to slide
   bullet::Solver exact(w.world);
-  exact.name_joint(rail, "rail").law(coulomb(0.3));
+  exact.name_joint(rail, "rail").law(laws::coulomb(0.3));
   block.setLinearVelocity(btVector3(2, 0, 0));
   w.step(120);
   const double g = double(btScalar(9.81));
@@ -178,7 +178,7 @@ TEST(Breaking, AJointBreaksInAStepTakenInPartsToo) {
     w.joint<btPoint2PointConstraint>(*w.bodies[3], ball, btVector3(btScalar(0.1), 0, 0),
                                      btVector3(btScalar(-0.2), 0, 0));
     bullet::Solver exact(w.world);
-    if (with_law) exact.name_joint(*w.joints[4], "oiled").law(viscous(0.1));
+    if (with_law) exact.name_joint(*w.joints[4], "oiled").law(laws::viscous(0.1));
     w.step(60);
     const long before = exact.counts().substepped_steps;
     w.step(10);

@@ -54,13 +54,13 @@ TEST(FrictionOrder, Wedge) {
       without_turning(block, 2);
       block.setLinearVelocity(bullet::to_bullet(0.2 * down));
       bullet::Solver exact(w.world);
-      auto slope = exact.constrain("slope", block, wedge, [normal](const auto& s) {
+      auto slope = exact.constrain("slope", {block, wedge}, [normal](const auto& s) {
         const auto d = s[0].position() - s[1].position();
         return d.x * normal.x() + d.y * normal.y() - 0.3;
       });
-      slope.law(coulomb(row.mu).with_normal_force(row.normal_force));
+      slope.law(laws::coulomb(row.mu).with_normal_force(row.normal_force));
       slope.collisions_between_bodies(false);
-      exact.constrain("floor", wedge, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
+      exact.constrain("floor", {wedge}, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
       w.step(rate / 2, 1.0 / rate);
       return std::abs(double(wedge.getCenterOfMassPosition().x()) + 0.125 * row.A);
     };
@@ -84,7 +84,7 @@ TEST(FrictionOrder, BowlingBall) {
         .add(holonomic("lane", {id}, [radius](const auto& s) { return s[0].position().y - radius; })
                  .set_application_point(
                      [id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
-        .law(coulomb(mu).on_belt({-seen, 0, 0}));
+        .law(laws::coulomb(mu).on_belt({-seen, 0, 0}));
     w.step(static_cast<int>(std::lround(duration * rate)), 1.0 / rate);
     EXPECT_NEAR(double(ball.getLinearVelocity().x()), v - seen, precision(1e-9, 1e-4));
     return std::abs(double(ball.getCenterOfMassPosition().x()) - way);
@@ -110,8 +110,8 @@ TEST(SlowFrictionOrder, StickSlip) {
           w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(btScalar(x0), 0, 0));
       block.setLinearVelocity(btVector3(btScalar(V), 0, 0));
       bullet::Solver exact(w.world);
-      exact.add(slider("belt", ground, JointFrame{}, exact.id(block), JointFrame{}))
-          .law(coulomb(mu_s, mu_k).on_belt({V, 0, 0}));
+      exact.add(joints::slider("belt", ground, JointFrame{}, exact.id(block), JointFrame{}))
+          .law(laws::coulomb(mu_s, mu_k).on_belt({V, 0, 0}));
       double worst = 0;
       for (int i = 1; i <= static_cast<int>(3 * period * rate); ++i) {
         block.applyCentralForce(btVector3(btScalar(-k) * block.getCenterOfMassPosition().x(), 0, 0));
@@ -138,7 +138,7 @@ TEST(FrictionOrder, HingeWithPinFriction) {
     wheel.setAngularVelocity(btVector3(0, 0, 5));
     btHingeConstraint& pin = w.joint<btHingeConstraint>(wheel, btVector3(0, 0, 0), btVector3(0, 0, 1));
     bullet::Solver exact(w.world);
-    exact.name_joint(pin, "pin").law(hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
+    exact.name_joint(pin, "pin").law(laws::hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02}));
     const double slowing = 0.3 * 0.02 * 3 * g * double(wheel.getInvInertiaDiagLocal().z());
     double turned = 0;
     for (int i = 0; i < static_cast<int>((5 / slowing + 0.5) * rate); ++i) {

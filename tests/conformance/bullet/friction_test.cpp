@@ -25,7 +25,8 @@ struct Slope {
         exact(w.world) {
     block.setLinearVelocity(bullet::to_bullet(speed * up));
     const Eigen::Matrix3d turned = Eigen::AngleAxisd(angle, Vector3d::UnitZ()).toRotationMatrix();
-    rail = exact.add(slider("rail", exact.id(block), JointFrame{}, ground, JointFrame{Vector3d::Zero(), turned}));
+    rail =
+        exact.add(joints::slider("rail", exact.id(block), JointFrame{}, ground, JointFrame{Vector3d::Zero(), turned}));
     rail.law(std::move(law));
   }
   double along() const { return bullet::from_bullet(block.getCenterOfMassPosition()).dot(up); }
@@ -33,7 +34,7 @@ struct Slope {
 };
 
 TEST(Friction, ABlockAtRestOnARoughSlopeDoesNotCreep) {
-  Slope s(coulomb(0.6));  // tan 30° = 0.577
+  Slope s(laws::coulomb(0.6));  // tan 30° = 0.577
   s.w.step(60 * 240);
   EXPECT_LE(std::abs(s.along()), precision(1e-12, 1e-6));
   EXPECT_EQ(s.exact.counts().mode_switches, 0);
@@ -47,7 +48,7 @@ TEST(Friction, AReleasedBlockStopsWhereItShouldAndStays) {
   const double a = g * (std::sin(Slope::angle) + 0.7 * std::cos(Slope::angle));
   double error[2];
   for (const int k : {0, 1}) {
-    Slope s(coulomb(0.7), 4);
+    Slope s(laws::coulomb(0.7), 4);
     const int rate = 240 << k;
     s.w.step(rate, 1.0 / rate);
     const double stopped = s.along();
@@ -77,10 +78,10 @@ TEST(Friction, TwoBlocksStopWhereTheyShould) {
     A.setLinearVelocity(btVector3(btScalar(v0), 0, 0));
     bullet::Solver exact(w.world);
     bullet::Handle on_B =
-        exact.constrain("A on B", A, B, [](const auto& s) { return s[0].position().y - s[1].position().y - 1.0; });
-    bullet::Handle on_floor = exact.constrain("B on floor", B, [](const auto& s) { return s[0].position().y; });
-    on_B.law(coulomb(0.5));
-    on_floor.law(coulomb(0.1));
+        exact.constrain("A on B", {A, B}, [](const auto& s) { return s[0].position().y - s[1].position().y - 1.0; });
+    bullet::Handle on_floor = exact.constrain("B on floor", {B}, [](const auto& s) { return s[0].position().y; });
+    on_B.law(laws::coulomb(0.5));
+    on_floor.law(laws::coulomb(0.1));
     const int rate = 240 << k;
     double together = 0, stopped = 0;
     for (int i = 1; i <= 2 * rate; ++i) {
@@ -125,13 +126,13 @@ TEST(Friction, ABlockOnAWedgeConvergesToBothLaws) {
       }
       block.setLinearVelocity(bullet::to_bullet(0.2 * down));
       bullet::Solver exact(w.world);
-      auto slope = exact.constrain("slope", block, wedge, [normal](const auto& s) {
+      auto slope = exact.constrain("slope", {block, wedge}, [normal](const auto& s) {
         const auto d = s[0].position() - s[1].position();
         return d.x * normal.x() + d.y * normal.y() - 0.3;
       });
-      slope.law(coulomb(0.4).with_normal_force(row.normal_force));
+      slope.law(laws::coulomb(0.4).with_normal_force(row.normal_force));
       slope.collisions_between_bodies(false);
-      exact.constrain("floor", wedge, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
+      exact.constrain("floor", {wedge}, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); });
       const int rate = 240 << k;
       w.step(rate, 1.0 / rate);
       EXPECT_NEAR(double(wedge.getLinearVelocity().x()), -row.A, precision(1e-8, 1e-4));
@@ -143,7 +144,7 @@ TEST(Friction, ABlockOnAWedgeConvergesToBothLaws) {
 }
 
 TEST(Friction, BelowTheBoundItSlidesWithTheKineticCoefficient) {
-  Slope s(coulomb(0.3));
+  Slope s(laws::coulomb(0.3));
   s.w.step(240);
   const double a = g * (std::sin(Slope::angle) - 0.3 * std::cos(Slope::angle));
   EXPECT_NEAR(s.speed(), -a, precision(1e-10, 1e-4));
@@ -157,7 +158,7 @@ TEST(Friction, AHingeWithPinFrictionStops) {
   btHingeConstraint& pin = w.joint<btHingeConstraint>(wheel, btVector3(0, 0, 0), btVector3(0, 0, 1));
   bullet::Solver exact(w.world);
   const double mu = 0.3, radius = 0.02, inertia = 1 / double(wheel.getInvInertiaDiagLocal().z());
-  exact.name_joint(pin, "pin").law(hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
+  exact.name_joint(pin, "pin").law(laws::hinge_friction({.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius}));
   const double slowing = mu * radius * 3 * g / inertia, stop = 5 / slowing;
   w.step(240);
   EXPECT_NEAR(double(wheel.getAngularVelocity().z()), 5 - slowing, precision(1e-10, 1e-4));
@@ -187,7 +188,7 @@ TEST(Friction, ABowlingBallRollsAtFiveSevenths) {
         .add(holonomic("lane", {id}, [radius](const auto& s) { return s[0].position().y - radius; })
                  .set_application_point(
                      [id, radius](const State& s) { return Vector3d(s[id].p - Vector3d(0, radius, 0)); }))
-        .law(coulomb(mu));
+        .law(laws::coulomb(mu));
     const int rate = 240 << k;
     w.step(3 * rate, 1.0 / rate);
     EXPECT_NEAR(double(ball.getLinearVelocity().x()), 5 * v0 / 7, precision(1e-9, 1e-4));
@@ -207,8 +208,8 @@ TEST(Friction, ABlockOnABeltSticksAndSlips) {
   btRigidBody& block = w.box(1, btVector3(btScalar(0.1), btScalar(0.1), btScalar(0.1)), btVector3(0, 0, 0));
   bullet::Solver exact(w.world);
   const double stiffness = 50, speed = 0.2, mu_s = 0.5, mu_k = 0.3;
-  bullet::Handle belt = exact.add(slider("belt", ground, JointFrame{}, exact.id(block), JointFrame{}));
-  belt.law(coulomb(mu_s, mu_k).on_belt({speed, 0, 0}));
+  bullet::Handle belt = exact.add(joints::slider("belt", ground, JointFrame{}, exact.id(block), JointFrame{}));
+  belt.law(laws::coulomb(mu_s, mu_k).on_belt({speed, 0, 0}));
   double furthest = 0, stuck = 0;
   for (int i = 0; i < 20 * 240; ++i) {
     block.applyCentralForce(btVector3(btScalar(-stiffness) * block.getCenterOfMassPosition().x(), 0, 0));
@@ -241,7 +242,7 @@ TEST(Friction, JointsStayShutWhereManyLawsRub) {
   bullet::Solver exact(w.world);
   for (int i = 0; i < 6; ++i)
     exact.name_joint(*w.world.getConstraint(i), "pin " + std::to_string(i))
-        .law(ball_friction({.mu_static = 0.5, .mu_kinetic = 0.1, .pin_radius = 0.1}));
+        .law(laws::ball_friction({.mu_static = 0.5, .mu_kinetic = 0.1, .pin_radius = 0.1}));
   double gap = 0;
   for (int i = 0; i < 240; ++i) {
     w.step();
@@ -258,7 +259,7 @@ TEST(Friction, WarningsAndTheSummaryNameWhatALawReads) {
       w.joint<btHingeConstraint>(door, btVector3(btScalar(-0.4), btScalar(-0.8), 0), btVector3(0, 1, 0));
   w.joint<btHingeConstraint>(door, btVector3(btScalar(-0.4), btScalar(0.8), 0), btVector3(0, 1, 0));
   bullet::Solver exact(w.world);
-  exact.name_joint(low, "low").law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.01}));
+  exact.name_joint(low, "low").law(laws::hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.01}));
   w.step(10);
   EXPECT_NE(exact.summary().find("warning: "), std::string::npos) << exact.summary();
   EXPECT_NE(exact.summary().find("undetermined"), std::string::npos);

@@ -127,7 +127,7 @@ class BulletWorld final : public HostWorld {
     world_.step(1, dt);
   }
 
-  void install(const host::Options& from) override {
+  void install(const host::SolverOptions& from) override {
     bullet::Options options;
     options.mode = from.mode;
     options.stepping = from.stepping;
@@ -158,13 +158,15 @@ class BulletWorld final : public HostWorld {
     return {};
   }
   void remove(int handle) override { handles_[index(handle)].of.remove(); }
-  std::string add_law(int handle, const Law& law) override { return handles_[index(handle)].of.try_law(law); }
+  std::string add_law(int handle, const Law& law) override {
+    return handles_[index(handle)].of.try_law(law).error().message;
+  }
   std::vector<LawWork> laws(int handle) override {
     const auto of = handles_[index(handle)].of.laws();
     return {of.begin(), of.end()};
   }
   std::string set_unilateral(int handle, const Unilateral& how) override {
-    return handles_[index(handle)].of.try_unilateral(how);
+    return handles_[index(handle)].of.try_unilateral(how).error().message;
   }
   bool is_released(int handle) override { return handles_[index(handle)].of.released(); }
   Reaction reaction(int handle) override { return handles_[index(handle)].of.reaction(); }
@@ -198,7 +200,7 @@ class BulletWorld final : public HostWorld {
     for (const btRigidBody* body : bodies_)
       bodies.push_back({body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
     return [this, bodies, past = exact_->history()]() -> std::string {
-      if (std::string why = exact_->try_restore(past); !why.empty()) return why;
+      if (std::string why = exact_->try_restore(past).error().message; !why.empty()) return why;
       for (std::size_t i = 0; i < bodies.size(); ++i) {
         bodies_[i]->setCenterOfMassTransform(bodies[i].pose);
         bodies_[i]->setLinearVelocity(bodies[i].v);

@@ -155,15 +155,15 @@ bool by_stages(const bullet::Counts& n) {
 }
 bool whole(const bullet::Counts& n) { return n.substepped_steps == 0 && n.fallbacks == 0; }
 
-void friction(bullet::Solver& exact, TestWorld& w) { exact.name_joint(*w.joints[1], "stiff").law(viscous(0.3)); }
+void friction(bullet::Solver& exact, TestWorld& w) { exact.name_joint(*w.joints[1], "stiff").law(laws::viscous(0.3)); }
 /// Two links that do not bend in their plane.
 void splint(bullet::Solver& exact, TestWorld& w) {
-  exact.constrain("splint", *w.bodies[0], *w.bodies[1],
+  exact.constrain("splint", {*w.bodies[0], *w.bodies[1]},
                   [](const auto& s) { return dot(s[0].axis(0, 1, 0), s[1].axis(1, 0, 0)); });
 }
 /// The same of others, which cannot be evaluated for a while: the block is left to native rows.
 void moody(bullet::Solver& exact, TestWorld& w) {
-  exact.constrain("moody", *w.bodies[2], *w.bodies[3], [](const auto& s) {
+  exact.constrain("moody", {*w.bodies[2], *w.bodies[3]}, [](const auto& s) {
     if (s.t > 0.03 && s.t < 0.04) throw std::runtime_error("not now");
     return dot(s[0].axis(0, 1, 0), s[1].axis(1, 0, 0));
   });
@@ -401,7 +401,7 @@ TEST(JointReports, OfJointsThatAreSolvedWithLinks) {
       tail.setLinearVelocity(btVector3(1, 0, 2));
       {
         bullet::Solver exact(w.world, {.max_newton = solves});
-        exact.constrain("hook", link(mb, 0), load,
+        exact.constrain("hook", {link(mb, 0), load},
                         [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.3, 0); });
         for (int step = 1; step <= 20; ++step) {
           const Vector3d v = from_bullet(tail.getLinearVelocity()),

@@ -95,7 +95,7 @@ TEST(Life, PassedToTheConstructorItCanLeaveAWorldThatLivesOn) {
   TestWorld w(9.81, exact->constraint_solver());
   exact->attach(w.world);
   chain(w, 3);
-  exact->constrain("still", *w.bodies[2], [](const auto& s) { return s[0].position().z; });
+  exact->constrain("still", {*w.bodies[2]}, [](const auto& s) { return s[0].position().z; });
   w.step(10);
   exact->detach();
   exact.reset();
@@ -120,15 +120,15 @@ TEST(Life, RefusesWhatItDoesNotKnowByName) {
   std::string why;
   {
     bullet::Solver first(w.world);
-    EXPECT_EQ(bullet::Solver::try_install(w.world, why), nullptr);
+    EXPECT_NE(why = bullet::Solver::try_install(w.world).error().message, "");
     EXPECT_NE(why.find("already has a linchpin"), std::string::npos);
   }
   btDantzigSolver dantzig;
   btMLCPSolver mlcp(&dantzig);
   w.world.setConstraintSolver(&mlcp);
-  EXPECT_EQ(bullet::Solver::try_install(w.world, why), nullptr);
+  EXPECT_NE(why = bullet::Solver::try_install(w.world).error().message, "");
   EXPECT_NE(why.find("of type btMLCPSolver; known are btSequentialImpulseConstraintSolver"), std::string::npos) << why;
-  EXPECT_NE(bullet::Solver::try_install(w.world, why, {.mode = bullet::Mode::passive}), nullptr) << why;
+  EXPECT_TRUE(bullet::Solver::try_install(w.world, {.mode = bullet::Mode::passive}));
   w.world.setConstraintSolver(w.native.get());
 
   btDefaultCollisionConfiguration config;
@@ -137,7 +137,7 @@ TEST(Life, RefusesWhatItDoesNotKnowByName) {
   btMultiBodyMLCPConstraintSolver solver(&dantzig);
   btMultiBodyDynamicsWorld many(&dispatcher, &broadphase, &solver, &config);
   EXPECT_THROW(bullet::Solver{many}, std::invalid_argument);
-  EXPECT_EQ(bullet::Solver::try_install(many, why), nullptr);
+  EXPECT_NE(why = bullet::Solver::try_install(many).error().message, "");
   EXPECT_NE(why.find("btMultiBodyMLCPConstraintSolver"), std::string::npos) << why;
 }
 
@@ -225,14 +225,14 @@ TEST(Life, AWorldOfThreadsIsRefusedByNameWhereItsOwnSolversWouldRun) {
   Scene<btDiscreteDynamicsWorldMt> threads(static_cast<btConstraintSolverPoolMt*>(&pool),
                                            static_cast<btConstraintSolver*>(nullptr));
   std::string why;
-  EXPECT_EQ(bullet::Solver::try_install(threads.world, why, {.mode = bullet::Mode::passive}), nullptr);
+  EXPECT_NE(why = bullet::Solver::try_install(threads.world, {.mode = bullet::Mode::passive}).error().message, "");
   EXPECT_NE(why.find("btDiscreteDynamicsWorldMt"), std::string::npos) << why;
   auto* nncg = new btNNCGConstraintSolver;  // the pool frees it
   btConstraintSolver* of_another_kind[] = {nncg};
   btConstraintSolverPoolMt others(of_another_kind, 1);
   Scene<btDiscreteDynamicsWorldMt> conjugate(static_cast<btConstraintSolverPoolMt*>(&others),
                                              static_cast<btConstraintSolver*>(nullptr));
-  EXPECT_EQ(bullet::Solver::try_install(conjugate.world, why), nullptr);
+  EXPECT_NE(why = bullet::Solver::try_install(conjugate.world).error().message, "");
   EXPECT_NE(why.find("btConstraintSolverPoolMt"), std::string::npos) << why;
 }
 
@@ -271,7 +271,7 @@ TEST(Life, AJointMadeWhereADeletedOneLayIsAnotherOne) {
     };
     auto* joint = make();
     auto mine = exact.name_joint(*joint, "mine");
-    mine.law(viscous(1));
+    mine.law(laws::viscous(1));
     if (stepped) w.step(3);
     w.world.removeConstraint(joint);
     joint->~btPoint2PointConstraint();
@@ -292,7 +292,7 @@ TEST(Life, AJointAmongTheProxiesOfAConstraintThatLeavesIsFound) {
   btRigidBody* on[4];
   for (int i = 0; i < 4; ++i) on[i] = &w.ball(1, 0.1, btVector3(btScalar(i), 0, 0));
   bullet::Solver exact(w.world);
-  auto mean = exact.constrain("mean", std::vector<btRigidBody*>(on, on + 4), [](const auto& s) {
+  auto mean = exact.constrain("mean", {on, on + 4}, [](const auto& s) {
     return s[0].position() + s[1].position() + s[2].position() - 3.0 * s[3].position();
   });
   w.step();
@@ -541,7 +541,7 @@ TEST(Life, ATumblingBodyKeepsItsEnergyInSubsteps) {
   box.setLinearVelocity(btVector3(0, 30, 0));
   box.setAngularVelocity(btVector3(400, 500, 300));
   bullet::Solver exact(w.world);
-  exact.constrain("rope", box, [](const auto& s) { return dot(s[0].position(), s[0].position()) - 0.09; });
+  exact.constrain("rope", {box}, [](const auto& s) { return dot(s[0].position(), s[0].position()) - 0.09; });
   const auto rotation = [&] {
     const Eigen::Vector3d half(0.05, 0.15, 0.25);
     const btVector3 turn = box.getWorldTransform().getBasis().transpose() * box.getAngularVelocity();
@@ -700,7 +700,7 @@ TEST(Life, AKinematicPivotGoesOnThroughThePartsOfAStep) {
       last = &next;
     }
     bullet::Solver exact(w.world);
-    if (with_law) exact.name_joint(*w.joints[3], "oiled").law(viscous(0.1));
+    if (with_law) exact.name_joint(*w.joints[3], "oiled").law(laws::viscous(0.1));
     for (int i = 1; i <= 120; ++i) {
       pivot.setWorldTransform(btTransform(btQuaternion::getIdentity(), btVector3(speed * btScalar(i / 240.0), 0, 0)));
       w.step();
@@ -764,7 +764,7 @@ TEST(Life, AWarmStepAllocatesNothing) {
   chain(w, 8);
   btRigidBody& lone = w.ball(1, 0.1, btVector3(0, 3, 0));
   bullet::Solver exact(w.world);
-  exact.constrain("hold", lone, [](const auto& s) { return dot(s[0].position(), s[0].position()) - 9.0; })
+  exact.constrain("hold", {lone}, [](const auto& s) { return dot(s[0].position(), s[0].position()) - 9.0; })
       .set_application_points({Vector3d::Zero()})
       .law([](const ConstraintReaction& n) { return Vector3d(-0.01 * n.slip_velocity); });
   w.step(30);
@@ -862,7 +862,7 @@ TEST(Life, AJointGivenBackIsExactAgainOnceItIsAdoptedAgain) {
   w.step(100);
   handle.remove();
   EXPECT_TRUE(handle.valid());
-  EXPECT_NE(handle.try_law(viscous(1)), "");
+  EXPECT_NE(handle.try_law(laws::viscous(1)).error().message, "");
   w.step(100);
   EXPECT_TRUE(handle.reaction().native);
   EXPECT_EQ(handle.reaction().gap, 0);                // not what it was when it was looked at
@@ -871,7 +871,7 @@ TEST(Life, AJointGivenBackIsExactAgainOnceItIsAdoptedAgain) {
   w.step(2);
   EXPECT_FALSE(handle.reaction().native);
   EXPECT_TRUE(exact.native().empty());
-  EXPECT_EQ(handle.try_law(viscous(1)), "");
+  EXPECT_EQ(handle.try_law(laws::viscous(1)).error().message, "");
   EXPECT_LE(handle.reaction().gap, precision(1e-12, 1e-6));
   w.step(100);
   EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-6));
@@ -900,7 +900,7 @@ struct Churn {
       btTypedConstraint* joint = nullptr;
       bullet::Handle handle;
       if (of_users) {
-        handle = exact->constrain("hold", body, [](const auto& s) { return s[0].position().z; });
+        handle = exact->constrain("hold", {body}, [](const auto& s) { return s[0].position().z; });
       } else {
         joint = new btPoint2PointConstraint(body, btVector3(1, 0, 0));
         w.world.addConstraint(joint, true);
@@ -964,7 +964,7 @@ TEST(Life, HandlesOfWhatIsGoneDoNotNameWhatHasItsPlace) {
   TestWorld w;
   btRigidBody& bob = w.ball(1, 0.1, btVector3(0, 0, 0));
   bullet::Solver exact(w.world);
-  const auto hold = [&] { return exact.constrain("hold", bob, [](const auto& s) { return s[0].position().z; }); };
+  const auto hold = [&] { return exact.constrain("hold", {bob}, [](const auto& s) { return s[0].position().z; }); };
   std::vector<bullet::Handle> stale;
   for (int i = 0; i < 400; ++i) {
     stale.push_back(hold());
@@ -979,8 +979,8 @@ TEST(Life, HandlesOfWhatIsGoneDoNotNameWhatHasItsPlace) {
     EXPECT_EQ(gone.reaction().name, "");
     EXPECT_TRUE(gone.bodies().empty());
     EXPECT_TRUE(gone.laws().empty());
-    EXPECT_NE(gone.try_law(viscous(1)).find("has been removed"), std::string::npos);
-    EXPECT_NE(gone.try_unilateral().find("has been removed"), std::string::npos);
+    EXPECT_NE(gone.try_law(laws::viscous(1)).error().message.find("has been removed"), std::string::npos);
+    EXPECT_NE(gone.try_unilateral().error().message.find("has been removed"), std::string::npos);
     gone.enable(false).clear_laws().remove();
   }
   EXPECT_TRUE(now.valid());
@@ -1001,7 +1001,8 @@ void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle 
     (void)handle.reaction();
     (void)handle.laws();
     (void)handle.unit();
-    for (const std::string& why : {handle.try_law(viscous(1)), handle.try_unilateral()})
+    for (const std::string& why :
+         {handle.try_law(laws::viscous(1)).error().message, handle.try_unilateral().error().message})
       EXPECT_TRUE(why.find("the world of this solver has been destroyed") != std::string::npos ||
                   why.find("an empty handle") != std::string::npos)
           << why;
@@ -1017,8 +1018,10 @@ void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle 
   EXPECT_FALSE(exact.find("own").valid());
   exact.reset();
   (void)exact.history();
-  std::string why;
-  EXPECT_FALSE(exact.try_constrain(why, "new", {&body}, [](const auto& s) { return s[0].position().x; }).valid());
+  const auto made = exact.try_constrain("new", {&body}, [](const auto& s) { return s[0].position().x; });
+  EXPECT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::order);
+  const std::string& why = made.error().message;
   EXPECT_NE(why.find("the world of this solver has been destroyed"), std::string::npos) << why;
   EXPECT_NE(exact.summary().find("the world has been destroyed"), std::string::npos);
   ASSERT_EQ(exact.check().size(), 1u);
@@ -1037,8 +1040,8 @@ TEST(Life, ASolverThatOutlivesItsWorldKnowsItIsGone) {
     chain(*w, 4);
     auto exact = std::make_unique<bullet::Solver>(w->world);
     bullet::Handle joint = exact->name_joint(*w->joints[1], "joint");
-    bullet::Handle own = exact->constrain("own", *w->bodies[2], [](const auto& s) { return s[0].position().z; });
-    joint.law(viscous(0.1));
+    bullet::Handle own = exact->constrain("own", {*w->bodies[2]}, [](const auto& s) { return s[0].position().z; });
+    joint.law(laws::viscous(0.1));
     w->step(10);
     (void)exact->reactions();
     w->step(1);
@@ -1067,7 +1070,7 @@ TEST(Life, AWorldDestroyedFirstFreesItsOwnSolverAndHasNothingOfOursLeft) {
     btDiscreteDynamicsWorld world(&dispatcher, &broadphase, nullptr, &config);  // whose solver is its own
     world.addRigidBody(&body);
     exact = std::make_unique<bullet::Solver>(world);
-    exact->constrain("hold", body, [](const auto& s) { return s[0].position().z; }).collisions_between_bodies(false);
+    exact->constrain("hold", {body}, [](const auto& s) { return s[0].position().z; }).collisions_between_bodies(false);
     world.stepSimulation(btScalar(1) / 60, 0);
     EXPECT_EQ(body.getNumConstraintRefs(), 1);
   }
@@ -1119,7 +1122,7 @@ TEST(Life, AnEmptyHandleSaysSo) {
   bullet::Solver exact(w.world);
   bullet::Handle none = exact.find("no such joint");
   EXPECT_FALSE(none.valid());
-  expect_refused([&] { none.law(viscous(1)); }, "empty handle");
+  expect_refused([&] { none.law(laws::viscous(1)); }, "empty handle");
   expect_refused([&] { none.unilateral(); }, "empty handle");
   EXPECT_EQ(none.enable(false).name(), "");
   none.remove();

@@ -192,14 +192,14 @@ inline RandomTree random_tree(LinkWorld& w, System& s, unsigned seed, int n = 6,
     out.poses.push_back(pose);
     if (i % 3 == 0) {
       const Vector3d axis = bullet::from_bullet(link.getAxisTop(0));
-      out.joints.push_back(s.add(hinge(joint_name, ids[up], p_A, B_in_A * axis, ids.back(), p_B, axis)));
+      out.joints.push_back(s.add(joints::hinge(joint_name, ids[up], p_A, B_in_A * axis, ids.back(), p_B, axis)));
     } else if (i % 3 == 1) {
-      out.joints.push_back(s.add(ball(joint_name, ids[up], p_A, ids.back(), p_B)));
+      out.joints.push_back(s.add(joints::ball(joint_name, ids[up], p_A, ids.back(), p_B)));
     } else {
       const Vector3d axis = bullet::from_bullet(link.getAxisBottom(0)), across = axis.unitOrthogonal();
       Matrix3d axes;
       axes << axis, across, axis.cross(across);
-      out.joints.push_back(s.add(slider(joint_name, ids[up], {p_A, B_in_A * axes}, ids.back(), {p_B, axes})));
+      out.joints.push_back(s.add(joints::slider(joint_name, ids[up], {p_A, B_in_A * axes}, ids.back(), {p_B, axes})));
     }
   }
   out.meets = poses.back().p + poses.back().q * out.on_last;

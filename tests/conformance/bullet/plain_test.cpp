@@ -189,7 +189,7 @@ TEST_P(PlainSteps, AreWhatOthersAre) {
   GetParam().build(plain);
   GetParam().build(other);
   bullet::Solver a(plain.world), b(other.world);
-  b.name_joint(*other.joints[0], "first").law(viscous(0));
+  b.name_joint(*other.joints[0], "first").law(laws::viscous(0));
   // Plain substeps are as long as the last step's allow, where others try a whole step first, with a Newton of its own:
   // theirs differ a little, and so does where they end, by the square of that.
   const double loose = GetParam().parts ? 1e4 : 1;
@@ -272,7 +272,7 @@ TEST(PlainBreaking, IsTheSameWhereForcesAreReadAndOnTheWayOfAllOthers) {
     for (const auto& body : w.bodies)
       if (!body->isStaticOrKinematicObject()) body->setAngularVelocity(btVector3(btScalar(0.1), 0, btScalar(2)));
     bullet::Solver exact(w.world);
-    if (with_law) exact.name_joint(*w.joints[0], "oiled").law(viscous(0));
+    if (with_law) exact.name_joint(*w.joints[0], "oiled").law(laws::viscous(0));
     btJointFeedback feedback;
     if (normal_force) w.joints[0]->setJointFeedback(&feedback);
     for (const auto& joint : w.joints) joint->setBreakingImpulseThreshold(btScalar(threshold));

@@ -9,7 +9,7 @@
 namespace linchpin::test::prescribed_slip_test {
 namespace {
 
-const Reaction& named(const bullet::Solver& exact, const char* name) {
+const Reaction& named(bullet::Solver& exact, const char* name) {
   for (const Reaction& r : exact.reactions())
     if (r.name == name) return r;
   ADD_FAILURE() << "no reaction named " << name;
@@ -27,9 +27,9 @@ TEST(PrescribedSlip, ADrawnBlockGivesWayToASmallSideForce) {
       block.setGravity(btVector3(0, 0, -10));
       bullet::Solver exact(w.world);
       const BodyId id = exact.id(block);
-      bullet::Handle floor = exact.add(
-          planar("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
-      floor.law(coulomb(0.3).with_normal_force(normal_force));
+      bullet::Handle floor = exact.add(joints::planar("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), id,
+                                                      Vector3d::Zero(), Vector3d::UnitZ()));
+      floor.law(laws::coulomb(0.3).with_normal_force(normal_force));
       exact.add(holonomic("drawn", {id}, [](const auto& s) {
                   return s[0].position().x - s.t;
                 }).set_application_points({Vector3d::Zero()}));
@@ -56,11 +56,12 @@ TEST(PrescribedSlip, AMotorBearsTheFrictionOfItsPin) {
     wheel.setAngularVelocity(btVector3(0, 0, 2));
     bullet::Solver exact(w.world);
     const BodyId id = exact.id(wheel);
-    bullet::Handle pin =
-        exact.add(hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
-    pin.law(hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05}).with_normal_force(normal_force));
-    exact.add(prescribed_angle("motor", ground, Vector3d::UnitZ(), Vector3d::UnitX(), id, Vector3d::UnitX(),
-                               [](auto t) { return 2.0 * t; }));
+    bullet::Handle pin = exact.add(
+        joints::hinge("pin", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
+    pin.law(laws::hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.2, .pin_radius = 0.05})
+                .with_normal_force(normal_force));
+    exact.add(joints::prescribed_angle("motor", ground, Vector3d::UnitZ(), Vector3d::UnitX(), id, Vector3d::UnitX(),
+                                       [](auto t) { return 2.0 * t; }));
     w.step(48, 1.0 / 960);
     EXPECT_NEAR(named(exact, "motor").on_b.moment.z(), 0.3, precision(1e-9, 1e-4));
     EXPECT_NEAR(named(exact, "motor").work, 0.3 * 2 * 0.05, precision(1e-9, 1e-5));
@@ -91,10 +92,10 @@ TEST(PrescribedSlip, ARopeDrawnOverADrumHasTheTensionsOfACapstan) {
                                       const auto& x = s[0].position();
                                       return rows(0.5 * (x.x * x.x + x.z * x.z - 1.0), x.y);
                                     }).set_application_points({Vector3d::Zero()}));
-    drum.law(coulomb(mu).with_normal_force(NormalForce::coupled));
+    drum.law(laws::coulomb(mu).with_normal_force(NormalForce::coupled));
     if (k > 0)
-      exact.add(rod("rope" + std::to_string(k), exact.id(*beads[k - 1]), Vector3d::Zero(), exact.id(*beads[k]),
-                    Vector3d::Zero(), chord));
+      exact.add(joints::rod("rope" + std::to_string(k), exact.id(*beads[k - 1]), Vector3d::Zero(), exact.id(*beads[k]),
+                            Vector3d::Zero(), chord));
   }
   exact.add(holonomic("hand", {exact.id(*beads.back())}, [=](const auto& s) {
               const auto angle = hand + speed * s.t;
@@ -118,9 +119,9 @@ TEST(PrescribedSlip, AGuideThatOnlyHoldsLeavesABlockAtRest) {
   block.setGravity(btVector3(0, 0, -10));
   bullet::Solver exact(w.world);
   const BodyId id = exact.id(block);
-  bullet::Handle floor =
-      exact.add(planar("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
-  floor.law(coulomb(0.3).with_normal_force(NormalForce::coupled));
+  bullet::Handle floor = exact.add(
+      joints::planar("floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), id, Vector3d::Zero(), Vector3d::UnitZ()));
+  floor.law(laws::coulomb(0.3).with_normal_force(NormalForce::coupled));
   exact.add(holonomic("guide", {id}, [](const auto& s) {
               return s[0].position().x - 0.3;
             }).set_application_points({Vector3d::Zero()}));

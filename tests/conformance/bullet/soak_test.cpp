@@ -124,9 +124,9 @@ class Program final : public btActionInterface {
     return 1 / rates[random_.integer(0, 6)];
   }
   void install() {
-    std::string why;
-    exact_ = bullet::Solver::try_install(w_.world, why, options_);
-    ASSERT_TRUE(exact_) << why;
+    auto installed = bullet::Solver::try_install(w_.world, options_);
+    ASSERT_TRUE(installed) << installed.error().message;
+    exact_ = *std::move(installed);
     if (chance(0.3))
       exact_->on_step([this](const bullet::Step& s) {
         if (in_step_ && chance(0.03)) remove_something();
@@ -272,57 +272,57 @@ class Program final : public btActionInterface {
     const std::string name = "own " + std::to_string(named_ += chance(0.95));  // a name in use, now and then
     const Vector3d p = bullet::from_bullet(bodies[0]->getWorldTransform().getOrigin());
     const double t = exact_->t();
-    std::string why;
-    bullet::Handle handle;
+    const std::vector<bullet::BodyRef> on(bodies.begin(), bodies.end());
+    Result<bullet::Handle> made = Error{};
     if (bodies.size() == 3) {
       Vector3d offset = p;
       for (const int k : {1, 1, 2})
         offset += (k == 2 ? 1.0 : -1.0) * bullet::from_bullet(bodies[at(k)]->getWorldTransform().getOrigin());
-      handle = exact_->try_constrain(why, name, bodies, [=](const auto& s) {
+      made = exact_->try_constrain(name, on, [=](const auto& s) {
         const auto d = s[0].position() + s[2].position() - 2.0 * s[1].position();
         return rows(d.x - offset.x(), d.y - offset.y());
       });
     } else if (bodies.size() == 2) {
       const double L = (p - bullet::from_bullet(bodies[1]->getWorldTransform().getOrigin())).squaredNorm();
       const double metres = 1 / std::max(2 * std::sqrt(L), 0.1);  // bodies fall far: the residual is their distance
-      handle = exact_->try_constrain(why, name, bodies, [=](const auto& s) {
+      made = exact_->try_constrain(name, on, [=](const auto& s) {
         const auto d = s[0].position() - s[1].position();
         return metres * (dot(d, d) - L);
       });
     } else {
       switch (random_.integer(0, 4)) {
         case 0:
-          handle = exact_->try_constrain(why, name, bodies, [=](const auto& s) { return s[0].position().y - p.y(); });
+          made = exact_->try_constrain(name, on, [=](const auto& s) { return s[0].position().y - p.y(); });
           break;
         case 1:
-          handle = exact_->try_constrain(why, name, bodies, [=](const auto& s) {
-            return s[0].position().x - p.x() - 0.05 * sin(3.0 * (s.t - t));
-          });
+          made = exact_->try_constrain(
+              name, on, [=](const auto& s) { return s[0].position().x - p.x() - 0.05 * sin(3.0 * (s.t - t)); });
           break;
         case 2:
-          handle = exact_->try_constrain_velocity(
-              why, name, bodies, [](const auto& s) { return dot(s[0].velocity(), s[0].axis(0, 0, 1)); });
+          made = exact_->try_constrain_velocity(name, on,
+                                                [](const auto& s) { return dot(s[0].velocity(), s[0].axis(0, 0, 1)); });
           break;
         case 3:  // stops being a number after a while
-          handle = exact_->try_constrain(
-              why, name, bodies, [=](const auto& s) { return s[0].position().z - p.z() + 0.0 * sqrt(t + 0.1 - s.t); });
+          made = exact_->try_constrain(
+              name, on, [=](const auto& s) { return s[0].position().z - p.z() + 0.0 * sqrt(t + 0.1 - s.t); });
           break;
         default:  // and one that gives up
-          handle = exact_->try_constrain(why, name, bodies, [=](const auto& s) {
+          made = exact_->try_constrain(name, on, [=](const auto& s) {
             if (s.t > t + 0.1) throw std::runtime_error("gave up");
             return s[0].position().z - p.z();
           });
       }
     }
-    EXPECT_EQ(handle.valid(), why.empty());
-    if (!handle.valid()) return;
+    if (!made) return;
+    bullet::Handle handle = *made;
+    EXPECT_TRUE(handle.valid());
     if (chance(0.4)) {
       handle.set_application_points(std::vector<Vector3d>(bodies.size(), Vector3d::Zero()));
       (void)handle.try_law(any_law());
     }
     users_.push_back({handle, std::move(bodies)});
   }
-  Law any_law() { return chance(0.5) ? viscous(0.5) : coulomb(0.2); }
+  Law any_law() { return chance(0.5) ? laws::viscous(0.5) : laws::coulomb(0.2); }
 
   void take_out(btTypedConstraint& joint) {
     w_.world.removeConstraint(&joint);
@@ -462,8 +462,8 @@ class Program final : public btActionInterface {
             return;
         }
       case 23: {
-        std::string why;
-        bullet::Handle handle = exact_->try_name_joint(why, *joint, "mine " + std::to_string(random_.integer(0, 3)));
+        const auto named = exact_->try_name_joint(*joint, "mine " + std::to_string(random_.integer(0, 3)));
+        bullet::Handle handle = named ? *named : bullet::Handle();
         if (chance(0.5)) (void)handle.try_law(any_law());
         if (chance(0.2)) handle.enable(chance(0.5));
         if (chance(0.1)) handle.remove();

@@ -96,7 +96,7 @@ TEST(Stepping, OrderFourWithAConstraintThatMovesWithTime) {
   const auto build = [](TestWorld& w, bullet::Solver& exact) {
     btRigidBody& rod =
         w.box(1, btVector3(btScalar(0.5), btScalar(0.05), btScalar(0.1)), btVector3(btScalar(0.5), 0, 0));
-    exact.constrain("pivot", rod, [](const auto& s) {
+    exact.constrain("pivot", {rod}, [](const auto& s) {
       using std::sin;
       auto end = s[0].point(-0.5, 0, 0);
       end.x -= 0.1 * (sin(5.0 * s.t) - 5.0 * s.t);  // at rest to begin with
@@ -119,8 +119,8 @@ struct Twice {
       const Vector3d I(1 / double(inverse.x()), 1 / double(inverse.y()), 1 / double(inverse.z()));
       ids.push_back(system.add_body("link" + std::to_string(i), 1 / double(w.bodies[i]->getInvMass()), I,
                                     Pose{{(double(i) + 0.5) * 0.5, 0, 0}, Quaterniond::Identity()}));
-      system.add(ball("joint" + std::to_string(i), i == 0 ? linchpin::ground : ids[i - 1],
-                      i == 0 ? Vector3d::Zero() : Vector3d(0.25, 0, 0), ids[i], Vector3d(-0.25, 0, 0)));
+      system.add(joints::ball("joint" + std::to_string(i), i == 0 ? linchpin::ground : ids[i - 1],
+                              i == 0 ? Vector3d::Zero() : Vector3d(0.25, 0, 0), ids[i], Vector3d(-0.25, 0, 0)));
     }
     start = system.initial_state();
     for (const BodyId id : ids) start[id].w = {4, 0, 0};
@@ -474,8 +474,8 @@ TEST(Stepping, SmoothLawsActInTheStages) {
     wheel.setAngularVelocity(btVector3(0, 0, btScalar(rate)));
     sleigh.setLinearVelocity(btVector3(btScalar(speed), 0, 0));
     bullet::Solver exact(w.world, by_stages(stepping));
-    auto oil = exact.name_joint(pin, "pin").law(viscous_torque(mu));
-    auto air = exact.name_joint(rail, "rail").law(drag(drag_by));
+    auto oil = exact.name_joint(pin, "pin").law(laws::viscous_torque(mu));
+    auto air = exact.name_joint(rail, "rail").law(laws::drag(drag_by));
     const double before = kinetic(w);
     const int steps = 30;
     for (int i = 0; i < steps; ++i) {
@@ -511,7 +511,7 @@ struct WheelInOil {
     auto& pin = w.joint<btHingeConstraint>(shaft, btVector3(0, 0, 0), btVector3(0, 0, 1));
     w.joint<btFixedConstraint>(shaft, wheel, btTransform::getIdentity(), btTransform::getIdentity());
     for (btRigidBody* body : {&shaft, &wheel}) body->setAngularVelocity(btVector3(0, 0, 10));
-    exact.name_joint(pin, "pin").law(viscous_torque(oil).with_name("oil"));
+    exact.name_joint(pin, "pin").law(laws::viscous_torque(oil).with_name("oil"));
   }
 };
 
@@ -549,7 +549,7 @@ TEST(Stepping, DryFrictionAndLawsWithAMemoryAreLeftToSemiImplicitStepsByName) {
     w.step(30, 1.0 / 60);
     return std::tuple(w.bits(), exact.counts().order_reductions, exact.summary());
   };
-  const Law dry = hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02});
+  const Law dry = laws::hinge_friction({.mu_static = 0.3, .mu_kinetic = 0.3, .pin_radius = 0.02});
   Law::Term remembers;
   remembers.name = "remembers";
   remembers.force = [](const ConstraintReaction& n) {

@@ -69,7 +69,7 @@ TEST(Turning, BarsThatSpinUnderALoadGainNothing) {
               std::string(name(way)) + ", " + std::to_string(links) + " at " + std::to_string(rate) + " Hz";
           bullet::Solver exact(c.w.world);
           btRigidBody& ball = *c.w.bodies.back();
-          if (way == Way::general) exact.constrain("plane", ball, [](const auto& s) { return s[0].position().z; });
+          if (way == Way::general) exact.constrain("plane", {ball}, [](const auto& s) { return s[0].position().z; });
           if (way == Way::with_rows) {
             btRigidBody& wheel = c.w.ball(1, 0.1, ball.getWorldTransform().getOrigin());
             wheel.getBroadphaseHandle()->m_collisionFilterMask = 0;
@@ -140,7 +140,7 @@ TEST(Turning, BooksOfBodiesThatTumbleByRadiansBalance) {
     for (btRigidBody* b : {&body, &load}) b->getBroadphaseHandle()->m_collisionFilterMask = 0;
     body.setAngularVelocity(bullet::to_bullet(random.uniform(200, 1700) * random.direction()));
     bullet::Solver exact(w.world);
-    exact.constrain("rod", body, load, [tip, length = (at - tip).norm()](const auto& s) {
+    exact.constrain("rod", {body, load}, [tip, length = (at - tip).norm()](const auto& s) {
       return norm(s[0].point(tip.x(), tip.y(), tip.z()) - s[1].position()) - length;
     });
     for (int i = 0; i < 10; ++i) {

@@ -12,9 +12,9 @@
 namespace linchpin::test {
 namespace {
 
-std::string refusal_of(const std::function<void(host::Options&)>& set) {
+std::string refusal_of(const std::function<void(host::SolverOptions&)>& set) {
   toy::World world;
-  host::Options options;
+  host::SolverOptions options;
   set(options);
   try {
     const minimal::Solver solver(world, options);
@@ -26,18 +26,19 @@ std::string refusal_of(const std::function<void(host::Options&)>& set) {
 
 TEST(BadInput, OptionsAreRefusedByNameAndValue) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(refusal_of([&](host::Options& o) { o.max_tension_frequency = nan; }),
+  EXPECT_EQ(refusal_of([&](host::SolverOptions& o) { o.max_tension_frequency = nan; }),
             "linchpin: Options::max_tension_frequency is above 0, not nan");
-  EXPECT_EQ(refusal_of([](host::Options& o) { o.max_tension_frequency = 0; }),
+  EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.max_tension_frequency = 0; }),
             "linchpin: Options::max_tension_frequency is above 0, not 0");
-  EXPECT_EQ(refusal_of([](host::Options& o) { o.rank_tolerance = -1; }),
+  EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.rank_tolerance = -1; }),
             "linchpin: Options::rank_tolerance is above 0, not -1");
-  EXPECT_EQ(refusal_of([](host::Options& o) { o.max_newton = -5; }),
+  EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.max_newton = -5; }),
             "linchpin: Options::max_newton is at least 0, not -5");
-  EXPECT_EQ(refusal_of([](host::Options& o) { o.max_substeps = 0; }),
+  EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.max_substeps = 0; }),
             "linchpin: Options::max_substeps is at least 1, not 0");
-  EXPECT_EQ(refusal_of([](host::Options& o) { o.threads = 0; }), "linchpin: Options::threads is at least 1, not 0");
-  EXPECT_EQ(refusal_of([](host::Options&) {}), "accepted");
+  EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.threads = 0; }),
+            "linchpin: Options::threads is at least 1, not 0");
+  EXPECT_EQ(refusal_of([](host::SolverOptions&) {}), "accepted");
 }
 
 TEST(BadInput, IndicesOfNoConstraintAreRefused) {
@@ -46,7 +47,7 @@ TEST(BadInput, IndicesOfNoConstraintAreRefused) {
   for (const int entry : {-1, 999}) {
     EXPECT_THROW(solver.remove(entry), std::out_of_range);
     EXPECT_THROW((void)solver.solver().laws_of(entry), std::out_of_range);
-    EXPECT_THROW((void)solver.solver().add_law(entry, viscous(1)), std::out_of_range);
+    EXPECT_THROW((void)solver.solver().add_law(entry, laws::viscous(1)), std::out_of_range);
   }
 }
 

@@ -125,7 +125,7 @@ TEST(Acceptance, AStepAboveTheSwingLimitIsTakenAgainInSubsteps) {
   long last = 0;
   for (const double limit : {2.0, 1.0, 0.25}) {
     Whip s(30);
-    host::Options options;
+    host::SolverOptions options;
     options.max_tension_frequency = limit;
     minimal::Solver exact(s.world, options);
     for (int i = 0; i < 60; ++i) s.world.step(step_of_240_hz);
@@ -151,7 +151,7 @@ TEST(Acceptance, DoesNotLetConstraintsGiveEnergy) {
 TEST(Substeps, ConvergeToTheMotionOfShortSteps) {
   const auto run = [](double limit, int rate) {
     Whip s(10);
-    host::Options options;
+    host::SolverOptions options;
     options.max_tension_frequency = limit;
     s.world.gravity.setZero();
     minimal::Solver exact(s.world, options);
@@ -166,7 +166,7 @@ TEST(Substeps, ConvergeToTheMotionOfShortSteps) {
 
 TEST(Substeps, BeyondTheirMostLeaveTheIslandToTheHost) {
   Whip s(300);
-  host::Options options;
+  host::SolverOptions options;
   options.max_substeps = 1;
   minimal::Solver exact(s.world, options);
   s.world.step(step_of_240_hz);
@@ -186,7 +186,7 @@ TEST(Declared, AWorldHasOneHook) {
 
 TEST(Declared, AConstraintOfTheProgramThatIsLeftToTheHostIsNotHeldInThatStep) {
   Whip s(300);
-  host::Options options;
+  host::SolverOptions options;
   options.max_substeps = 1;
   minimal::Solver exact(s.world, options);
   const int entry = exact.constrain("plane", {s.tip}, [](const auto& x) { return x[0].point(0, 0, 0).z; });

@@ -92,7 +92,9 @@ class MinimalWorld final : public HostWorld {
   }
   void step_once(double dt) override { world_.step(dt); }
 
-  void install(const host::Options& options) override { exact_ = std::make_unique<minimal::Solver>(world_, options); }
+  void install(const host::SolverOptions& options) override {
+    exact_ = std::make_unique<minimal::Solver>(world_, options);
+  }
   void uninstall() override { exact_.reset(); }
   int handle_of(int joint) override { return exact_->entry_of_joint(joint); }
   std::string constrain(const std::vector<int>& bodies, const Make& make, int& handle) override {
@@ -106,13 +108,15 @@ class MinimalWorld final : public HostWorld {
     return {};
   }
   void remove(int handle) override { exact_->remove(handle); }
-  std::string add_law(int handle, const Law& law) override { return exact_->solver().add_law(handle, law); }
+  std::string add_law(int handle, const Law& law) override {
+    return try_call([&] { exact_->solver().add_law(handle, law); }).error().message;
+  }
   std::vector<LawWork> laws(int handle) override {
     const auto of = exact_->solver().laws_of(handle);
     return {of.begin(), of.end()};
   }
   std::string set_unilateral(int handle, const Unilateral& how) override {
-    return exact_->solver().set_unilateral(handle, how);
+    return try_call([&] { exact_->solver().set_unilateral(handle, how); }).error().message;
   }
   bool is_released(int handle) override { return exact_->solver().entry(handle).released; }
   Reaction reaction(int handle) override { return exact_->reaction(handle); }
@@ -134,7 +138,7 @@ class MinimalWorld final : public HostWorld {
     for (int i = 0; i < world_.body_count(); ++i) bodies.push_back(state(i));
     return [this, bodies, past = exact_->solver().history()]() -> std::string {
       for (int i = 0; i < world_.body_count(); ++i) set_state(i, bodies[static_cast<std::size_t>(i)]);
-      return exact_->solver().restore(*past);
+      return try_call([&] { exact_->solver().restore(*past); }).error().message;
     };
   }
 

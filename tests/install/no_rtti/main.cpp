@@ -56,7 +56,6 @@ int main() {
   btDbvtBroadphase broadphase;
   btSequentialImpulseConstraintSolver native;
   btBoxShape box(btVector3(btScalar(.2), btScalar(.2), btScalar(.2)));
-  std::string why;
   for (const bool own_world : {false, true}) {
     btDiscreteDynamicsWorld plain(&dispatcher, &broadphase, &native, &config);
     GameWorld game(&dispatcher, &broadphase, &native, &config);
@@ -83,10 +82,11 @@ int main() {
                                      static_cast<btTypedConstraint*>(&locked), static_cast<btTypedConstraint*>(&also),
                                      static_cast<btTypedConstraint*>(&rope)})
       world.addConstraint(joint);
-    auto exact = linchpin::bullet::Solver::try_install(world, why);
-    require(exact != nullptr, "it can be installed", why);
-    auto own = exact->try_constrain(why, "own", {&second}, [](const auto& s) { return s[0].position().z; });
-    require(own.valid(), "a constraint of its own can be added", why);
+    auto installed = linchpin::bullet::Solver::try_install(world);
+    require(installed.has_value(), "it can be installed", installed.error().message);
+    std::unique_ptr<linchpin::bullet::Solver> exact = *std::move(installed);
+    auto own = exact->try_constrain("own", {second}, [](const auto& s) { return s[0].position().z; });
+    require(own && own->valid(), "a constraint of its own can be added", own.error().message);
     for (int i = 0; i < 60; ++i) world.stepSimulation(btScalar(1) / 60, 0);
     int held = 0;
     for (const linchpin::Reaction& r : exact->reactions()) {
@@ -108,13 +108,14 @@ int main() {
   }
   GameSolver solver;
   btDiscreteDynamicsWorld with_own_solver(&dispatcher, &broadphase, &solver, &config);
-  require(!linchpin::bullet::Solver::try_install(with_own_solver, why) && why.find("-fno-rtti") != std::string::npos,
-          "a solver of its own is refused with a reason", why);
+  std::string why = linchpin::bullet::Solver::try_install(with_own_solver).error().message;
+  require(why.find("-fno-rtti") != std::string::npos, "a solver of its own is refused with a reason", why);
   btMultiBodyConstraintSolver links_solver;
   GameLinks links(&dispatcher, &broadphase, &links_solver, &config);
-  require(!linchpin::bullet::Solver::try_install(links, why) && why.find("-frtti") != std::string::npos,
-          "a world of multibodies of its own is refused with what to do", why);
+  why = linchpin::bullet::Solver::try_install(links).error().message;
+  require(why.find("-frtti") != std::string::npos, "a world of multibodies of its own is refused with what to do", why);
   btMultiBodyDynamicsWorld stock_links(&dispatcher, &broadphase, &links_solver, &config);
-  require(linchpin::bullet::Solver::try_install(stock_links, why) != nullptr, "Bullet's own is not", why);
+  const auto stock = linchpin::bullet::Solver::try_install(stock_links);
+  require(stock.has_value(), "Bullet's own is not", stock.error().message);
   return 0;
 }

@@ -32,16 +32,18 @@ int main() {
     linchpin::bullet::Solver exact(world);
     linchpin::bullet::Recorder recorder(exact, world, {.title = "a pendulum </script>"});
     recorder.name(bob, "bob");
-    if (recorder.try_write(FOLDER "early.html").empty()) bad += wrong("a page of nothing was written");
+    if (recorder.try_write(FOLDER "early.html").error().kind != linchpin::ErrorKind::order)
+      bad += wrong("a page of nothing was written");
     for (int i = 0; i < 240; ++i) world.stepSimulation(btScalar(1) / 240, 0);
     for (const char* file : {"run.html", "run.rec", "run.glb", "run.gltf", "run.mcap"}) {
-      const std::string why = recorder.try_write(std::string(FOLDER) + file);
+      const std::string why = recorder.try_write(std::string(FOLDER) + file).error().message;
       if (!why.empty()) bad += wrong(why.c_str());
     }
-    const std::string refused = recorder.try_write(FOLDER "run.txt");
+    const std::string refused = recorder.try_write(FOLDER "run.txt").error().message;
     if (refused.find("run.txt\": expected a name that ends with .html") == std::string::npos)
       bad += wrong(("refused with: " + refused).c_str());
-    if (recorder.try_write("/no/such/folder/run.html").find("/no/such/folder") == std::string::npos)
+    const linchpin::Error missing = recorder.try_write("/no/such/folder/run.html").error();
+    if (missing.kind != linchpin::ErrorKind::file || missing.message.find("/no/such/folder") == std::string::npos)
       bad += wrong("a folder that is not there");
   }
   const std::string page = text_of(FOLDER "run.html"), recording = text_of(FOLDER "run.rec");

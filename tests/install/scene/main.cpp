@@ -3,7 +3,7 @@
 #include <linchpin/scene/analysis.h>
 
 int main() {
-  const linchpin::Model model = linchpin::load_text(R"t(schema = 2
+  const linchpin::scene::Model model = linchpin::scene::load_text(R"t(schema = 2
 [[body]]
 name = "bob"
 kind = "particle"
@@ -13,7 +13,7 @@ position = [1, 0, 0]
 name = "rod"
 equation = "norm2(bob.position) = 1"
 )t",
-                                                    "pendulum.toml");
+                                                                  "pendulum.toml");
   linchpin::System system = model.system();
-  return linchpin::find_equilibria(system, system.initial_state()).size() == 2 ? 0 : 1;
+  return linchpin::scene::find_equilibria(system, system.initial_state()).size() == 2 ? 0 : 1;
 }

@@ -25,16 +25,16 @@ btTransform frame_of(const JointFrame& frame, bool axis_to_z) {
   return btTransform(basis, bullet::to_bullet(frame.origin));
 }
 
-std::unique_ptr<btCollisionShape> shape_of(const Shape& shape) {
+std::unique_ptr<btCollisionShape> shape_of(const scene::Shape& shape) {
   const btScalar x = btScalar(shape.size.x()), y = btScalar(shape.size.y());
   switch (shape.kind) {
-    case Shape::Kind::box:
+    case scene::Shape::Kind::box:
       return std::make_unique<btBoxShape>(bullet::to_bullet(0.5 * shape.size));
-    case Shape::Kind::sphere:
+    case scene::Shape::Kind::sphere:
       return std::make_unique<btSphereShape>(x);
-    case Shape::Kind::capsule:
+    case scene::Shape::Kind::capsule:
       return std::make_unique<btCapsuleShape>(x, y);
-    case Shape::Kind::cylinder:
+    case scene::Shape::Kind::cylinder:
       return std::make_unique<btCylinderShape>(btVector3(x, y / 2, x));
     default:
       return std::make_unique<btEmptyShape>();
@@ -60,7 +60,7 @@ struct Built::Families : btOverlapFilterCallback {
   }
 };
 
-Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
+Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
     : model_(std::move(model)), world_(world), bodies_(std::move(imported)), mirror_(model_.system()) {
   if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
   if (model_.contacts && model_.robots > 0) {
@@ -72,7 +72,7 @@ Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBod
     multibodies_ = std::make_unique<Multibodies>(model_, dynamic_cast<btMultiBodyDynamicsWorld&>(world), bodies_);
   if (families_ && multibodies_) keep_apart();
   for (std::size_t i = 0; i < model_.constraints.size(); ++i) {
-    const SceneConstraint& c = model_.constraints[i];
+    const scene::SceneConstraint& c = model_.constraints[i];
     btTypedConstraint* joint = c.tree || !on_links(c) ? native_joint(c) : nullptr;
     if (joint) {
       if (!c.tree) world.addConstraint(joint, true);
@@ -91,7 +91,7 @@ Built::Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBod
     constrained_.push_back(std::move(each));
   }
   lay_out_island(mirror_, rest, assembly_.layout);
-  for (const SceneForce& force : model_.forces) forces_.push_back(force.make(force.bodies));
+  for (const scene::SceneForce& force : model_.forces) forces_.push_back(force.make(force.bodies));
 }
 
 Built::~Built() {
@@ -102,7 +102,7 @@ Built::~Built() {
   if (families_) world_.getPairCache()->setOverlapFilterCallback(nullptr);
 }
 
-void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
+void Built::add_body(btDiscreteDynamicsWorld& world, const scene::SceneBody& body) {
   if (body.kind == BodyKind::rigid && !is_diagonal(body.inertia))
     throw Refused("scene", "body '" + body.name +
                                "' has products of inertia, which Bullet does not: turn its frame into its principal "
@@ -111,7 +111,7 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
   shapes_.push_back(shape_of(body.shape));
   if (!body.more_shapes.empty()) {
     auto whole = std::make_unique<btCompoundShape>();
-    for (const PlacedShape& each : body.more_shapes) {
+    for (const scene::PlacedShape& each : body.more_shapes) {
       shapes_.push_back(shape_of(each.shape));
       whole->addChildShape(transform_of(each.pose.p, each.pose.q), shapes_.back().get());
     }
@@ -133,7 +133,7 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
   if (body.family != 0) made->setUserIndex(body.family);
   if (body.multibody > 0) {
     // a stand-in: the link is in the world
-  } else if (model_.contacts && (body.shape.kind != Shape::Kind::none || !body.more_shapes.empty())) {
+  } else if (model_.contacts && (body.shape.kind != scene::Shape::Kind::none || !body.more_shapes.empty())) {
     world.addRigidBody(made.get());
   } else {
     world.addRigidBody(made.get(), 0, 0);
@@ -142,7 +142,7 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const SceneBody& body) {
   owned_.push_back(std::move(made));
 }
 
-bool Built::on_links(const SceneConstraint& c) const {
+bool Built::on_links(const scene::SceneConstraint& c) const {
   return multibodies_ && std::any_of(c.bodies.begin(), c.bodies.end(),
                                      [&](BodyId id) { return multibodies_->link(id).body != nullptr; });
 }
@@ -153,7 +153,7 @@ void Built::keep_apart() {
     if (!link.body) return &body(id);
     return link.index < 0 ? link.body->getBaseCollider() : link.body->getLink(link.index).m_collider;
   };
-  for (const SceneConstraint& c : model_.constraints) {
+  for (const scene::SceneConstraint& c : model_.constraints) {
     if (c.tree || c.bodies.size() != 2 || !on_links(c)) continue;
     btCollisionObject *a = object(c.bodies[0]), *b = object(c.bodies[1]);
     if (!a || !b || !a->getBroadphaseHandle() || !b->getBroadphaseHandle()) continue;
@@ -169,7 +169,7 @@ btRigidBody& Built::body(BodyId id) {
   return *bodies_[static_cast<std::size_t>(id.index) - 1];
 }
 
-btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
+btTypedConstraint* Built::native_joint(const scene::SceneConstraint& c) {
   std::unique_ptr<btTypedConstraint> joint;
   btRigidBody &a = body(c.bodies[0]), &b = body(c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground);
   if (c.type == "ball") {
@@ -199,7 +199,7 @@ btTypedConstraint* Built::native_joint(const SceneConstraint& c) {
 
 // How many moving bodies the constraint ties together where rows of two bodies are all there is: rows of a body each
 // can be taken one by one, whatever their number, but a row of several among more than two bodies cannot.
-int Built::most_in_a_row(const SceneConstraint& c) {
+int Built::most_in_a_row(const scene::SceneConstraint& c) {
   const Constraint& whole = mirror_.constraint(mirror_.find_constraint(c.name));  // a gear's carrier included
   const ConstraintFunction& f = whole.function();
   const State start = state(0);
@@ -225,7 +225,7 @@ int Built::most_in_a_row(const SceneConstraint& c) {
 }
 
 void Built::refuse_laws() const {
-  for (const SceneConstraint& c : model_.constraints)
+  for (const scene::SceneConstraint& c : model_.constraints)
     if (!c.laws.empty())
       throw Refused("solver", "the native solver has no force laws on joints, and '" + c.name + "' has one");
 }
@@ -239,7 +239,7 @@ void Built::hold_natively() {
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
-    for (const SceneConstraint& c : model_.constraints) {
+    for (const scene::SceneConstraint& c : model_.constraints) {
       if (!c.tree) continue;
       const bullet::Link link = multibodies_->joint(c);
       solver.name_joint(link, c.name);
@@ -251,7 +251,7 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       }
     }
     for (const std::size_t i : not_native_) {
-      const SceneConstraint& c = model_.constraints[i];
+      const scene::SceneConstraint& c = model_.constraints[i];
       std::vector<BodyId> ids;
       for (const BodyId id : c.bodies) {
         const bullet::Link link = multibodies_ ? multibodies_->link(id) : bullet::Link();
@@ -264,7 +264,7 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       handle.collisions_between_bodies(false);
     }
     if (!exact) refuse_laws();
-    for (const SceneConstraint& c : model_.constraints)
+    for (const scene::SceneConstraint& c : model_.constraints)
       for (const Law& law : c.laws) solver.find(c.name).law(law);
   } catch (const std::invalid_argument& e) {
     refuse(e.what());
@@ -273,7 +273,7 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
 
 void Built::before_step(double t, double dt) {
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
-    const SceneBody& body = model_.bodies[i];
+    const scene::SceneBody& body = model_.bodies[i];
     if (!body.motion) continue;
     const BodyState end = body.motion(t + dt);
     bodies_[i]->setWorldTransform(transform_of(end.p, end.q));
@@ -284,7 +284,7 @@ void Built::before_step(double t, double dt) {
   for (const Force& force : forces_) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(now[id]);
-    std::vector<Eigen::Matrix<double, 6, 1>> wrenches(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+    std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
     ForceFrame frame(t, X, wrenches);
     force.act(frame);
     for (std::size_t k = 0; k < X.size(); ++k) {

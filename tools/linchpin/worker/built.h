@@ -21,12 +21,12 @@ class Built {
  public:
   /// @param imported  the bodies of the world so far, in the order in which the model's importer gave them
   /// @throws Refused("scene", …) for what Bullet cannot hold.
-  Built(Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported);
+  Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported);
   ~Built();
   Built(const Built&) = delete;
   Built& operator=(const Built&) = delete;
 
-  const Model& model() const { return model_; }
+  const scene::Model& model() const { return model_; }
   /// As the model's bodies; of links of multibodies their stand-ins.
   const std::vector<btRigidBody*>& bodies() const { return bodies_; }
   struct Joint {
@@ -65,15 +65,15 @@ class Built {
   const char* why_not_conserved() const;
 
  private:
-  void add_body(btDiscreteDynamicsWorld& world, const SceneBody& body);
-  btTypedConstraint* native_joint(const SceneConstraint& c);
-  int most_in_a_row(const SceneConstraint& c);
+  void add_body(btDiscreteDynamicsWorld& world, const scene::SceneBody& body);
+  btTypedConstraint* native_joint(const scene::SceneConstraint& c);
+  int most_in_a_row(const scene::SceneConstraint& c);
   btRigidBody& body(BodyId id);
-  bool on_links(const SceneConstraint& c) const;
+  bool on_links(const scene::SceneConstraint& c) const;
   void refuse_laws() const;
   void keep_apart();
 
-  Model model_;
+  scene::Model model_;
   btDiscreteDynamicsWorld& world_;
   std::vector<std::unique_ptr<btCollisionShape>> shapes_;
   std::vector<std::unique_ptr<btRigidBody>> owned_;

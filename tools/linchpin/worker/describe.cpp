@@ -54,7 +54,7 @@ Json describe(const std::string& file) {
   out["gravity"] = nullptr;
   if (scene.gravity_from_file()) out["gravity"] = numbers({bullet::from_bullet(scene.world().getGravity())});
   out["bodies"] = Json::array();
-  for (const SceneBody& body : scene.describe()) {
+  for (const scene::SceneBody& body : scene.describe()) {
     const Quaterniond& q = body.start.q;
     out["bodies"].push_back({{"name", body.name},
                              {"kind", body.kind == BodyKind::rigid      ? "rigid"

@@ -18,7 +18,8 @@ Job read_job(const Json& j) {
   job.steps = j.at("steps").get<long>();
   job.warmup_steps = j.at("warmup_steps").get<long>();
   if (j.contains("gravity") && !j["gravity"].is_null()) job.gravity = j["gravity"].get<std::array<double, 3>>();
-  if (j.contains("multibody")) job.robots = j["multibody"].get<bool>() ? RobotsAs::multibody : RobotsAs::bodies;
+  if (j.contains("multibody"))
+    job.robots = j["multibody"].get<bool>() ? scene::RobotsAs::multibody : scene::RobotsAs::bodies;
   job.time_apart = j.value("time_apart", true);
   job.csv = j.value("csv", std::string());
   if (j.contains("record"))

@@ -27,10 +27,10 @@ struct Job {
   long steps = 480;
   long warmup_steps = 0;                         ///< first steps left out of the statistics
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]; else the file's, else 9.81 down y
-  std::optional<RobotsAs> robots;                ///< else as the scene says
-  bool time_apart = true;                  ///< for a comparison: the time in a run of its own, and errors in the file
-  std::string csv;                         ///< file to write, empty for none
-  std::optional<RecordingOptions> record;  ///< the answer then has `motion` (docs/report.md)
+  std::optional<scene::RobotsAs> robots;         ///< else as the scene says
+  bool time_apart = true;  ///< for a comparison: the time in a run of its own, and errors in the file
+  std::string csv;         ///< file to write, empty for none
+  std::optional<recording::RecordingOptions> record;  ///< the answer then has `motion` (docs/report.md)
 };
 
 /// @throws nlohmann::json::exception when a key is missing or of the wrong type.

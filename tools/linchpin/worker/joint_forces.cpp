@@ -35,12 +35,12 @@ void JointForces::before() {
     centre_[i] = scene_.joints()[i]->getRigidBodyA().getCenterOfMassPosition();
 }
 
-const Reaction* JointForces::exact(std::size_t link, const bullet::Solver* solver) const {
+const Reaction* JointForces::exact(std::size_t link, bullet::Solver* solver) const {
   const Reaction* r = exact_ && solver ? scene_.reaction(link, *solver) : nullptr;
   return r && !r->native ? r : nullptr;
 }
 
-Wrench JointForces::on_a(std::size_t link, const bullet::Solver* solver) const {
+Wrench JointForces::on_a(std::size_t link, bullet::Solver* solver) const {
   if (unknown_) return nothing_known();
   const Reaction* named = solver ? scene_.reaction(link, *solver) : nullptr;
   const bool joint = link < feedback_.size();

@@ -24,9 +24,9 @@ class JointForces {
   void before();
   /// Call after it: the wrench of a link on its first body, about the point of its reaction; about the body's centre of
   /// mass where there is no solver of ours to say one. NaN where nobody knows it. @param solver  may be null
-  Wrench on_a(std::size_t link, const bullet::Solver* solver) const;
+  Wrench on_a(std::size_t link, bullet::Solver* solver) const;
   /// The exact reaction of a link; null for a native solver and for what is left to it.
-  const Reaction* exact(std::size_t link, const bullet::Solver* solver) const;
+  const Reaction* exact(std::size_t link, bullet::Solver* solver) const;
 
  private:
   Scene& scene_;

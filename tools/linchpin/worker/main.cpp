@@ -6,6 +6,7 @@
 #include "measure.h"
 
 #include <linchpin/scene.h>
+#include <linchpin/version.h>
 
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ Json answer(const char* job_text, linchpin::worker::Progress& progress) {
     return {{"row", linchpin::worker::measure(linchpin::worker::read_job(job), progress)}};
   } catch (const linchpin::worker::Refused& e) {
     return {{"error", {{"kind", e.kind}, {"message", e.what()}}}};
-  } catch (const linchpin::SceneError& e) {  // says itself where
+  } catch (const linchpin::scene::SceneError& e) {  // says itself where
     return {{"error", {{"kind", "toml"}, {"message", e.what()}}}};
   } catch (const std::exception& e) {
     return {{"error", {{"kind", "worker"}, {"message", e.what()}}}};

@@ -29,10 +29,10 @@ using Clock = std::chrono::steady_clock;
 
 #ifdef BT_USE_DOUBLE_PRECISION
 constexpr const char* precision = "double";
-constexpr Host host = Host::bullet_float64;
+constexpr scene::Host host = scene::Host::bullet_float64;
 #else
 constexpr const char* precision = "single";
-constexpr Host host = Host::bullet;
+constexpr scene::Host host = scene::Host::bullet;
 #endif
 
 bool alone(Scene& scene) { return scene.built() && scene.built()->native_loops(); }
@@ -54,19 +54,19 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
     if (asked.newton_tolerance != usual.newton_tolerance) options.newton_tolerance = asked.newton_tolerance;
     if (asked.solve.rank_tolerance != usual.solve.rank_tolerance) options.rank_tolerance = asked.solve.rank_tolerance;
   }
-  auto solver = bullet::Solver::try_install(scene.world(), why, options);
-  if (!solver) return nullptr;
+  auto installed = bullet::Solver::try_install(scene.world(), options);
+  why = installed.error().message;
+  if (!installed) return nullptr;
+  std::unique_ptr<bullet::Solver> solver = *std::move(installed);
   for (std::size_t i = 0; i < scene.joints().size(); ++i)
-    if (!scene.joint_names()[i].empty()) {
-      std::string in_use;  // the joint then keeps the name it got by its place, or is in no world
-      (void)solver->try_name_joint(in_use, *scene.joints()[i], scene.joint_names()[i]);
-    }
+    if (!scene.joint_names()[i].empty())  // a joint whose name is in use keeps the name it got by its place
+      (void)solver->try_name_joint(*scene.joints()[i], scene.joint_names()[i]);
   if (scene.built()) scene.built()->constrain(*solver, job.kind == "exact");
   return solver;
 }
 
 // The world's joints, then what a scene of ours adds: as reactions() has them.
-std::vector<std::string> names_of_joints(Scene& scene, const bullet::Solver* solver) {
+std::vector<std::string> names_of_joints(Scene& scene, bullet::Solver* solver) {
   std::vector<std::string> names = scene.joint_names();
   if (scene.built())
     for (const Built::Constrained& each : scene.built()->constrained()) names.push_back(each.name);
@@ -167,8 +167,7 @@ Structure look_at_structure(Job job, Progress& progress) {
 }
 
 // What an exact run that came to its end is worth: whether constraints could be met, and whether its steps were exact.
-std::string verdict(Scene& scene, const bullet::Solver& solver, Json torn, double end, long taken, long astray,
-                    Json& row) {
+std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end, long taken, long astray, Json& row) {
   const long fallbacks = solver.counts().fallbacks;
   if (torn.is_null() && scene.built() && (fallbacks > 0 || !solver.rank_report().contradictory.empty())) {
     torn = cli::contradiction(scene.built()->mirror(), scene.built()->model(), scene.built()->state(end));
@@ -265,9 +264,9 @@ Json measure(const Job& job, Progress& progress) {
   std::unique_ptr<JointForces> joint_forces;
   if (table || recorder) joint_forces = std::make_unique<JointForces>(scene, names.size(), job.kind == "exact");
 
-  std::unique_ptr<Judge> judge;
+  std::unique_ptr<scene::Judge> judge;
   if (scene.built() && job.kind == "exact" && !scene.built()->model().expectations.empty())
-    judge = std::make_unique<Judge>(scene.built()->model(), host, job.dt);
+    judge = std::make_unique<scene::Judge>(scene.built()->model(), host, job.dt);
   StepStart start(scene, solver.get());
 
   std::string status = "ok";

@@ -14,7 +14,7 @@ btQuaternion turn_of(const Matrix3d& R) {
 
 }  // namespace
 
-Multibodies::Multibodies(const Model& model, btMultiBodyDynamicsWorld& world,
+Multibodies::Multibodies(const scene::Model& model, btMultiBodyDynamicsWorld& world,
                          const std::vector<btRigidBody*>& stand_ins)
     : world_(world), link_of_(model.bodies.size()) {
   trees_.reserve(static_cast<std::size_t>(model.multibodies));
@@ -34,13 +34,13 @@ bullet::Link Multibodies::link(BodyId body) const {
   return body == linchpin::ground ? bullet::Link() : link_of_[static_cast<std::size_t>(body.index) - 1];
 }
 
-void Multibodies::plant(const Model& model, int which, const std::vector<btRigidBody*>& stand_ins) {
-  const auto body_at = [&](BodyId id) -> const SceneBody& {
+void Multibodies::plant(const scene::Model& model, int which, const std::vector<btRigidBody*>& stand_ins) {
+  const auto body_at = [&](BodyId id) -> const scene::SceneBody& {
     return model.bodies[static_cast<std::size_t>(id.index) - 1];
   };
-  std::multimap<int, const SceneConstraint*> hanging;  // by the parent's BodyId
+  std::multimap<int, const scene::SceneConstraint*> hanging;  // by the parent's BodyId
   std::vector<char> hangs(model.bodies.size() + 1);
-  for (const SceneConstraint& c : model.constraints) {
+  for (const scene::SceneConstraint& c : model.constraints) {
     if (!c.tree || body_at(c.bodies[1]).multibody != which) continue;
     hanging.emplace(c.bodies[0].index, &c);
     hangs[static_cast<std::size_t>(c.bodies[1].index)] = 1;
@@ -48,8 +48,8 @@ void Multibodies::plant(const Model& model, int which, const std::vector<btRigid
   int base = 0;  // the world itself, unless one of the bodies hangs on nothing
   for (std::size_t i = 0; i < model.bodies.size(); ++i)
     if (model.bodies[i].multibody == which && !hangs[i + 1]) base = static_cast<int>(i) + 1;
-  std::vector<const SceneConstraint*> joints;  // parents first
-  std::map<int, int> index = {{base, -1}};     // of links
+  std::vector<const scene::SceneConstraint*> joints;  // parents first
+  std::map<int, int> index = {{base, -1}};            // of links
   std::vector<int> next = {base};
   for (std::size_t k = 0; k < next.size(); ++k) {
     const auto [from, to] = hanging.equal_range(next[k]);
@@ -61,7 +61,7 @@ void Multibodies::plant(const Model& model, int which, const std::vector<btRigid
     }
   }
   const auto n = static_cast<int>(joints.size());
-  const SceneBody* root = base > 0 ? &model.bodies[static_cast<std::size_t>(base) - 1] : nullptr;
+  const scene::SceneBody* root = base > 0 ? &model.bodies[static_cast<std::size_t>(base) - 1] : nullptr;
   const bool fixed = !root || root->kind == BodyKind::fixed;
   trees_.emplace_back();
   Tree& tree = trees_.back();
@@ -75,8 +75,8 @@ void Multibodies::plant(const Model& model, int which, const std::vector<btRigid
     mb.setBaseWorldTransform(tree.links[0]->getWorldTransform());
   }
   for (int i = 0; i < n; ++i) {
-    const SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
-    const SceneBody& body = body_at(c.bodies[1]);
+    const scene::SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
+    const scene::SceneBody& body = body_at(c.bodies[1]);
     const std::size_t at = static_cast<std::size_t>(c.bodies[1].index) - 1;
     tree.links.push_back(stand_ins[at]);
     link_of_[at] = {&mb, i};
@@ -109,7 +109,7 @@ void Multibodies::plant(const Model& model, int which, const std::vector<btRigid
   mb.setHasSelfCollision(root ? root->family == 0 : body_at(joints.front()->bodies[1]).family == 0);
   world_.addMultiBody(&mb);
   for (int i = 0; i < n; ++i) {
-    const SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
+    const scene::SceneConstraint& c = *joints[static_cast<std::size_t>(i)];
     if (c.type == "hinge" || c.type == "slider") {
       mb.setJointPos(i, btScalar(c.start));
       mb.setJointVel(i, btScalar(c.rate));

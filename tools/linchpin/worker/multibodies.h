@@ -21,7 +21,7 @@ class Multibodies {
  public:
   /// @param stand_ins  as the model's bodies, with the shapes of links, which collide where the model has contacts;
   /// those of bodies that are no links are left alone. All must outlive this.
-  Multibodies(const Model& model, btMultiBodyDynamicsWorld& world, const std::vector<btRigidBody*>& stand_ins);
+  Multibodies(const scene::Model& model, btMultiBodyDynamicsWorld& world, const std::vector<btRigidBody*>& stand_ins);
   ~Multibodies();
   Multibodies(const Multibodies&) = delete;
   Multibodies& operator=(const Multibodies&) = delete;
@@ -29,7 +29,7 @@ class Multibodies {
   /// No body in it where that body of the model is no link.
   bullet::Link link(BodyId body) const;
   /// By which a joint of the tree is known; its second body's.
-  bullet::Link joint(const SceneConstraint& tree) const { return link(tree.bodies[1]); }
+  bullet::Link joint(const scene::SceneConstraint& tree) const { return link(tree.bodies[1]); }
   /// Stand-ins to where their links are. Call after a step.
   void follow();
   /// Force and torque [N, N m] for the next step on a link, at its centre of mass, in world axes.
@@ -44,7 +44,7 @@ class Multibodies {
     std::vector<std::unique_ptr<btMultiBodyLinkCollider>> colliders;
     std::vector<std::unique_ptr<btMultiBodyJointLimitConstraint>> limits;
   };
-  void plant(const Model& model, int which, const std::vector<btRigidBody*>& stand_ins);
+  void plant(const scene::Model& model, int which, const std::vector<btRigidBody*>& stand_ins);
   void collide(Tree& tree, int link, bool moves, bool contacts);
 
   btMultiBodyDynamicsWorld& world_;

@@ -48,9 +48,9 @@ double residual(const Constraint& c, const State& now, double t) {
 /// What rows on joints' coordinates alone are: by those, on the way from each of their bodies to the base.
 class Coordinates {
  public:
-  Coordinates(const Model& model, const Multibodies& multibodies, const std::vector<btRigidBody*>& bodies)
+  Coordinates(const scene::Model& model, const Multibodies& multibodies, const std::vector<btRigidBody*>& bodies)
       : model_(model), multibodies_(multibodies), bodies_(bodies), hangs_by_(model.bodies.size() + 1) {
-    for (const SceneConstraint& c : model.constraints)
+    for (const scene::SceneConstraint& c : model.constraints)
       if (c.tree) hangs_by_[static_cast<std::size_t>(c.bodies[1].index)] = &c;
   }
 
@@ -70,7 +70,7 @@ class Coordinates {
       BodyId id = c.bodies()[k];
       if (id == ground || (linear.isZero() && angular.isZero())) continue;
       if (!multibodies_.link(id).body && !bodies_[static_cast<std::size_t>(id.index) - 1]->isStaticObject()) return {};
-      for (const SceneConstraint* j; id != ground && (j = hangs_by_[static_cast<std::size_t>(id.index)]);
+      for (const scene::SceneConstraint* j; id != ground && (j = hangs_by_[static_cast<std::size_t>(id.index)]);
            id = j->bodies[0]) {
         const BodyState& s = now[id];
         const Vector3d axis = s.q * Vector3d(j->frame_b.axes.col(0)), pivot = s.p + s.q * j->frame_b.origin;
@@ -96,18 +96,18 @@ class Coordinates {
     return of.emplace_back(Term{link, 0});
   }
 
-  const Model& model_;
+  const scene::Model& model_;
   const Multibodies& multibodies_;
   const std::vector<btRigidBody*>& bodies_;
-  std::vector<const SceneConstraint*> hangs_by_;  // by body, the world first
+  std::vector<const scene::SceneConstraint*> hangs_by_;  // by body, the world first
 };
 
 }  // namespace
 
 class NativeLoops::Maker {
  public:
-  Maker(NativeLoops& out, const Model& model, const System& mirror, const State& start, const Multibodies& multibodies,
-        const std::vector<btRigidBody*>& bodies)
+  Maker(NativeLoops& out, const scene::Model& model, const System& mirror, const State& start,
+        const Multibodies& multibodies, const std::vector<btRigidBody*>& bodies)
       : out_(out),
         mirror_(mirror),
         start_(start),
@@ -115,7 +115,7 @@ class NativeLoops::Maker {
         bodies_(bodies),
         coordinates_(std::make_shared<const Coordinates>(model, multibodies, bodies)) {}
 
-  void make(const SceneConstraint& c) {
+  void make(const scene::SceneConstraint& c) {
     const Constraint& whole = mirror_.constraint(mirror_.find_constraint(c.name));
     if (c.type == "prescribed_angle" || c.type == "prescribed_distance") return motor(c, whole);
     if (c.type == "mimic" || c.type == "gear") return gear(c, whole);
@@ -160,13 +160,13 @@ class NativeLoops::Maker {
     Vector3d at() const { return pose.p + pose.q * frame.origin; }
   };
 
-  [[noreturn]] void refuse(const SceneConstraint& c, const std::string& why = "") const {
+  [[noreturn]] void refuse(const scene::SceneConstraint& c, const std::string& why = "") const {
     throw Refused("solver", "Bullet has no constraint on multibodies for \"" + c.name + "\" (" + c.type + ")" + why +
                                 "; as bodies its solvers run it");
   }
-  void say(const SceneConstraint& c, const std::string& by) { out_.held_.push_back({c.name, by}); }
+  void say(const scene::SceneConstraint& c, const std::string& by) { out_.held_.push_back({c.name, by}); }
 
-  Side side(const SceneConstraint& c, int which) const {
+  Side side(const scene::SceneConstraint& c, int which) const {
     const BodyId id = c.bodies[static_cast<std::size_t>(which)];
     Side out;
     out.which = which;
@@ -216,7 +216,7 @@ class NativeLoops::Maker {
 
   // One coordinate on a path of time: a motor, aimed at where it is to be at the end of the step by a step of Newton's,
   // which is exact but where its axis is not quite the joint's.
-  void motor(const SceneConstraint& c, const Constraint& whole) {
+  void motor(const scene::SceneConstraint& c, const Constraint& whole) {
     const std::vector<Term> q = coordinates_->of(whole, start_);
     if (q.size() != 1) refuse(c, ", as it is on no joint of one coordinate");
     auto made = std::make_unique<btMultiBodyJointMotor>(q[0].link.body, q[0].link.index, btScalar(0), BT_LARGE_FLOAT);
@@ -231,7 +231,7 @@ class NativeLoops::Maker {
   }
 
   // Two coordinates in proportion.
-  void gear(const SceneConstraint& c, const Constraint& whole) {
+  void gear(const scene::SceneConstraint& c, const Constraint& whole) {
     const std::vector<Term> q = coordinates_->of(whole, start_);
     if (q.size() != 2 || q[0].link.body != q[1].link.body) refuse(c, ", as it is not on two joints of one robot");
     const btMatrix3x3 none = btMatrix3x3::getIdentity();
@@ -255,7 +255,7 @@ class NativeLoops::Maker {
   std::shared_ptr<const Coordinates> coordinates_;
 };
 
-NativeLoops::NativeLoops(const Model& model, const std::vector<std::size_t>& which, const System& mirror,
+NativeLoops::NativeLoops(const scene::Model& model, const std::vector<std::size_t>& which, const System& mirror,
                          const State& start, const Multibodies& multibodies, const std::vector<btRigidBody*>& bodies,
                          btMultiBodyDynamicsWorld& world)
     : world_(world) {

@@ -26,8 +26,9 @@ class NativeLoops {
   /// @param which  of the model's constraints
   /// @param bodies  as the model's, stand-ins for links
   /// @throws Refused("solver", …) that names a constraint for which Bullet has none.
-  NativeLoops(const Model& model, const std::vector<std::size_t>& which, const System& mirror, const State& start,
-              const Multibodies& multibodies, const std::vector<btRigidBody*>& bodies, btMultiBodyDynamicsWorld& world);
+  NativeLoops(const scene::Model& model, const std::vector<std::size_t>& which, const System& mirror,
+              const State& start, const Multibodies& multibodies, const std::vector<btRigidBody*>& bodies,
+              btMultiBodyDynamicsWorld& world);
   ~NativeLoops();
   NativeLoops(const NativeLoops&) = delete;
   NativeLoops& operator=(const NativeLoops&) = delete;

@@ -15,8 +15,8 @@ const char* unit_of(RowUnit unit) { return unit == RowUnit::metre ? "m" : unit =
 
 }  // namespace
 
-Recorder::Recorder(const RecordingOptions& options, Scene& scene, const std::vector<std::string>& joint_names,
-                   double dt, long steps)
+Recorder::Recorder(const recording::RecordingOptions& options, Scene& scene,
+                   const std::vector<std::string>& joint_names, double dt, long steps)
     : scene_(scene),
       dt_(dt),
       bodies_(scene.bodies()),
@@ -24,9 +24,9 @@ Recorder::Recorder(const RecordingOptions& options, Scene& scene, const std::vec
       states_(bodies_.size()),
       forces_(joint_names.size()) {}
 
-Recording Recorder::make(const RecordingOptions& options, const std::vector<std::string>& joint_names, double dt,
-                         long steps) const {
-  std::vector<Recording::Body> bodies;
+recording::Recording Recorder::make(const recording::RecordingOptions& options,
+                                    const std::vector<std::string>& joint_names, double dt, long steps) const {
+  std::vector<recording::Recording::Body> bodies;
   for (std::size_t i = 0; i < bodies_.size(); ++i)
     bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]),
                       bullet::visual_shape_of(*bodies_[i]->getCollisionShape()), "", ""});
@@ -34,9 +34,9 @@ Recording Recorder::make(const RecordingOptions& options, const std::vector<std:
     const auto at = std::find(bodies_.begin(), bodies_.end(), &body);
     return at == bodies_.end() ? -1 : static_cast<int>(at - bodies_.begin());
   };
-  std::vector<Recording::Joint> links;
+  std::vector<recording::Recording::Joint> links;
   for (std::size_t i = 0; i < joint_names.size(); ++i) {
-    Recording::Joint link{joint_names[i], "m", {}};
+    recording::Recording::Joint link{joint_names[i], "m", {}};
     if (i < scene_.joints().size()) {
       const btTypedConstraint& joint = *scene_.joints()[i];
       link.bodies = {index(joint.getRigidBodyA()), index(joint.getRigidBodyB())};
@@ -47,9 +47,9 @@ Recording Recorder::make(const RecordingOptions& options, const std::vector<std:
     }
     links.push_back(std::move(link));
   }
-  std::vector<Recording::Signal> signals;
+  std::vector<recording::Recording::Signal> signals;
   if (scene_.built())
-    for (const Channel& log : scene_.built()->model().logs) {
+    for (const scene::Channel& log : scene_.built()->model().logs) {
       if (log.size() == 1) signals.push_back({log.text(), log.unit()});
       for (const char* part : {".x", ".y", ".z"})
         if (log.size() == 3) signals.push_back({log.text() + part, log.unit()});
@@ -76,12 +76,12 @@ void Recorder::state(double t, const Watch& watch) {
   recording_.state(t, states_, gaps_, watch.energy(t));
 }
 
-void Recorder::forces(const JointForces& forces, const bullet::Solver* solver, StepStart& start) {
+void Recorder::forces(const JointForces& forces, bullet::Solver* solver, StepStart& start) {
   if (!recording_.is_frame()) return;
   for (std::size_t i = 0; i < forces_.size(); ++i) {
     const std::size_t body = recording_.links()[i].on;
     if (const Reaction* r = forces.exact(i, solver)) {
-      forces_[i] = Recording::Force::of(*r, body);
+      forces_[i] = recording::Recording::Force::of(*r, body);
       continue;
     }
     const Wrench on_a = forces.on_a(i, solver);
@@ -90,8 +90,8 @@ void Recorder::forces(const JointForces& forces, const bullet::Solver* solver, S
   }
   signals_.clear();
   if (scene_.built()) {
-    const Observation at{scene_.built()->mirror(), start.state(), start.reactions()};
-    for (const Channel& log : scene_.built()->model().logs)
+    const scene::Observation at{scene_.built()->mirror(), start.state(), start.reactions()};
+    for (const scene::Channel& log : scene_.built()->model().logs)
       for (const double x : log(at)) signals_.push_back(x);
   }
   recording_.forces(forces_, signals_);

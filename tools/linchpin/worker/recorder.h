@@ -15,24 +15,24 @@ namespace linchpin::worker {
 
 class Recorder {
  public:
-  Recorder(const RecordingOptions& options, Scene& scene, const std::vector<std::string>& joint_names, double dt,
-           long steps);
+  Recorder(const recording::RecordingOptions& options, Scene& scene, const std::vector<std::string>& joint_names,
+           double dt, long steps);
   /// Call before every step, and at the end. @param t  [s] now
   void state(double t, const Watch& watch);
   /// Call after it. @param solver  may be null
-  void forces(const JointForces& forces, const bullet::Solver* solver, StepStart& start);
+  void forces(const JointForces& forces, bullet::Solver* solver, StepStart& start);
   Json json() const { return recording::Columns::json(recording_); }
 
  private:
-  Recording make(const RecordingOptions& options, const std::vector<std::string>& joint_names, double dt,
-                 long steps) const;
+  recording::Recording make(const recording::RecordingOptions& options, const std::vector<std::string>& joint_names,
+                            double dt, long steps) const;
   Scene& scene_;
   const double dt_;
   std::vector<btRigidBody*> bodies_;  // the scene's, and what joints tie them to
-  Recording recording_;
+  recording::Recording recording_;
   std::vector<BodyState> states_;
   std::vector<double> gaps_, residuals_, signals_;
-  std::vector<Recording::Force> forces_;
+  std::vector<recording::Recording::Force> forces_;
 };
 
 }  // namespace linchpin::worker

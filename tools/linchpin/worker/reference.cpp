@@ -195,7 +195,7 @@ bool Reference::sample() {
 bool Reference::solve_block(const ConstrainedProblem& problem) {
   VectorXd lambda;
   std::vector<MatrixXd> masses;
-  if (!solve_densely(problem, solver_.options().rank_tolerance, lambda, masses)) {
+  if (!solve_densely(problem, *solver_.options().rank_tolerance, lambda, masses)) {
     note_ = "a block's mass matrix is not positive definite";
     return false;
   }

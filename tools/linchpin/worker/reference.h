@@ -17,8 +17,6 @@
 
 namespace linchpin::worker {
 
-using Vector6 = Eigen::Matrix<double, 6, 1>;  // force [N]; moment about the centre of mass [N·m]
-
 class Reference {
  public:
   /// @param by_body  joints share load in a way the equations leave open: compare sums on bodies

@@ -131,21 +131,21 @@ void Scene::load(const std::string& file) {
 
 // The bodies of an included .bullet file are in the world before the rest of the scene is read.
 void Scene::load_ours(const Job& job) {
-  Overrides overrides;
+  scene::Overrides overrides;
   overrides.robots = job.robots;
-  Model model = linchpin::load(
+  scene::Model model = scene::load(
       job.scene,
       [&](const std::string& path) {
         make_world(job, false);
         load(path);
         name_things();
-        Imported out;
+        scene::Imported out;
         out.bodies = describe();
         return out;
       },
       overrides);
   if (!world_) make_world(job, model.multibodies > 0);
-  for (const SceneBody& body : model.bodies)
+  for (const scene::SceneBody& body : model.bodies)
     if (body.kind == BodyKind::coordinate)
       throw Refused("scene", "'" + body.name +
                                  "' is a coordinate of its own kinetic energy; Bullet has bodies only: "
@@ -153,7 +153,7 @@ void Scene::load_ours(const Job& job) {
   const std::size_t imported = bodies_.size();
   gravity_from_file_ = gravity_from_file_ || model.gravity_given;
   std::set<std::string> taken(joint_names_.begin(), joint_names_.end());
-  for (const SceneConstraint& c : model.constraints)
+  for (const scene::SceneConstraint& c : model.constraints)
     if (!c.name.empty() && taken.count(c.name))
       throw Refused("scene", "the constraint '" + c.name + "' has the name of a joint of the included file");
   built_ = std::make_unique<Built>(std::move(model), *world_, bodies_);
@@ -168,11 +168,11 @@ void Scene::load_ours(const Job& job) {
   }
 }
 
-std::vector<SceneBody> Scene::describe() const {
-  std::vector<SceneBody> out;
+std::vector<scene::SceneBody> Scene::describe() const {
+  std::vector<scene::SceneBody> out;
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
     const btRigidBody& body = *bodies_[i];
-    SceneBody each;
+    scene::SceneBody each;
     each.name = body_names_[i];
     each.kind = body.isStaticOrKinematicObject() || body.getInvMass() == 0 ? BodyKind::fixed : BodyKind::rigid;
     const btQuaternion q = body.getWorldTransform().getRotation();
@@ -201,7 +201,7 @@ void Scene::step(double t, double dt) {
 
 // In the order of the world's constraints and then of the user's, but for multibodies: joints of their trees are no
 // constraints of the world, and their limits are ones that have no other name.
-const Reaction* Scene::reaction(std::size_t link, const bullet::Solver& solver) const {
+const Reaction* Scene::reaction(std::size_t link, bullet::Solver& solver) const {
   const auto all = solver.reactions();
   if (!built_ || !built_->multibodies()) return link < all.size() ? &all[link] : nullptr;
   const std::string& name =

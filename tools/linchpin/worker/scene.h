@@ -34,10 +34,10 @@ class Scene {
   /// A step, with what a scene of ours does around one.
   void step(double t, double dt);
   /// What the solver says of a joint of the world, or then of a scene's own constraints; null where nothing.
-  const Reaction* reaction(std::size_t link, const bullet::Solver& solver) const;
+  const Reaction* reaction(std::size_t link, bullet::Solver& solver) const;
   bool gravity_from_file() const { return gravity_from_file_; }
   /// The bodies as scenes of ours have them, in the order of bodies().
-  std::vector<SceneBody> describe() const;
+  std::vector<scene::SceneBody> describe() const;
 
   /// Puts Bullet's own solver in the place of one that was installed in the world; constraints stay.
   void solve_natively() { world_->setConstraintSolver(solver_.get()); }

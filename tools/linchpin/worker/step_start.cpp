@@ -7,13 +7,13 @@
 
 namespace linchpin::worker {
 
-StepStart::StepStart(Scene& scene, const bullet::Solver* solver) : scene_(scene), solver_(solver) {
+StepStart::StepStart(Scene& scene, bullet::Solver* solver) : scene_(scene), solver_(solver) {
   if (!scene.built()) return;
-  const Model& model = scene.built()->model();
-  wanted_ =
-      solver && (std::any_of(model.logs.begin(), model.logs.end(), [](const Channel& c) { return c.reads_forces(); }) ||
-                 std::any_of(model.expectations.begin(), model.expectations.end(),
-                             [](const Expectation& e) { return e.value.reads_forces(); }));
+  const scene::Model& model = scene.built()->model();
+  wanted_ = solver && (std::any_of(model.logs.begin(), model.logs.end(),
+                                   [](const scene::Channel& c) { return c.reads_forces(); }) ||
+                       std::any_of(model.expectations.begin(), model.expectations.end(),
+                                   [](const scene::Expectation& e) { return e.value.reads_forces(); }));
   if (wanted_) assembly_.layout = whole_system(scene.built()->mirror());
 }
 

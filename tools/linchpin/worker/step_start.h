@@ -16,7 +16,7 @@ namespace linchpin::worker {
 class StepStart {
  public:
   /// @param solver  may be null: then there are no reactions
-  StepStart(Scene& scene, const bullet::Solver* solver);
+  StepStart(Scene& scene, bullet::Solver* solver);
 
   /// Call before a step. @param t  [s] now
   void before(double t);
@@ -33,7 +33,7 @@ class StepStart {
   void measure_gaps();
 
   Scene& scene_;
-  const bullet::Solver* solver_;
+  bullet::Solver* solver_;
   bool wanted_ = false;  // the scene asks for something of reactions
   State state_;
   std::vector<Before> before_;

@@ -46,7 +46,7 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
                              "impulse error / dt [N]", "reference impulse / dt [N]"})
       out_->column(name);
   if (scene.built())
-    for (const Channel& log : scene.built()->model().logs) {
+    for (const scene::Channel& log : scene.built()->model().logs) {
       const std::string unit = cli::bracketed(log.unit());
       if (log.size() == 1)
         out_->column(log.text() + unit);
@@ -86,7 +86,7 @@ void TableFile::state(double t, double dt, const Watch& watch) {
   if (watch.counts_work()) out_->put(watch.work());
 }
 
-void TableFile::forces(const JointForces& forces, const bullet::Solver* solver, const Reference* reference,
+void TableFile::forces(const JointForces& forces, bullet::Solver* solver, const Reference* reference,
                        StepStart& start) {
   for (std::size_t i = 0; i < links_; ++i) {
     const Wrench on = forces.on_a(i, solver);
@@ -106,8 +106,8 @@ void TableFile::forces(const JointForces& forces, const bullet::Solver* solver, 
 
 void TableFile::logs(const State& state, std::span<const Reaction> reactions) {
   if (!scene_.built()) return;
-  const Observation at{scene_.built()->mirror(), state, reactions};
-  for (const Channel& log : scene_.built()->model().logs)
+  const scene::Observation at{scene_.built()->mirror(), state, reactions};
+  for (const scene::Channel& log : scene_.built()->model().logs)
     for (const double x : log(at)) out_->put(x);
 }
 

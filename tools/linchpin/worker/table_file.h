@@ -31,7 +31,7 @@ class TableFile {
   void state(double t, double dt, const Watch& watch);
   /// Call after it: ends the row with the forces of the step.
   /// @param solver, reference  may be null
-  void forces(const JointForces& forces, const bullet::Solver* solver, const Reference* reference, StepStart& start);
+  void forces(const JointForces& forces, bullet::Solver* solver, const Reference* reference, StepStart& start);
   /// Ends the last row without forces and closes. @param t  [s] of its state. @throws Refused when the disk did not
   /// take it all.
   void close(double t);

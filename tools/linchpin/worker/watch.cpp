@@ -7,7 +7,7 @@
 
 namespace linchpin::worker {
 
-Watch::Watch(Scene& scene, const bullet::Solver* solver) : scene_(scene), solver_(solver) {
+Watch::Watch(Scene& scene, bullet::Solver* solver) : scene_(scene), solver_(solver) {
   for (const btTypedConstraint* joint : scene.joints()) enabled_at_start_.push_back(joint->isEnabled());
   for (const btRigidBody* body : scene.bodies())
     if (!body->isStaticOrKinematicObject() && (body->getLinearDamping() != 0 || body->getAngularDamping() != 0))
@@ -21,7 +21,7 @@ Watch::Watch(Scene& scene, const bullet::Solver* solver) : scene_(scene), solver
 }
 
 void Watch::note_prescribed_motion() {
-  const Model& model = scene_.built()->model();
+  const scene::Model& model = scene_.built()->model();
   const std::vector<char> prescribes = cli::prescribes_motion(model, scene_.built()->mirror());
   for (std::size_t i = 0; i < prescribes.size(); ++i)
     if (prescribes[i]) working_.insert(model.constraints[i].name);

@@ -14,7 +14,7 @@ namespace linchpin::worker {
 class Watch {
  public:
   /// @param solver  of an exact run, whose reactions tell the work of constraints that prescribe motion; else null
-  Watch(Scene& scene, const bullet::Solver* solver);
+  Watch(Scene& scene, bullet::Solver* solver);
 
   /// Energy now is what later energies are compared with. @param t  [s] now
   void begin(double t);
@@ -46,7 +46,7 @@ class Watch {
   long count_ = 0;
   std::size_t worst_ = 0;
   double energy0_ = 0, work0_ = 0, energy_error_ = 0;
-  const bullet::Solver* solver_;
+  bullet::Solver* solver_;
   std::set<std::string, std::less<>> working_;  // constraints that prescribe motion
   std::string energy_note_;
 };

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-namespace linchpin {
+namespace linchpin::scene {
 
-namespace scene {
 /// The wrench through a joint: what it does to one of its bodies, about the point where it acts on that body.
 struct Sensor {
   std::string name, joint;
@@ -19,7 +18,6 @@ struct Sensor {
   BodyId frame = ground;                       ///< whose axes the numbers are in,
   Quaterniond axes = Quaterniond::Identity();  ///< turned by this
 };
-}  // namespace scene
 
 struct Channel::Impl {
   Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_);
@@ -29,11 +27,9 @@ struct Channel::Impl {
   std::vector<Vector3d> given;
 };
 
-namespace scene {
 /// Adds reaction(c), gap(c), energy() and their kin to what an expression may use.
 void offer_observables(Names& names);
 /// The unit of an expression that is one quantity by itself, a part of it or its size; else empty.
 std::string unit_of(const Tape& tape, const Model& model);
-}  // namespace scene
 
-}  // namespace linchpin
+}  // namespace linchpin::scene

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace linchpin {
+namespace linchpin::scene {
 
 using analysis::at_rest;
 using analysis::Direction;
@@ -808,4 +808,4 @@ std::vector<IntegrableCombination> integrable_combinations(const System& system,
   return out;
 }
 
-}  // namespace linchpin
+}  // namespace linchpin::scene

@@ -14,7 +14,7 @@
 #include <limits>
 #include <utility>
 
-namespace linchpin {
+namespace linchpin::scene {
 
 using analysis::at_rest;
 using analysis::Direction;
@@ -89,7 +89,7 @@ TimeDependence time_dependence(const System& system) {
   const auto wrenches = [](const Force& force, const State& state) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(state[id]);
-    std::vector<Eigen::Matrix<double, 6, 1>> on(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+    std::vector<Vector6> on(X.size(), Vector6::Zero());
     ForceFrame frame(state.t, X, on);
     force.act(frame);
     return on;
@@ -635,4 +635,4 @@ std::vector<Equilibrium> find_equilibria(const System& system, const State& give
   return found;
 }
 
-}  // namespace linchpin
+}  // namespace linchpin::scene

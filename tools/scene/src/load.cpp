@@ -18,14 +18,9 @@
 #include <set>
 #include <tuple>
 
-namespace linchpin {
+namespace linchpin::scene {
 
 namespace fs = std::filesystem;
-using scene::Context;
-using scene::Fault;
-using scene::Place;
-using scene::Table;
-using scene::Text;
 
 namespace {
 
@@ -53,18 +48,18 @@ std::string read_text(const std::string& path, const Place& from) {
   const std::string who = from.line > 0 ? "\"" + path + "\": " : "";
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status)) scene::fail(from, who + "no such file");
-  if (fs::is_directory(status)) scene::fail(from, who + "is a directory");
+  if (!fs::exists(status)) fail(from, who + "no such file");
+  if (fs::is_directory(status)) fail(from, who + "is a directory");
   // A pipe waits for who knows whom.
-  if (!fs::is_regular_file(status)) scene::fail(from, who + "is no regular file");
+  if (!fs::is_regular_file(status)) fail(from, who + "is no regular file");
   std::ifstream in(path, std::ios::binary);
   std::string text;
   text.resize(largest_file + 1);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || !in.is_open()) scene::fail(from, who + "cannot be read");
+  if (in.bad() || !in.is_open()) fail(from, who + "cannot be read");
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > largest_file)
-    scene::fail(from, who + "is larger than 8 MB: no " + (robot_key(path) ? "robot" : "scene") + " of ours");
+    fail(from, who + "is larger than 8 MB: no " + (robot_key(path) ? "robot" : "scene") + " of ours");
   return text;
 }
 
@@ -166,7 +161,7 @@ class SceneReader {
 
   [[noreturn]] void refuse_without_host() const {
     try {
-      scene::fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
+      fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
     } catch (const SceneError& e) {
       throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files);
     }
@@ -180,32 +175,30 @@ class SceneReader {
     File& file = files_.back();
     file.context.source = std::make_shared<const scene::Source>(path, std::string(text));
     const Place whole{file.context.source, 0, 0};
-    if (text.size() > largest_file) scene::fail(whole, "is larger than 8 MB: no scene of ours");
-    if (text.find('\0') != std::string_view::npos) scene::fail(whole, "is no text: it holds bytes of value 0");
+    if (text.size() > largest_file) fail(whole, "is larger than 8 MB: no scene of ours");
+    if (text.find('\0') != std::string_view::npos) fail(whole, "is no text: it holds bytes of value 0");
     if (const auto found = damage(text)) {
       const std::string_view before = text.substr(0, found->at);
       const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
       const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-      scene::fail({file.context.source, line, found->at - start + 1}, found->what);
+      fail({file.context.source, line, found->at - start + 1}, found->what);
     }
     try {
       file.root = toml::parse(file.context.source->text, std::string_view(path));
     } catch (const toml::parse_error& e) {
       const auto at = e.source().begin;
       std::string what(e.description());
-      scene::fail({file.context.source, std::max<std::size_t>(at.line, 1), std::max<std::size_t>(at.column, 1)}, what);
+      fail({file.context.source, std::max<std::size_t>(at.line, 1), std::max<std::size_t>(at.column, 1)}, what);
     }
     Table root(file.context, file.root, "scene");
     if (const toml::node& node = root.need("schema"); !node.is_integer())
-      root.refuse("schema",
-                  "schema is a whole number without quotes or a point: schema = " + std::to_string(scene::schema));
-    const int schema = root.whole("schema", 0, 1000000);
-    const std::string present = "schema = " + std::to_string(scene::schema);
-    if (schema == 1)
+      root.refuse("schema", "schema is a whole number without quotes or a point: schema = " + std::to_string(schema));
+    const int written = root.whole("schema", 0, 1000000);
+    const std::string present = "schema = " + std::to_string(schema);
+    if (written == 1)
       root.refuse("schema", "this scene is of schema 1, whose keys were renamed: write " + present +
                                 ", and the messages that follow name each key that is to be renamed");
-    if (schema != scene::schema)
-      root.refuse("schema", "schema " + std::to_string(schema) + " is unknown: write " + present);
+    if (written != schema) root.refuse("schema", "schema " + std::to_string(written) + " is unknown: write " + present);
     read_params(root, file.context, outermost);
     if (root.has("include"))
       for (const Text& include : root.texts("include")) read_include(include, path);
@@ -255,16 +248,15 @@ class SceneReader {
   void read_include(const Text& include, const std::string& from) {
     const fs::path path = (fs::path(from).parent_path() / include.value).lexically_normal();
     if (const char* key = robot_key(include.value))
-      scene::fail(include.place,
-                  "\"" + include.value + "\" is a robot, no scene: [model] " + key + " = \"" + include.value + "\"");
+      fail(include.place,
+           "\"" + include.value + "\" is a robot, no scene: [model] " + key + " = \"" + include.value + "\"");
     std::error_code error;
     const std::string real = fs::weakly_canonical(path, error).string();
     const std::string own = fs::weakly_canonical(from, error).string();
     if (including_.empty()) including_.push_back(own);
     if (std::find(including_.begin(), including_.end(), real) != including_.end())
-      scene::fail(include.place, "\"" + include.value + "\" includes itself, by way of " + from);
-    if (++includes_ > most_includes)
-      scene::fail(include.place, "more than " + std::to_string(most_includes) + " includes");
+      fail(include.place, "\"" + include.value + "\" includes itself, by way of " + from);
+    if (++includes_ > most_includes) fail(include.place, "more than " + std::to_string(most_includes) + " includes");
     if (path.extension() == ".bullet") {
       read_bullet(include, path.string());
       return;
@@ -276,8 +268,8 @@ class SceneReader {
   }
 
   void read_bullet(const Text& include, const std::string& path) {
-    if (!model_.bullet_file.empty()) scene::fail(include.place, "one .bullet file is the most a scene includes");
-    if (!model_.bodies.empty()) scene::fail(include.place, "a .bullet file is included before other bodies are made");
+    if (!model_.bullet_file.empty()) fail(include.place, "one .bullet file is the most a scene includes");
+    if (!model_.bodies.empty()) fail(include.place, "a .bullet file is included before other bodies are made");
     model_.bullet_file = path;
     model_.files.push_back(path);
     if (!import_) {
@@ -299,7 +291,7 @@ class SceneReader {
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
-      scene::fail(include.place, "\"" + include.value + "\" " + e.what());
+      fail(include.place, "\"" + include.value + "\" " + e.what());
     }
   }
 
@@ -314,7 +306,7 @@ class SceneReader {
     options.multibody = overrides_.robots.value_or(static_cast<RobotsAs>(as)) == RobotsAs::multibody;
     as_multibody_ = as_multibody_ || options.multibody;
     if (options.multibody && !model_.bullet_file.empty())
-      scene::fail(file.place, "a robot beside a .bullet file is made as bodies, not as a multibody");
+      fail(file.place, "a robot beside a .bullet file is made as bodies, not as a multibody");
     if (const auto prefix = table.text_if("prefix")) options.prefix = prefix->value;
     if (table.has("fixed_base")) options.fixed_base = table.flag("fixed_base", false);
     options.merge_fixed = table.flag("merge_fixed", false);
@@ -442,8 +434,8 @@ class SceneReader {
     doubt_inertia(body, table);
     table.done();
     if (!context.indices.empty() && body_at_.count(body.name))
-      scene::fail(name.place, "there are two bodies \"" + body.name + "\"; in a repeat write {" +
-                                  context.indices.begin()->first + "} in the name");
+      fail(name.place, "there are two bodies \"" + body.name + "\"; in a repeat write {" +
+                           context.indices.begin()->first + "} in the name");
     add_body(std::move(body), name.place);
   }
 
@@ -461,9 +453,8 @@ class SceneReader {
     const Text name = table.text("name");
     table.rename("coordinate \"" + name.value + "\"");
     if (coordinates_.size() == most_coordinates)
-      scene::fail(name.place, "more than " + std::to_string(most_coordinates) + " coordinates");
-    if (name.value == "t" || name.value == "pi")
-      scene::fail(name.place, "\"" + name.value + "\" has a meaning already");
+      fail(name.place, "more than " + std::to_string(most_coordinates) + " coordinates");
+    if (name.value == "t" || name.value == "pi") fail(name.place, "\"" + name.value + "\" has a meaning already");
     SceneBody coordinate;
     coordinate.name = name.value;
     coordinate.kind = BodyKind::coordinate;
@@ -471,11 +462,11 @@ class SceneReader {
     coordinate.start.v.x() = table.number("rate", 0.0);
     if (const auto unit = table.text_if("unit")) coordinate.unit = unit->value;
     table.done();
-    if (coordinate.name.empty()) scene::fail(name.place, "a coordinate needs a name");
+    if (coordinate.name.empty()) fail(name.place, "a coordinate needs a name");
     check_name(name.value, name.place);
     if (std::any_of(coordinates_.begin(), coordinates_.end(),
                     [&](const SceneBody& other) { return other.name == name.value; }))
-      scene::fail(name.place, "there are two coordinates \"" + name.value + "\"");
+      fail(name.place, "there are two coordinates \"" + name.value + "\"");
     if (coordinates_.empty()) first_coordinate_ = name.place;
     coordinates_.push_back(std::move(coordinate));
   }
@@ -486,8 +477,7 @@ class SceneReader {
     if (n == 0 && !lagrangian_) return;
     if (n == 0)
       Table(*lagrangian_->context, *lagrangian_->table, "lagrangian").refuse("of what? There is no [[coordinate]]");
-    if (!lagrangian_)
-      scene::fail(first_coordinate_, "coordinates need their kinetic energy: [lagrangian] kinetic = \"…\"");
+    if (!lagrangian_) fail(first_coordinate_, "coordinates need their kinetic energy: [lagrangian] kinetic = \"…\"");
     const int first = static_cast<int>(model_.bodies.size()) - n + 1;
     Context& context = *lagrangian_->context;
     const Lend lend(context.names, names_);
@@ -514,17 +504,17 @@ class SceneReader {
   // Names are printed, and a terminal obeys some characters.
   static void check_name(const std::string& name, const Place& place) {
     if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-      scene::fail(place, "a name has no line ends, tabs or control characters in it");
+      fail(place, "a name has no line ends, tabs or control characters in it");
   }
 
   void add_body(SceneBody body, const Place& place) {
-    if (body.name.empty()) scene::fail(place, "a body needs a name");
+    if (body.name.empty()) fail(place, "a body needs a name");
     if (!body.imported) check_name(body.name, place);
-    if (body.name == "world") scene::fail(place, "\"world\" is the name of the world itself");
+    if (body.name == "world") fail(place, "\"world\" is the name of the world itself");
     if (!body_at_.emplace(body.name, static_cast<int>(model_.bodies.size()) + 1).second)
-      scene::fail(place, "there are two bodies \"" + body.name + "\"");
+      fail(place, "there are two bodies \"" + body.name + "\"");
     model_.bodies.push_back(std::move(body));
-    if (model_.bodies.size() > most_bodies) scene::fail(place, "more than " + std::to_string(most_bodies) + " bodies");
+    if (model_.bodies.size() > most_bodies) fail(place, "more than " + std::to_string(most_bodies) + " bodies");
   }
 
   // ---- generators ----
@@ -641,7 +631,7 @@ class SceneReader {
     for (const SceneBody& coordinate : coordinates_) {
       model_.bodies.push_back(coordinate);
       if (!body_at_.emplace(coordinate.name, static_cast<int>(model_.bodies.size())).second)
-        scene::fail(first_coordinate_, "\"" + coordinate.name + "\" is both a body and a coordinate; rename one");
+        fail(first_coordinate_, "\"" + coordinate.name + "\" is both a body and a coordinate; rename one");
     }
     for (const SceneBody& body : model_.bodies) {
       names_.bodies.push_back(body.name);
@@ -670,14 +660,14 @@ class SceneReader {
       Table table(context, *each.table, kinds[static_cast<int>(each.what)]);
       const Text name = table.text("name");
       table.rename(table.what() + " \"" + name.value + "\"");
-      if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
+      if (name.value.empty()) fail(name.place, table.what() + ": a name is not empty");
       check_name(name.value, name.place);
       table.constants("params", context.names.constants);
       if (each.what == Later::What::force) {
         SceneForce force = scene::read_force(table, context, body, state_);
         force.name = name.value;
         table.done();
-        if (!forces_.insert(name.value).second) scene::fail(name.place, "there are two forces \"" + name.value + "\"");
+        if (!forces_.insert(name.value).second) fail(name.place, "there are two forces \"" + name.value + "\"");
         model_.forces.push_back(std::move(force));
         continue;
       }
@@ -703,8 +693,7 @@ class SceneReader {
       const Lend lend(context->names, names_);
       attach(Table(*context, *table, "attach"), *context);
     }
-    if (model_.bodies.empty())
-      scene::fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
+    if (model_.bodies.empty()) fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
     check_whole();
   }
 
@@ -715,8 +704,8 @@ class SceneReader {
       if (c.name == name.value) return c;
       known.push_back(c.name);
     }
-    scene::fail(name.place, who + ": there is no joint or constraint \"" + name.value + "\"" +
-                                scene::suggestion_or_all(name.value, known));
+    fail(name.place, who + ": there is no joint or constraint \"" + name.value + "\"" +
+                         scene::suggestion_or_all(name.value, known));
   }
 
   // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
@@ -732,17 +721,16 @@ class SceneReader {
     scene::Sensor sensor;
     const Text name = table.text("name"), joint = table.text("joint");
     table.rename("sensor \"" + name.value + "\"");
-    if (name.value.empty()) scene::fail(name.place, table.what() + ": a name is not empty");
+    if (name.value.empty()) fail(name.place, table.what() + ": a name is not empty");
     check_name(name.value, name.place);
     sensor.name = name.value;
     if (scene::quoted(name.value) != name.value)
-      scene::fail(name.place, "a sensor's name is written in expressions, so it is letters, digits and _ only, got \"" +
-                                  name.value + "\"");
+      fail(name.place, "a sensor's name is written in expressions, so it is letters, digits and _ only, got \"" +
+                           name.value + "\"");
     if (std::any_of(sensing_->begin(), sensing_->end(), [&](const scene::Sensor& s) { return s.name == name.value; }))
-      scene::fail(name.place, "there are two sensors \"" + name.value + "\"");
+      fail(name.place, "there are two sensors \"" + name.value + "\"");
     const SceneConstraint& at = constraint_named(joint, table.what());
-    if (at.bodies.size() != 2)
-      scene::fail(joint.place, table.what() + ": \"" + joint.value + "\" is not between two bodies");
+    if (at.bodies.size() != 2) fail(joint.place, table.what() + ": \"" + joint.value + "\" is not between two bodies");
     sensor.joint = joint.value;
     sensor.on = table.word("on", {"parent", "child"}, 1) == 0 ? 0 : 1;
     const std::size_t frame = table.word("frame", {"joint", "parent", "child", "world"}, 0);
@@ -758,20 +746,20 @@ class SceneReader {
     for (const auto& [name, value] : constants)
       if (body_at_.count(name)) {
         const auto at = params_.find({context.source.get(), name});
-        scene::fail(at == params_.end() ? Place{context.source, 0, 0} : at->second,
-                    "\"" + name + "\" is both a body and a parameter; rename one");
+        fail(at == params_.end() ? Place{context.source, 0, 0} : at->second,
+             "\"" + name + "\" is both a body and a parameter; rename one");
       }
   }
 
   void add(SceneConstraint constraint, const Place& place) {
     if (!constraints_.emplace(constraint.name, place).second)
-      scene::fail(place, "there are two joints or constraints \"" + constraint.name + "\"");
+      fail(place, "there are two joints or constraints \"" + constraint.name + "\"");
     const bool movable = std::any_of(constraint.bodies.begin(), constraint.bodies.end(), [&](BodyId id) {
       if (id == ground) return false;
       const BodyKind kind = model_.bodies[static_cast<std::size_t>(id.index) - 1].kind;
       return kind != BodyKind::fixed && kind != BodyKind::kinematic;
     });
-    if (!movable) scene::fail(place, "\"" + constraint.name + "\": none of its bodies can move");
+    if (!movable) fail(place, "\"" + constraint.name + "\": none of its bodies can move");
     model_.constraints.push_back(std::move(constraint));
   }
 
@@ -785,17 +773,17 @@ class SceneReader {
       if (dynamics.evaluate(system.initial_state()) != Status::invalid) return;
       for (const auto& [name, at] : typed_laws_)
         if (dynamics.reason().find("law on " + name + " returned") != std::string::npos)
-          scene::fail(at, "constraint \"" + name +
-                              "\", law: the force is not finite at the start; at rest "
-                              "slip_velocity/norm(slip_velocity) is 0/0, and "
-                              "slip_direction is [0, 0, 0]");
+          fail(at, "constraint \"" + name +
+                       "\", law: the force is not finite at the start; at rest "
+                       "slip_velocity/norm(slip_velocity) is 0/0, and "
+                       "slip_direction is [0, 0, 0]");
     } catch (const SceneError&) {
       throw;
     } catch (const std::invalid_argument& e) {
       Place place{outermost_->source, 0, 0};
       for (const auto& [name, at] : constraints_)
         if (std::string(e.what()).find("'" + name + "'") != std::string::npos) place = at;
-      scene::fail(place, e.what());
+      fail(place, e.what());
     }
   }
 
@@ -937,13 +925,21 @@ Model load(const std::string& path, const BulletImporter& import, const Override
     std::string quoted;
     for (const char c : fs::path(path).filename().string())
       quoted += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-    Model model = load_text(
-        "schema = " + std::to_string(scene::schema) + "\n[model]\n" + std::string(key) + " = \"" + quoted + "\"\n",
-        path, import, overrides);
+    Model model =
+        load_text("schema = " + std::to_string(schema) + "\n[model]\n" + std::string(key) + " = \"" + quoted + "\"\n",
+                  path, import, overrides);
     model.files.erase(model.files.begin());
     return model;
   }
   return load_text(read_text(path, whole), path, import, overrides);
 }
 
-}  // namespace linchpin
+Result<Model> try_load(const std::string& path, const BulletImporter& import, const Overrides& overrides) noexcept {
+  return try_call([&] { return load(path, import, overrides); });
+}
+Result<Model> try_load_text(std::string_view text, const std::string& path, const BulletImporter& import,
+                            const Overrides& overrides) noexcept {
+  return try_call([&] { return load_text(text, path, import, overrides); });
+}
+
+}  // namespace linchpin::scene

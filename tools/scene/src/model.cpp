@@ -11,7 +11,7 @@
 #include <numeric>
 #include <optional>
 
-namespace linchpin {
+namespace linchpin::scene {
 
 const char* to_string(Host host) {
   switch (host) {
@@ -201,8 +201,6 @@ std::string force_unit(const std::string& unit) {
   return unit == "rad" ? "N m" : unit == "m" ? "N" : "J/" + unit;
 }
 
-namespace scene {
-
 namespace {
 struct Observable {
   const char *name, *unit;
@@ -332,6 +330,4 @@ std::string unit_of(const Tape& tape, const Model& model) {
   }
 }
 
-}  // namespace scene
-
-}  // namespace linchpin
+}  // namespace linchpin::scene

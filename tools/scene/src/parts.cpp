@@ -288,21 +288,23 @@ struct JointData {
 
 Constraint build(const std::string& type, const std::string& name, const JointData& d, const std::vector<BodyId>& id) {
   const BodyId a = id[0], b = id[1];
-  if (type == "ball") return ball(name, a, d.p_A, b, d.p_B);
-  if (type == "hinge") return hinge(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
-  if (type == "slider") return slider(name, a, d.A, b, d.B);
-  if (type == "weld") return weld(name, a, d.A, b, d.B);
-  if (type == "universal") return universal(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
-  if (type == "cylindrical") return cylindrical(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
-  if (type == "planar") return planar(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
-  if (type == "point_on_line") return point_on_line(name, a, d.p_A, d.u_A, b, d.p_B);
-  if (type == "point_on_plane") return point_on_plane(name, a, d.p_A, d.u_A, b, d.p_B);
-  if (type == "point_on_sphere") return point_on_sphere(name, a, d.p_A, d.length, b, d.p_B);
-  if (type == "gear") return gear(name, a, d.u_A, b, d.u_B, d.ratio, id.size() > 2 ? id[2] : ground);
-  if (type == "prescribed_distance") return prescribed_distance(name, a, d.p_A, d.u_A, b, d.p_B, MotionText(d.motion));
-  if (type == "prescribed_angle") return prescribed_angle(name, a, d.u_A, d.x_A, b, d.x_B, MotionText(d.motion));
-  if (d.motion) return rod(name, a, d.p_A, b, d.p_B, MotionText(d.motion));
-  return rod(name, a, d.p_A, b, d.p_B, d.length);
+  if (type == "ball") return joints::ball(name, a, d.p_A, b, d.p_B);
+  if (type == "hinge") return joints::hinge(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "slider") return joints::slider(name, a, d.A, b, d.B);
+  if (type == "weld") return joints::weld(name, a, d.A, b, d.B);
+  if (type == "universal") return joints::universal(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "cylindrical") return joints::cylindrical(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "planar") return joints::planar(name, a, d.p_A, d.u_A, b, d.p_B, d.u_B);
+  if (type == "point_on_line") return joints::point_on_line(name, a, d.p_A, d.u_A, b, d.p_B);
+  if (type == "point_on_plane") return joints::point_on_plane(name, a, d.p_A, d.u_A, b, d.p_B);
+  if (type == "point_on_sphere") return joints::point_on_sphere(name, a, d.p_A, d.length, b, d.p_B);
+  if (type == "gear") return joints::gear(name, a, d.u_A, b, d.u_B, d.ratio, id.size() > 2 ? id[2] : ground);
+  if (type == "prescribed_distance")
+    return joints::prescribed_distance(name, a, d.p_A, d.u_A, b, d.p_B, MotionText(d.motion));
+  if (type == "prescribed_angle")
+    return joints::prescribed_angle(name, a, d.u_A, d.x_A, b, d.x_B, MotionText(d.motion));
+  if (d.motion) return joints::rod(name, a, d.p_A, b, d.p_B, MotionText(d.motion));
+  return joints::rod(name, a, d.p_A, b, d.p_B, d.length);
 }
 
 }  // namespace
@@ -616,11 +618,11 @@ SceneForce read_spring(Table& table, Context& context, const FindBody& find, con
 }
 
 // Whatever a scene's force does at the start: the wrenches on its bodies.
-std::vector<Eigen::Matrix<double, 6, 1>> tried(const std::function<void(ForceFrame&)>& act,
-                                               const std::vector<BodyId>& bodies, const State& start) {
+std::vector<Vector6> tried(const std::function<void(ForceFrame&)>& act, const std::vector<BodyId>& bodies,
+                           const State& start) {
   std::vector<BodyState> X;
   for (const BodyId id : bodies) X.push_back(start[id]);
-  std::vector<Eigen::Matrix<double, 6, 1>> wrenches(X.size(), Eigen::Matrix<double, 6, 1>::Zero());
+  std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
   ForceFrame frame(start.t, X, wrenches);
   act(frame);
   return wrenches;
@@ -873,8 +875,8 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
 
 namespace {
 
-JointFriction joint_friction(Table& t) {
-  JointFriction p;
+laws::JointFriction joint_friction(Table& t) {
+  laws::JointFriction p;
   p.mu_static = t.not_negative("mu");
   p.mu_kinetic = t.not_negative("mu_kinetic", p.mu_static);
   p.pin_radius = t.not_negative("pin_radius", 0);
@@ -898,42 +900,42 @@ constexpr LawKind law_kinds[] = {
     {"coulomb",
      [](Table& t) -> Law {
        const double mu = t.not_negative("mu"), speed = t.not_negative("speed", 0);
-       return speed > 0 ? regularized_coulomb(mu, speed) : coulomb(mu, t.not_negative("mu_kinetic", mu));
+       return speed > 0 ? laws::regularized_coulomb(mu, speed) : laws::coulomb(mu, t.not_negative("mu_kinetic", mu));
      }},
     {"stribeck",
      [](Table& t) -> Law {
-       Stribeck p;
+       laws::Stribeck p;
        p.mu_static = t.not_negative("mu");
        p.mu_kinetic = t.not_negative("mu_kinetic");
        p.speed = t.not_negative("speed");
        p.shape = t.not_negative("shape", p.shape);
        p.viscous = t.not_negative("viscous", 0);
-       return stribeck(p);
+       return laws::stribeck(p);
      }},
     {"lugre",
      [](Table& t) -> Law {
-       LuGre p;
+       laws::LuGre p;
        p.stiffness = t.positive("stiffness");
        p.damping = t.not_negative("damping", 0);
        p.mu_static = t.not_negative("mu");
        p.mu_kinetic = t.not_negative("mu_kinetic", p.mu_static);
        p.speed = t.positive("speed");
        p.viscous = t.not_negative("viscous", 0);
-       return lugre(p);
+       return laws::lugre(p);
      }},
-    {"constant_force", [](Table& t) -> Law { return constant_force(t.vector("vector"), axes_of(t)); }},
+    {"constant_force", [](Table& t) -> Law { return laws::constant_force(t.vector("vector"), axes_of(t)); }},
     {"lorentz",
      [](Table& t) -> Law {
-       return lorentz(t.number("charge"), t.vector("E", {{0, 0, 0}}), t.vector("B", {{0, 0, 0}}));
+       return laws::lorentz(t.number("charge"), t.vector("E", {{0, 0, 0}}), t.vector("B", {{0, 0, 0}}));
      }},
-    {"viscous", [](Table& t) -> Law { return viscous(t.not_negative("coefficient")); }},
-    {"viscous_torque", [](Table& t) -> Law { return viscous_torque(t.not_negative("coefficient")); }},
-    {"drag", [](Table& t) -> Law { return drag(t.not_negative("coefficient")); }},
-    {"rolling_resistance", [](Table& t) -> Law { return rolling_resistance(t.not_negative("arm")); }},
-    {"hinge_friction", [](Table& t) -> Law { return hinge_friction(joint_friction(t)); }},
-    {"ball_friction", [](Table& t) -> Law { return ball_friction(joint_friction(t)); }},
-    {"slider_friction", [](Table& t) -> Law { return slider_friction(joint_friction(t)); }},
-    {"cylinder_friction", [](Table& t) -> Law { return cylinder_friction(joint_friction(t)); }},
+    {"viscous", [](Table& t) -> Law { return laws::viscous(t.not_negative("coefficient")); }},
+    {"viscous_torque", [](Table& t) -> Law { return laws::viscous_torque(t.not_negative("coefficient")); }},
+    {"drag", [](Table& t) -> Law { return laws::drag(t.not_negative("coefficient")); }},
+    {"rolling_resistance", [](Table& t) -> Law { return laws::rolling_resistance(t.not_negative("arm")); }},
+    {"hinge_friction", [](Table& t) -> Law { return laws::hinge_friction(joint_friction(t)); }},
+    {"ball_friction", [](Table& t) -> Law { return laws::ball_friction(joint_friction(t)); }},
+    {"slider_friction", [](Table& t) -> Law { return laws::slider_friction(joint_friction(t)); }},
+    {"cylinder_friction", [](Table& t) -> Law { return laws::cylinder_friction(joint_friction(t)); }},
 };
 
 // A law of the normal force and the slip velocity, as typed.

@@ -428,32 +428,33 @@ class Maker {
         case Joint::Kind::continuous:
           c.type = "hinge";
           c.make = [=](const std::vector<BodyId>& id) {
-            return hinge(name, id[0], P.origin, P.axes.col(0), id[1], C.origin, C.axes.col(0));
+            return joints::hinge(name, id[0], P.origin, P.axes.col(0), id[1], C.origin, C.axes.col(0));
           };
           break;
         case Joint::Kind::prismatic:
           c.type = "slider";
-          c.make = [=](const std::vector<BodyId>& id) { return slider(name, id[0], P, id[1], C); };
+          c.make = [=](const std::vector<BodyId>& id) { return joints::slider(name, id[0], P, id[1], C); };
           break;
         case Joint::Kind::planar:
           c.type = "planar";
           c.make = [=](const std::vector<BodyId>& id) {
-            return planar(name, id[0], P.origin, P.axes.col(0), id[1], C.origin, C.axes.col(0));
+            return joints::planar(name, id[0], P.origin, P.axes.col(0), id[1], C.origin, C.axes.col(0));
           };
           break;
         case Joint::Kind::ball:
           c.type = "ball";
-          c.make = [=](const std::vector<BodyId>& id) { return ball(name, id[0], P.origin, id[1], C.origin); };
+          c.make = [=](const std::vector<BodyId>& id) { return joints::ball(name, id[0], P.origin, id[1], C.origin); };
           break;
         default:
           c.type = "weld";
-          c.make = [=](const std::vector<BodyId>& id) { return weld(name, id[0], P, id[1], C); };
+          c.make = [=](const std::vector<BodyId>& id) { return joints::weld(name, id[0], P, id[1], C); };
       }
       if (j.turns() || j.slides()) {
-        JointFriction friction;
+        laws::JointFriction friction;
         friction.preload = j.friction;
-        if (j.damping > 0) c.laws.push_back(j.turns() ? viscous_torque(j.damping) : viscous(j.damping));
-        if (j.friction > 0) c.laws.push_back(j.turns() ? hinge_friction(friction) : slider_friction(friction));
+        if (j.damping > 0) c.laws.push_back(j.turns() ? laws::viscous_torque(j.damping) : laws::viscous(j.damping));
+        if (j.friction > 0)
+          c.laws.push_back(j.turns() ? laws::hinge_friction(friction) : laws::slider_friction(friction));
       }
       const bool nobodys = options_.multibody && !c.tree;
       if (j.limits && !j.mimic && nobodys)

@@ -33,7 +33,7 @@ namespace linchpin::minimal {
 class Solver final : private toy::StepHook, private host::World {
  public:
   /// Installs itself as the hook of the world. @throws std::invalid_argument if the world has one.
-  explicit Solver(toy::World& world, const host::Options& options = {},
+  explicit Solver(toy::World& world, const host::SolverOptions& options = {},
                   host::Capabilities::Coupling coupling = host::Capabilities::Coupling::rows);
   ~Solver() override;  ///< The world solves its joints itself again.
   Solver(const Solver&) = delete;

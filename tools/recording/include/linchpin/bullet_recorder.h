@@ -26,22 +26,22 @@
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 /// A shape as a viewer has it; what it does not have is drawn as the box around it, a plane not at all.
-inline VisualShape visual_shape_of(const btCollisionShape& shape) {
-  VisualShape out;
+inline recording::VisualShape visual_shape_of(const btCollisionShape& shape) {
+  recording::VisualShape out;
   const auto around = [&] {
     btVector3 least, most;
     shape.getAabb(btTransform::getIdentity(), least, most);
-    out.kind = VisualShape::Kind::box;
+    out.kind = recording::VisualShape::Kind::box;
     out.size = from_bullet(most - least);
     if (!(out.size.norm() < 1e6)) out = {};
   };
   switch (shape.getShapeType()) {
     case BOX_SHAPE_PROXYTYPE:
-      out.kind = VisualShape::Kind::box;
+      out.kind = recording::VisualShape::Kind::box;
       out.size = 2 * from_bullet(static_cast<const btBoxShape&>(shape).getHalfExtentsWithMargin());
       break;
     case SPHERE_SHAPE_PROXYTYPE:
-      out.kind = VisualShape::Kind::sphere;
+      out.kind = recording::VisualShape::Kind::sphere;
       out.size.x() = double(static_cast<const btSphereShape&>(shape).getRadius());
       break;
     case CAPSULE_SHAPE_PROXYTYPE: {
@@ -50,7 +50,7 @@ inline VisualShape visual_shape_of(const btCollisionShape& shape) {
         around();
         break;
       }
-      out.kind = VisualShape::Kind::capsule;
+      out.kind = recording::VisualShape::Kind::capsule;
       out.size = {double(capsule.getRadius()), 2 * double(capsule.getHalfHeight()), 0};
       break;
     }
@@ -60,7 +60,7 @@ inline VisualShape visual_shape_of(const btCollisionShape& shape) {
         around();
         break;
       }
-      out.kind = VisualShape::Kind::cylinder;
+      out.kind = recording::VisualShape::Kind::cylinder;
       out.size = {double(cylinder.getRadius()), 2 * double(cylinder.getHalfExtentsWithMargin().y()), 0};
       break;
     }
@@ -113,7 +113,7 @@ struct RecorderOptions {
 class Recorder final : private btActionInterface {
  public:
   /// Both must outlive it.
-  Recorder(const Solver& solver, btDiscreteDynamicsWorld& world, RecorderOptions options = {})
+  Recorder(Solver& solver, btDiscreteDynamicsWorld& world, RecorderOptions options = {})
       : solver_(solver), world_(world), options_(std::move(options)) {
     look_at_start();
     world_.addAction(this);
@@ -136,11 +136,11 @@ class Recorder final : private btActionInterface {
 
   /// What was recorded so far, as the end of the name says: a page (.html), a recording for `linchpin report` and
   /// `linchpin compare` (.rec), an animation (.glb, .gltf), a log for robotics viewers (.mcap).
-  /// @throws std::invalid_argument for another name, where it cannot be written, or when no step was made.
-  void write(const std::string& path) const { linchpin::write(path, recorded(), run()); }
-  /// The same without throwing: why not, or empty.
-  [[nodiscard]] std::string try_write(const std::string& path) const noexcept {
-    return linchpin::try_write(path, recorded(), run());
+  /// @throws std::invalid_argument for another name. @throws OrderError before the first step. @throws FileError where
+  /// the file cannot be written.
+  void write(const std::string& path) { recording::write(path, recorded(), run()); }
+  Result<void> try_write(const std::string& path) noexcept {
+    return try_call([&] { write(path); });
   }
 
  private:
@@ -191,7 +191,7 @@ class Recorder final : private btActionInterface {
     const auto reactions = solver_.reactions();
     for (int i = 0; i < world_.getNumConstraints() && joints_.size() < reactions.size(); ++i) {
       btTypedConstraint* joint = world_.getConstraint(i);
-      const auto bodies = const_cast<Solver&>(solver_).find(reactions[joints_.size()].name).bodies();
+      const auto bodies = solver_.find(reactions[joints_.size()].name).bodies();
       if (joint->getConstraintType() == CONTACT_CONSTRAINT_TYPE || bodies.size() != 2 ||
           bodies[0] != &joint->getRigidBodyA() || bodies[1] != &joint->getRigidBodyB())
         continue;
@@ -211,29 +211,29 @@ class Recorder final : private btActionInterface {
   void begin(double dt) {
     const bool from_start = same_bodies();
     if (!from_start) find_bodies();
-    std::vector<Recording::Body> bodies;
+    std::vector<recording::Recording::Body> bodies;
     for (std::size_t i = 0; i < bodies_.size(); ++i) {
       const auto named = names_.find(bodies_[i]);
       bodies.push_back({named == names_.end() ? "body#" + std::to_string(i) : named->second, kind_of(*bodies_[i]),
                         visual_shape_of(*bodies_[i]->getCollisionShape()), "", ""});
     }
-    std::vector<Recording::Joint> links;
-    const auto find = [this](std::string_view name) { return const_cast<Solver&>(solver_).find(name); };
+    std::vector<recording::Recording::Joint> links;
+    const auto find = [this](std::string_view name) { return solver_.find(name); };
     for (const Reaction& r : solver_.reactions()) {
       const Handle handle = find(r.name);
       const RowUnit unit = handle.unit();
-      Recording::Joint link{r.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
+      recording::Recording::Joint link{r.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
       for (const btRigidBody* body : handle.bodies()) {
         const auto at = place_.find(body);
         link.bodies.push_back(at == place_.end() ? -1 : static_cast<int>(at->second));
       }
       links.push_back(std::move(link));
     }
-    RecordingOptions how;
+    recording::RecordingOptions how;
     how.frames_per_second = options_.frames_per_second;
     how.full = true;
-    recording_ =
-        std::make_unique<Recording>(how, dt, 0, std::move(bodies), std::move(links), std::vector<Recording::Signal>());
+    recording_ = std::make_unique<recording::Recording>(how, dt, 0, std::move(bodies), std::move(links),
+                                                        std::vector<recording::Recording::Signal>());
     worst_.assign(recording_->links().size(), 0.0);
     gaps_.assign(recording_->links().size(), std::nan(""));
     if (from_start) recording_->state(start_t_, states_, gaps_, start_energy_);
@@ -271,7 +271,7 @@ class Recorder final : private btActionInterface {
 
   void read_forces() {
     forces_.assign(recording_->links().size(), {});
-    for (Recording::Force& f : forces_) f.on.force.setConstant(std::nan(""));
+    for (recording::Recording::Force& f : forces_) f.on.force.setConstant(std::nan(""));
     if (!recording_->is_frame()) return;
     const auto reactions = solver_.reactions();
     const auto native = solver_.native_comparison();
@@ -282,7 +282,7 @@ class Recorder final : private btActionInterface {
       if (link == forces_.size()) continue;
       const std::size_t on = recording_->links()[link].on;
       if (!observed) {
-        forces_[link] = Recording::Force::of(r, on);
+        forces_[link] = recording::Recording::Force::of(r, on);
         if (r.native) forces_[link].ideal = forces_[link].nonideal = forces_[link].stabilisation = std::nan("");
       } else if (on < 2) {  // what Bullet did, on the first of two bodies
         Wrench on_a;
@@ -321,12 +321,12 @@ class Recorder final : private btActionInterface {
     }
   }
 
-  const Recording& recorded() const {
-    static const Recording nothing({}, 1, 1, {}, {}, {});
+  const recording::Recording& recorded() {
+    static const recording::Recording nothing({}, 1, 1, {}, {}, {});
     return recording_ ? *recording_ : nothing;
   }
-  RecordedRun run() const {
-    RecordedRun out;
+  recording::RecordedRun run() {
+    recording::RecordedRun out;
     const bool exact = solver_.options().mode == Mode::exact;
     const btContactSolverInfo& info = world_.getSolverInfo();
     if (!options_.title.empty()) out.title = options_.title;
@@ -347,7 +347,7 @@ class Recorder final : private btActionInterface {
     out.steps = steps_;
     out.dt = dt_;
     out.duration = duration_;
-    const auto links = recording_ ? recording_->links() : std::vector<Recording::Joint>();
+    const auto links = recording_ ? recording_->links() : std::vector<recording::Recording::Joint>();
     const auto any = [&](const char* unit) {
       return std::any_of(links.begin(), links.end(), [&](const auto& link) { return link.unit == unit; });
     };
@@ -385,7 +385,7 @@ class Recorder final : private btActionInterface {
     return out;
   }
 
-  const Solver& solver_;
+  Solver& solver_;
   btDiscreteDynamicsWorld& world_;
   const RecorderOptions options_;
   std::unordered_map<const btCollisionObject*, std::string> names_;
@@ -393,10 +393,10 @@ class Recorder final : private btActionInterface {
   std::vector<const btRigidBody*> bodies_;
   std::vector<BodyState> states_;
   std::vector<double> gaps_, worst_;
-  std::vector<Recording::Force> forces_;
+  std::vector<recording::Recording::Force> forces_;
   std::vector<btTypedConstraint*> joints_, seen_;  // of the first reactions, where Bullet solves; all of the world
   std::deque<btJointFeedback> feedback_;
-  std::unique_ptr<Recording> recording_;
+  std::unique_ptr<recording::Recording> recording_;
   std::string joint_;
   double start_t_ = 0, start_energy_ = 0, dt_ = 0, duration_ = 0, gap_ = 0, angle_ = 0, squares_ = 0;
   long steps_ = 0, looks_ = 0;

@@ -3,6 +3,7 @@
 // bullet_recorder.h does all of it. Host-free; grows with the frames, so its calls allocate.
 #pragma once
 
+#include <linchpin/error.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
 
@@ -12,11 +13,9 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin {
+namespace linchpin::recording {
 
-namespace recording {
 struct Columns;  // tools/recording: the columns as JSON
-}
 
 /// What becomes of the run's size: frames a second, more where that is few, fewer where the whole would become larger
 /// than that. The first state and the last are frames whatever these say.
@@ -137,10 +136,9 @@ struct RecordedRun {
 /// Writes what the end of the name asks for: `.html` a page, `.rec` a recording for `linchpin report` and `linchpin
 /// compare`, `.glb` or `.gltf` an animation, `.mcap` a log for robotics viewers (whole with RecordingOptions::full).
 /// Beside its place first, so that nobody reads half of it.
-/// @throws std::invalid_argument for another name, and where it cannot be written or there is nothing to show.
+/// @throws std::invalid_argument for another name. @throws OrderError before the first state. @throws FileError where
+/// the file cannot be written.
 void write(const std::string& path, const Recording& recording, const RecordedRun& run);
-/// The same without throwing: why not, or empty.
-[[nodiscard]] std::string try_write(const std::string& path, const Recording& recording,
-                                    const RecordedRun& run) noexcept;
+Result<void> try_write(const std::string& path, const Recording& recording, const RecordedRun& run) noexcept;
 
-}  // namespace linchpin
+}  // namespace linchpin::recording

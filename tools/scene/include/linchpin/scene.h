@@ -2,13 +2,14 @@
 // from which a host makes its world. Hides TOML, the equation language, generators and includes. Needs exceptions:
 // files come from outside. The format is docs/scenes.md.
 //
-//     linchpin::Model model = linchpin::load("winch.toml");
+//     linchpin::scene::Model model = linchpin::scene::load("winch.toml");
 //     linchpin::System system = model.system();
 //     linchpin::Stepper stepper(system, system.initial_state(), model.options);
 #pragma once
 
 #include <linchpin/constraint.h>
 #include <linchpin/coordinates.h>
+#include <linchpin/error.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 #include <linchpin/stepper.h>
@@ -25,18 +26,14 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin {
+namespace linchpin::scene {
 
 /// What is wrong with a scene file. what() is the whole message: "file:line:column: error: …", the source line and a
 /// caret under the place.
-class SceneError : public std::invalid_argument {
+class SceneError : public FileError {
  public:
   SceneError(const std::string& whole, std::string file_, std::size_t line_, std::size_t column_, std::string message_)
-      : std::invalid_argument(whole),
-        file(std::move(file_)),
-        line(line_),
-        column(column_),
-        message(std::move(message_)) {}
+      : FileError(whole), file(std::move(file_)), line(line_), column(column_), message(std::move(message_)) {}
   std::string file;
   std::size_t line = 0, column = 0;  ///< from 1; 0 where the file as a whole is meant
   std::string message;               ///< without the place
@@ -246,5 +243,9 @@ struct Overrides {
 /// The same for a text; `path` stands for it in messages and is where includes are looked for.
 [[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
                               const Overrides& overrides = {});
+Result<Model> try_load(const std::string& path, const BulletImporter& import = {},
+                       const Overrides& overrides = {}) noexcept;
+Result<Model> try_load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
+                            const Overrides& overrides = {}) noexcept;
 
-}  // namespace linchpin
+}  // namespace linchpin::scene

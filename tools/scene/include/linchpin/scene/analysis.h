@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace linchpin {
+namespace linchpin::scene {
 
 /// Whether rows on velocities are rows on positions in disguise.
 enum class Integrability {
@@ -122,4 +122,4 @@ struct TimeDependence {
 /// The turning at a constant rate that all of them share, when they do: ω and a point of the axis.
 [[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(const System& system);
 
-}  // namespace linchpin
+}  // namespace linchpin::scene

@@ -1,0 +1,17 @@
+// The version of linchpin: of these headers, and of the library that a program is linked with. Before 1.0 a minor
+// version may change the interface.
+#pragma once
+
+// The one place where the version is written. CMake, the commands and the package read it here.
+#define LINCHPIN_VERSION_MAJOR 0
+#define LINCHPIN_VERSION_MINOR 1
+#define LINCHPIN_VERSION_PATCH 0
+#define LINCHPIN_VERSION "0.1.0"
+
+namespace linchpin {
+
+/// The version of the library, such as "0.1.0". It differs from LINCHPIN_VERSION if a program was compiled with the
+/// headers of another version.
+const char* version() noexcept;
+
+}  // namespace linchpin

@@ -1,0 +1,68 @@
+#include <linchpin/world_joints.h>
+
+#include <utility>
+
+namespace linchpin::joints {
+
+namespace {
+
+Vector3d point_in(const PlacedBody& body, const Vector3d& point) {
+  return body.pose.q.conjugate() * (point - body.pose.p);
+}
+Vector3d axis_in(const PlacedBody& body, const Vector3d& axis) { return body.pose.q.conjugate() * axis; }
+
+/// A frame at a point, with x along an axis, in the axes of a body.
+JointFrame frame_in(const PlacedBody& body, const Vector3d& point, const Vector3d& x) {
+  Matrix3d axes;
+  axes.col(0) = x;
+  axes.col(1) = x.unitOrthogonal();
+  axes.col(2) = x.cross(axes.col(1));
+  return {point_in(body, point), body.pose.q.conjugate().toRotationMatrix() * axes};
+}
+
+}  // namespace
+
+Constraint ball(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point) {
+  return ball(std::move(name), a.id, point_in(a, point), b.id, point_in(b, point));
+}
+
+Constraint hinge(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                 const Vector3d& axis) {
+  return hinge(std::move(name), a.id, point_in(a, point), axis_in(a, axis), b.id, point_in(b, point), axis_in(b, axis));
+}
+
+Constraint slider(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                  const Vector3d& axis) {
+  const Vector3d x = detail::unit_axis(name, "axis", axis);
+  return slider(std::move(name), a.id, frame_in(a, point, x), b.id, frame_in(b, point, x));
+}
+
+Constraint weld(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point) {
+  const Vector3d x = Vector3d::UnitX();
+  return weld(std::move(name), a.id, frame_in(a, point, x), b.id, frame_in(b, point, x));
+}
+
+Constraint universal(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                     const Vector3d& axis_a, const Vector3d& axis_b) {
+  return universal(std::move(name), a.id, point_in(a, point), axis_in(a, axis_a), b.id, point_in(b, point),
+                   axis_in(b, axis_b));
+}
+
+Constraint cylindrical(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                       const Vector3d& axis) {
+  return cylindrical(std::move(name), a.id, point_in(a, point), axis_in(a, axis), b.id, point_in(b, point),
+                     axis_in(b, axis));
+}
+
+Constraint planar(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                  const Vector3d& normal) {
+  return planar(std::move(name), a.id, point_in(a, point), axis_in(a, normal), b.id, point_in(b, point),
+                axis_in(b, normal));
+}
+
+Constraint rod(std::string name, const PlacedBody& a, const Vector3d& point_a, const PlacedBody& b,
+               const Vector3d& point_b) {
+  return rod(std::move(name), a.id, point_in(a, point_a), b.id, point_in(b, point_b), (point_a - point_b).norm());
+}
+
+}  // namespace linchpin::joints
