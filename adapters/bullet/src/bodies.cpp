@@ -2,8 +2,6 @@
 
 #include <linchpin/detail/rotation.h>
 
-#include <cmath>
-
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {

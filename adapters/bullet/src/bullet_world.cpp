@@ -9,8 +9,7 @@
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 
-using linchpin::detail::prefetch;
-using linchpin::detail::prefetch_part;
+using linchpin::detail::prefetch, linchpin::detail::prefetch_part;
 
 constexpr std::size_t ahead = 4;  // elements between a prefetch and the use
 

@@ -2,8 +2,6 @@
 #include "multibody.h"
 #include "world_binding.h"
 
-#include <string>
-
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 using host::demand;
@@ -17,8 +15,7 @@ Handle& Handle::collisions_between_bodies(bool on) {
   return *this;
 }
 std::span<btRigidBody* const> Handle::bodies() const {
-  if (!valid()) return {};
-  return binding_->joints()[entry()].bodies;
+  return valid() ? std::span<btRigidBody* const>(binding_->joints()[entry()].bodies) : std::span<btRigidBody* const>();
 }
 
 const Reaction& Step::operator[](std::string_view name) const { return solver.core().reaction(name); }
@@ -43,14 +40,8 @@ const host::ConstraintSolver& Solver::core() const { return binding_->solver(); 
 
 BodyId Solver::id_of(const BodyRef& body, const std::string& who, const std::string& which) {
   host::demand_world(binding_->world(), who);
-  switch (body.kind_) {
-    case BodyRef::Kind::id:
-      return body.id_;
-    case BodyRef::Kind::link:
-      return id_of_link(*binding_, body.link_, who);
-    case BodyRef::Kind::rigid:
-      break;
-  }
+  if (body.kind_ == BodyRef::Kind::id) return body.id_;
+  if (body.kind_ == BodyRef::Kind::link) return id_of_link(*binding_, body.link_, who);
   if (!body.rigid_) demand(who, which + " is null");
   if (!binding_->bodies().in_world(*body.rigid_)) demand(who, which + " is not in the world");
   return binding_->bodies().id(*body.rigid_);
@@ -60,7 +51,6 @@ BodyId Solver::id(BodyRef body) { return id_of(body, "id", "the body"); }
 
 std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<BodyRef>& bodies) {
   const std::string who = "constraint '" + name + "'";
-  host::demand_world(binding_->world(), who);
   if (bodies.empty()) demand("linchpin: " + who + " names no body");
   std::vector<BodyId> ids;
   for (const BodyRef& body : bodies) ids.push_back(id_of(body, who, "body " + std::to_string(ids.size())));
@@ -83,9 +73,8 @@ Handle Solver::add(Constraint constraint) {
 // ---- joints from points and axes of the world ----
 
 joints::PlacedBody Solver::placed(const std::string& name, const BodyRef& body) {
-  const BodyId id = ids_of(name, {body})[0];
-  const BodyState now = core().present_state(id);
-  return {id, {now.p, now.q}};
+  const BodyState now = core().present_state(ids_of(name, {body})[0]);
+  return {ids_of(name, {body})[0], {now.p, now.q}};
 }
 // ---- joints of the world ----
 
@@ -114,13 +103,12 @@ Handle Solver::name_joint(JointRef joint, std::string name) {
 }
 
 Handle Solver::find(std::string_view name) {
-  const int entry = core().find(name);
-  return entry < 0 ? Handle{} : Handle{*binding_, entry};
+  return core().find(name) < 0 ? Handle{} : Handle{*binding_, core().find(name)};
 }
 
 std::span<const NativeComparison> Solver::native_comparison() const {
-  if (!binding_->native_run().compares()) return {};
-  return binding_->native_run().comparison().all();
+  if (NativeRun& run = binding_->native_run(); run.compares()) return run.comparison().all();
+  return {};
 }
 void Solver::on_step(std::function<void(const Step&)> callback) { binding_->set_callback(std::move(callback)); }
 void Solver::release_body(btRigidBody& body) { binding_->bodies().forget(body); }

@@ -5,7 +5,6 @@
 #include "world_peek.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 

@@ -11,8 +11,6 @@
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
-#include <utility>
-
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
@@ -21,8 +19,6 @@ const char* const known_solvers =
     "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::passive also btMLCPSolver), in a "
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
-
-std::string version_text(int number) { return std::to_string(number / 100) + "." + std::to_string(number % 100); }
 
 }  // namespace
 
@@ -43,8 +39,7 @@ void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSeque
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (options_.bullet_version != BT_BULLET_VERSION)
-    return "linchpin: it was compiled with Bullet " + version_text(BT_BULLET_VERSION) +
-           ", but the program with Bullet " + version_text(options_.bullet_version) + ": compile both with the same";
+    return "linchpin: it was compiled with another version of Bullet than the program: BT_BULLET_VERSION differs";
   if (std::string why = find_kind(world); !why.empty()) return why;
   if (threads_ && options_.mode == Mode::passive)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
