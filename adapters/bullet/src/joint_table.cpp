@@ -24,6 +24,13 @@ int JointTable::find(const btTypedConstraint* constraint) const {
   return known == entry_of_.end() ? -1 : known->second;
 }
 
+bool JointTable::is_known(btTypedConstraint& joint) const {
+  const int entry = find(&joint);
+  const JointBinding* const j = entry < 0 ? nullptr : &(*this)[entry];
+  return j && (!j->joint || (j->type == class_of(joint) && j->bodies[0] == &joint.getRigidBodyA() &&
+                             j->bodies[1] == &joint.getRigidBodyB() && is_marked(joint)));
+}
+
 // ---- the user's constraints ----
 
 int JointTable::add_user(Constraint constraint, std::vector<btRigidBody*> bodies) {
@@ -195,13 +202,10 @@ void JointTable::scan() {
   std::vector<std::pair<int, btTypedConstraint*>> fresh;
   for (int i = 0; i < n; ++i) {
     const Seen& here = world_order_.emplace_back(bodies_.world()->getConstraint(i));
-    const int entry = find(here.joint);
-    const JointBinding* const j = entry < 0 ? nullptr : &(*this)[entry];
-    if (!j || (j->joint &&
-               !(j->type == here.type && j->bodies[0] == here.a && j->bodies[1] == here.b && is_marked(*here.joint))))
-      fresh.emplace_back(i, here.joint);
+    if (is_known(*here.joint))
+      ++seen[z(find(here.joint))];
     else
-      ++seen[z(entry)];
+      fresh.emplace_back(i, here.joint);
   }
   for (int i = 0; z(i) < seen.size(); ++i) {  // removed without notice; of the user's own, one of its proxies
     const JointBinding& j = *bindings_[z(i)];

@@ -41,6 +41,8 @@ class JointTable {
   }
   const JointBinding& operator[](int entry) const { return const_cast<JointTable&>(*this)[entry]; }
   int find(const btTypedConstraint* constraint) const;  ///< the entry of a joint, native part or proxy; −1: none
+  /// Returns whether a joint is the one that the last scan found at its address.
+  bool is_known(btTypedConstraint& joint) const;
 
   int add_user(Constraint constraint, std::vector<btRigidBody*> bodies);  ///< @return its entry, as the following
   int name_joint(btTypedConstraint& joint, std::string name);

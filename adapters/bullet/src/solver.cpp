@@ -70,23 +70,14 @@ Handle Solver::add(Constraint constraint) {
   return {*binding_, binding_->joints().add_user(std::move(constraint), std::move(bodies))};
 }
 
-// ---- joints from points and axes of the world ----
-
-joints::PlacedBody Solver::placed(const std::string& name, const BodyRef& body) {
-  const BodyState now = core().present_state(ids_of(name, {body})[0]);
-  return {ids_of(name, {body})[0], {now.p, now.q}};
-}
 // ---- joints of the world ----
 
-int Solver::entry_of(const JointRef& joint) {
-  if (binding_->world().why_absent()) return -1;
-  binding_->world().find_joints();
-  if (joint.typed_) return binding_->joints().find(joint.typed_);
-  return binding_->multibodies() ? binding_->multibodies()->entry_of(joint.multibody_, joint.link_) : -1;
-}
-
 Handle Solver::handle(JointRef joint) {
-  const int entry = entry_of(joint);
+  if (binding_->world().why_absent()) return {};
+  if (joint.typed_ && !binding_->joints().is_known(*joint.typed_)) binding_->world().find_joints();
+  const int entry = joint.typed_              ? binding_->joints().find(joint.typed_)
+                    : binding_->multibodies() ? binding_->multibodies()->entry_of(joint.multibody_, joint.link_)
+                                              : -1;
   return entry < 0 || !core().entry(entry).alive ? Handle{} : Handle{*binding_, entry};
 }
 
@@ -103,7 +94,8 @@ Handle Solver::name_joint(JointRef joint, std::string name) {
 }
 
 Handle Solver::find(std::string_view name) {
-  return core().find(name) < 0 ? Handle{} : Handle{*binding_, core().find(name)};
+  const int entry = core().find(name);
+  return entry < 0 ? Handle{} : Handle{*binding_, entry};
 }
 
 std::span<const NativeComparison> Solver::native_comparison() const {

@@ -39,7 +39,8 @@ void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSeque
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (options_.bullet_version != BT_BULLET_VERSION)
-    return "linchpin: it was compiled with another version of Bullet than the program: BT_BULLET_VERSION differs";
+    return "linchpin: it was compiled with BT_BULLET_VERSION " + std::to_string(BT_BULLET_VERSION) +
+           ", but the program with " + std::to_string(options_.bullet_version) + ": compile both with the same Bullet";
   if (std::string why = find_kind(world); !why.empty()) return why;
   if (threads_ && options_.mode == Mode::passive)
     return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "

@@ -13,6 +13,7 @@
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
+#include <linchpin/world_joints.h>
 
 #include <array>
 #include <exception>
@@ -690,8 +691,8 @@ class ConstraintSolver {
   using DrawLine = std::function<void(const Vector3d& from, const Vector3d& to, Line what)>;
   void draw_reactions(double scale, const DrawLine& draw);
   const BodyState& start_state(BodyId body) const;
-  /// The state of a body, or of a link, as the host has it now.
-  BodyState present_state(BodyId body) const;
+  /// A body, or a link, with the pose that the host has now. @throws std::invalid_argument  the system has no such body
+  joints::PlacedBody placed(BodyId body) const;
   std::span<const BodyId> solved_bodies();  ///< bodies of the islands that were solved in the last step
   double t() const;
   void set_t(double t);

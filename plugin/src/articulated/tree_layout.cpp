@@ -98,7 +98,7 @@ std::string TreeLayout::why_massless(int tree) const {
 
 // ---- constraints ----
 
-bool TreeLayout::read_state(BodyId body, BodyState& out) const {
+bool TreeLayout::read_state(BodyId body, BodyState& out, bool& moves) const {
   const LinkTable::Place place = t_.links[body];
   if (place.tree < 0) return false;
   KinematicTree tree(t_.rotation);
@@ -107,6 +107,7 @@ bool TreeLayout::read_state(BodyId body, BodyState& out) const {
   tree.forward_kinematics(tree.state().at, tree.state().velocity, motions);
   const LinkMotion& at = motions[z(place.link + 1)];
   out = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
+  moves = tree.can_move(place.link);
   return true;
 }
 
@@ -114,11 +115,8 @@ bool TreeLayout::read_state(BodyId body, BodyState& out) const {
 bool TreeLayout::read_states(const Constraint& constraint, State& now) const {
   bool moves = false;
   for (const BodyId id : constraint.bodies()) {
-    if (read_state(id, now[id])) {
-      KinematicTree tree(t_.rotation);
-      const LinkTable::Place place = t_.links[id];
-      tree.update([&](TreeModel& model, TreeState& state) { world_.read(place.tree, model, state); });
-      moves = moves || tree.can_move(place.link);
+    if (bool link_moves = false; read_state(id, now[id], link_moves)) {
+      moves = moves || link_moves;
     } else if (c_.bodies.in_host(id)) {
       now[id] = {};
       c_.world.read(id, now[id]);

@@ -26,7 +26,8 @@ class TreeLayout {
 
   // ---- constraints ----
   std::string why_not_held(const Constraint& constraint);
-  bool read_state(BodyId body, BodyState& out) const;  ///< as the host has it now @return false: it is no link
+  /// The state that a link has in the host now, and whether it can move. @return false: the body is no link
+  bool read_state(BodyId body, BodyState& out, bool& moves) const;
   void set_constraint(int entry, std::unique_ptr<Constraint> constraint);
   void set_gear(int entry, Gear gear);
   bool is_gear(int entry) const { return gears_.contains(entry); }

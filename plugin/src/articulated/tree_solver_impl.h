@@ -41,7 +41,10 @@ struct TreeSolver::Impl final : host::Companion {
   std::shared_ptr<const Dynamics::LawHistory> law_history() const override { return laws.history(); }
   void restore(std::shared_ptr<const Dynamics::LawHistory> history) override;
   void end_step() override;
-  bool read_state(BodyId body, BodyState& out) const override { return layout.read_state(body, out); }
+  bool read_state(BodyId body, BodyState& out) const override {
+    bool moves = false;
+    return layout.read_state(body, out, moves);
+  }
   void reset() override {
     laws.reset();
     world.mesh_gears();

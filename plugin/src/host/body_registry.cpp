@@ -3,6 +3,7 @@
 #include "host/tuning.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace linchpin::host {
 
@@ -28,7 +29,7 @@ void Bodies::add(BodyId id, bool in_host) {
   gyroscopic_[i] = GyroscopicRule::none;
   read_at_[i] = 0;
   presence_[i] = in_host ? Presence::in_world : Presence::none;
-  if (in_host && system_.kind(id) != BodyKind::kinematic) to_read_.push_back(id);
+  is_to_read_current_ = false;
   motions_.erase(id.index);
   changes.any = true;
 }
@@ -37,7 +38,7 @@ void Bodies::remove(BodyId id) {
   changes.any = changes.any || in_host(id);
   presence_[static_cast<std::size_t>(id.index)] = Presence::none;
   removed_.push_back(id.index);
-  std::erase(to_read_, id);
+  is_to_read_current_ = false;
 }
 
 void Bodies::replace(BodyId old, BodyId now) {
@@ -64,6 +65,15 @@ void Bodies::set_mass(BodyId id, double mass, const Vector3d& inertia) {
     (void)system_.try_set_mass(id, mass, inertia.asDiagonal());
     ++mass_changes_;
   }
+}
+
+const std::vector<BodyId>& Bodies::to_read() {
+  if (std::exchange(is_to_read_current_, true)) return to_read_;
+  to_read_.clear();
+  for (int i = 1; i < static_cast<int>(count()); ++i)
+    if (const BodyId id = system_.body_at(i); in_host(id) && system_.kind(id) != BodyKind::kinematic)
+      to_read_.push_back(id);
+  return to_read_;
 }
 
 void Bodies::read(const World& world, BodyId id, unsigned step) {

@@ -58,7 +58,7 @@ class Bodies {
   unsigned mass_changes() const { return mass_changes_; }
   std::vector<int>& removed() { return removed_; }
   /// Bodies of the host that are not kinematic.
-  const std::vector<BodyId>& to_read() const { return to_read_; }
+  const std::vector<BodyId>& to_read();
 
   /// Makes `base` and `end`, which whole fast steps do without. Not while islands are solved on several threads.
   void make_ends();
@@ -89,6 +89,7 @@ class Bodies {
   std::vector<Presence> presence_;
   std::vector<int> removed_;  // whose ids are not free yet
   std::vector<BodyId> to_read_;
+  bool is_to_read_current_ = true;
   std::unordered_map<int, KinematicMotion> motions_;
   unsigned mass_changes_ = 1;
   bool has_ends_ = false;

@@ -233,11 +233,12 @@ void ConstraintSolver::draw_reactions(double scale, const DrawLine& draw) {
 }
 
 const BodyState& ConstraintSolver::start_state(BodyId body) const { return impl_->c.bodies.start[body]; }
-BodyState ConstraintSolver::present_state(BodyId body) const {
+joints::PlacedBody ConstraintSolver::placed(BodyId body) const {
   const Context& c = impl_->c;
-  BodyState now = c.system.initial_state()[body];
+  (void)c.system.kind(body);  // throws where there is no such body
+  BodyState now;
   if (!(c.companion && c.companion->read_state(body, now)) && c.bodies.in_host(body)) c.world.read(body, now);
-  return now;
+  return {body, {now.p, now.q}};
 }
 std::span<const BodyId> ConstraintSolver::solved_bodies() {
   impl_->bodies.clear();

@@ -105,14 +105,14 @@ const Reaction& ConstraintHandle::reaction() const {
 }
 
 bool ConstraintHandle::is_exact() const {
-  if (!valid() || !is_there()) return false;
+  if (!is_there()) return false;
   const ConstraintEntry& r = get();
   if (!solver_->world().is_enabled(entry_) || r.released || !r.fallback.empty()) return false;
   return r.is_on_links() ? r.deferred != nullptr : r.id.index >= 0 && solver_->options().mode == Mode::exact;
 }
 
 std::string ConstraintHandle::why_native() const {
-  if (!valid() || !is_there()) return {};
+  if (!is_there()) return {};
   const ConstraintEntry& r = get();
   if (!r.fallback.empty()) return "all, this step (" + r.fallback + ")";
   return r.host_part.empty() && solver_->options().mode == Mode::passive ? "all (Mode::passive)" : r.host_part;

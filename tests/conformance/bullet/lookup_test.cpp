@@ -11,6 +11,16 @@
 namespace linchpin::test::lookup_test {
 namespace {
 
+/// Links of 1 kg that hang from the origin on axes along z, 0.5 m from joint to centre of mass.
+btMultiBody& hanging_links(LinkWorld& w, int n) {
+  btMultiBody& mb = w.multibody(n, true);
+  for (int i = 0; i < n; ++i)
+    mb.setupRevolute(i, 1, bt(0.1, 0.1, 0.1), i - 1, straight, bt(0, 0, 1), i ? bt(0, -0.5, 0) : bt(0, 0, 0),
+                     bt(0, -0.5, 0), true);
+  w.finish(mb);
+  return mb;
+}
+
 TEST(Lookup, AJointIsFoundByItsObject) {
   TestWorld w;
   btRigidBody& bob = w.ball(2, 0.1, btVector3(1, 0, 0));
@@ -70,11 +80,7 @@ TEST(Lookup, InAPassiveSolverNothingIsExact) {
 
 TEST(Lookup, TheJointOfALinkIsFoundByTheLink) {
   LinkWorld w;
-  btMultiBody& mb = w.multibody(2, true);
-  for (int i = 0; i < 2; ++i)
-    mb.setupRevolute(i, 1, bt(0.1, 0.1, 0.1), i - 1, straight, bt(0, 0, 1), i ? bt(0, -0.5, 0) : bt(0, 0, 0),
-                     bt(0, -0.5, 0), true);
-  w.finish(mb);
+  btMultiBody& mb = hanging_links(w, 2);
   bullet::Solver exact(w.world);
   const bullet::Link elbow = bullet::link(mb, 1);
   EXPECT_EQ(exact.handle(elbow).name(), "joint#0.1");
@@ -94,9 +100,7 @@ TEST(Lookup, TheJointOfALinkIsFoundByTheLink) {
 
 TEST(Lookup, AConstraintOfMultibodiesIsFoundByItsObject) {
   LinkWorld w;
-  btMultiBody& mb = w.multibody(1, true);
-  mb.setupRevolute(0, 1, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 0, 1), bt(0, 0, 0), bt(0, -0.5, 0), true);
-  w.finish(mb);
+  btMultiBody& mb = hanging_links(w, 1);
   btRigidBody& load = w.box(1, bt(0.1, 0.1, 0.1), bt(0, -1, 0));
   btMultiBodyPoint2Point hook(&mb, 0, &load, bt(0, -0.5, 0), bt(0, 0, 0));
   w.world.addMultiBodyConstraint(&hook);
@@ -252,9 +256,7 @@ TEST(WorldJoints, AreAllMadeAndHold) {
 
 TEST(WorldJoints, ActOnLinks) {
   LinkWorld w;
-  btMultiBody& mb = w.multibody(1, true);
-  mb.setupRevolute(0, 1, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 0, 1), bt(0, 0, 0), bt(0, -0.5, 0), true);
-  w.finish(mb);
+  btMultiBody& mb = hanging_links(w, 1);
   btRigidBody& load = w.box(1, bt(0.1, 0.1, 0.1), bt(0, -1.5, 0));
   bullet::Solver exact(w.world);
   bullet::Handle hook = exact.ball("hook", bullet::link(mb, 0), load, bt(0, -1, 0));
@@ -270,6 +272,7 @@ TEST(WorldJoints, AreRefusedByName) {
   expect_refused([&] { d.exact.rod("rod", d.leaf, d.point, d.post, d.point); }, "'rod': length must be positive");
   expect_refused([&] { d.exact.weld("weld", d.post, linchpin::ground, d.point); }, "'weld'");
   EXPECT_EQ(try_call([&] { return d.exact.ball("ball", d.leaf, d.leaf, d.point); }).error().kind, ErrorKind::argument);
+  expect_refused([&] { d.exact.ball("unknown", d.leaf, BodyId{77}, d.point); }, "no body has the index 77");
 }
 
 }  // namespace

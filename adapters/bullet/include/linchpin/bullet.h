@@ -482,8 +482,9 @@ class Solver {
   const host::ConstraintSolver& core() const;
   std::vector<BodyId> ids_of(const std::string& name, const std::vector<BodyRef>& bodies);
   BodyId id_of(const BodyRef& body, const std::string& who, const std::string& which);
-  joints::PlacedBody placed(const std::string& name, const BodyRef& body);
-  int entry_of(const JointRef& joint);
+  joints::PlacedBody placed(const std::string& name, const BodyRef& body) {
+    return core().placed(ids_of(name, {body})[0]);
+  }
   std::unique_ptr<WorldBinding> binding_;
 };
 
