@@ -149,6 +149,11 @@ class TreeConstraints {
 
   std::span<ConstrainedTree* const> trees() const { return trees_; }
   std::span<const ConstraintRows> constraints() const { return constraints_; }
+  /// Constraints of the system may have moved in memory. @param find  find(rows): where one is now
+  template <class Find>
+  void find_constraints_again(Find find) {
+    for (ConstraintRows& c : constraints_) c.constraint = find(c);
+  }
   std::span<RigidBody> rigid_bodies() { return rigid_; }
   std::span<const RigidBody> rigid_bodies() const { return rigid_; }
   const ConstrainedProblem& problem() const { return problem_; }

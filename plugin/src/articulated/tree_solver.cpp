@@ -78,7 +78,11 @@ void TreeSolver::Impl::lay_out() {
   notes.clear();
   laws.forget();
   layout.lay_out();
-  if (t.has(host::Trait::laws)) laws.lay_out(notes);
+  if (!t.has(host::Trait::laws)) return;
+  laws.lay_out(notes);  // adds constraints to the system, so that others move in memory
+  t.constraints.find_constraints_again([&](const ConstraintRows& rows) {
+    return layout.has_rigid(rows.owner) ? &c.system.constraint(c.constraints[rows.owner].id) : rows.constraint;
+  });
 }
 
 std::vector<host::Finding> TreeSolver::Impl::check() {
