@@ -63,6 +63,10 @@ class ConstraintFunction {
   virtual void set_internal_state(std::span<const double> /*kept*/) {}
 };
 
+namespace detail {
+struct ConstraintParts;
+}
+
 /// A named constraint between K bodies, ready to be added to a System. Copies share the function and its internal
 /// state, so make one for each system.
 class Constraint {
@@ -109,6 +113,7 @@ class Constraint {
   bool application_point_moves() const { return static_cast<bool>(where_); }
 
  private:
+  friend struct detail::ConstraintParts;  // Access for the library itself.
   std::string name_;
   std::vector<BodyId> bodies_;
   std::shared_ptr<ConstraintFunction> function_;

@@ -95,7 +95,7 @@ enum class Side { first, second };  ///< One of the two bodies of a law.
 /// instead.
 class Law {
  public:
-  /// One summand. Exactly one of `force` and `static_limit` is set.
+  /// One summand. Exactly one of `force`, `static_limit` and `multiplier` is set.
   struct Term {
     std::string name = "law";
     NormalForce normal_force = NormalForce::coupled;
@@ -128,6 +128,12 @@ class Law {
     /// step.
     std::function<Vector3d(const ConstraintReaction&)> internal_state_rate;
     std::function<Vector3d(const ConstraintReaction&, double dt)> advance_state;
+
+    /// Row of the residual along which the term acts, in place of the row (row_forces.h). −1: it acts in the free
+    /// directions of its constraint. Dry friction along a row opposes the velocity of the row.
+    int row = -1;
+    /// Multiplier of that row from its position and velocity, for compliance.
+    std::function<double(double position, double velocity)> multiplier;
   };
 
   Law() = default;  ///< No law. add_law refuses it.

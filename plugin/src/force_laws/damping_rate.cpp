@@ -127,11 +127,11 @@ double LawSolver::rate_of_smooth(const Scene& scene, double from) {
   rates_.slopes.clear();
   for (const SmoothTerm& s : smooth_terms_)
     if (s.slip_implicit && s.memory < 0 && s.rate > 0) rates_.slopes.push_back({s.site, s.effort, s.slope});
-  if (rates_.slopes.empty()) return rates_.smooth;
+  if (rates_.slopes.empty()) return rates_.smooth;  // of compliance, or of laws with an internal state
   const double found = fastest_of_slopes(scene, from);
   const int which = stiffest_of_slopes(scene);
   if (which >= 0 && found > rates_.memory_bound) rates_.stiffest = which;
-  return found + rates_.memory_bound;
+  return std::max(found + rates_.memory_bound, rates_.row_bound);
 }
 
 /// @return the displacement of an element across its slip by a unit effort across its slip, on the constrained motion

@@ -18,6 +18,10 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
   }
   void effort(int block, const detail::Six& N, const detail::Six& slip, double* out) override {
     const UnknownTerm& p = term_of(block);
+    if (own(p).multiplier) {
+      out[0] = own_.row_multiplier(p, slip[0]);
+      return;
+    }
     const ForceMoment e =
         own(p).force(p.slip_implicit ? own_.thrust_at_slip(scene_, p, Eigen::Map<const Vector6d>(N.data()),
                                                            Eigen::Map<const Vector6d>(slip.data()))

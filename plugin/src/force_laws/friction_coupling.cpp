@@ -312,7 +312,7 @@ void LawSolver::warn_of_several_solutions(double gain) {
 /// Warns of the law with the largest residual, if it is implicit in its slip and the residual is large.
 void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result) {
   const UnknownTerm& p = unknown_terms_[z(coupling_.terms[z(result.worst)])];
-  if (!(result.residual > 1e-3 && p.slip_implicit)) return;
+  if (!(result.residual > 1e-3 && p.slip_implicit) || p.what->multiplier) return;
   // Slips at the level of their rounding make forces that are rounding, too.
   if (result.worst_size <= 1e-9 * sites_[z(p.site)].ideal.head<3>().norm()) return;
   report.warning = name_of(scene, sites_[z(p.site)], *p.what);
@@ -488,13 +488,18 @@ double LawSolver::slips_at_midpoint(const Scene& scene, std::span<const double> 
     const UnknownTerm& p = unknown_terms_[z(i)];
     if (p.element < 0 && !p.slip_implicit) continue;
     const Site& site = sites_[z(p.site)];
+    const bool sticks = p.element >= 0 && elements[z(p.element)].sticks;
+    if (p.what->row >= 0) {
+      scratch_.values[z(p.start)] = row_velocity(scene, site, p.what->row, middle);
+      if (sticks) most = std::max(most, std::fabs(scratch_.values[z(p.start)]));
+      continue;
+    }
     const Vector3d at = scene.system.constraint(block.constraints[z(site.constraint)]).application_point(0, middle);
     Vector6d rubs;
     rubs << velocity(site.first, at) - velocity(site.second, at),
         middle[site.first].w - (site.second.index < 0 ? Vector3d(Vector3d::Zero()) : middle[site.second].w);
     if (p.what->belt && p.element >= 0)
       rubs.head<3>() += p.what->belt_slip(thrust_of(scene, site, *p.what, site.ideal));
-    const bool sticks = p.element >= 0 && elements[z(p.element)].sticks;
     for (int k = 0; k < p.dim; ++k) {
       scratch_.values[z(p.start + k)] = p.basis.col(k).dot(rubs);
       if (sticks) most = std::max(most, std::fabs(scratch_.values[z(p.start + k)]));

@@ -3,6 +3,7 @@
 // The solution is in law_solver.cpp.
 #include "force_laws/law_solver.h"
 
+#include "model/force_rows.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
@@ -42,6 +43,17 @@ Vector3d along(const Eigen::Matrix3d& columns, int count, const Vector3d& x) {
   Vector3d sum = Vector3d::Zero();
   for (int k = 0; k < count; ++k) sum += columns.col(k).dot(x) * columns.col(k);
   return sum;
+}
+
+/// Returns the states of the bodies of a constraint, without accelerations that equations determine.
+std::span<const BodyState> states_of(const System& system, const State& state, const Constraint& constraint,
+                                     std::vector<BodyState>& out) {
+  out.clear();
+  for (const BodyId id : constraint.bodies()) {
+    BodyState& body = out.emplace_back(state[id]);
+    if (system.dof(id) > 0) body.a = body.alpha = Vector3d::Zero();
+  }
+  return out;
 }
 
 bool turns(const Law::Term& term) {
@@ -361,6 +373,7 @@ void LawSolver::classify_smooth(const Scene& scene) {
     efforts[z(s.effort)].moment = s.e.tail<3>();
     site.effort += s.e;
   }
+  if (rates_.row_bound > rates_.smooth) rates_.smooth = rates_.row_bound, rates_.stiffest = rates_.row_effort;
   update_rate();
 }
 
@@ -451,7 +464,14 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
   reads_actual_ = reads_actual_ || what.normal_force == NormalForce::coupled;
   // Branches other than `continuous` select one of several solutions.
   p.reaction_implicit = what.normal_force == NormalForce::coupled && what.branch != Branch::continuous;
-  if (what.static_limit) {
+  if (what.row >= 0) {
+    const RowAtState& row = row_of(site, what);
+    p.basis.col(0) = row.direction;
+    p.axes.col(0) = row.direction.stableNormalized();
+    p.slip[0] = row.velocity;
+    p.dim = 1;
+    p.slip_implicit = static_cast<bool>(what.multiplier);
+  } else if (what.static_limit) {
     if (!turns(what))
       for (int k = 0; k < site.slips; ++k) p.basis.col(p.dim++).head<3>() = site.free_slip.col(k);
     if (what.friction_kind == FrictionKind::spin || what.friction_kind == FrictionKind::both)
@@ -471,21 +491,23 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
     }
     p.axes = p.basis;
     if (what.friction_kind == FrictionKind::both) p.axes.bottomRows<3>() /= what.arm;
+    Vector6d rubs;
+    rubs << site.relative, site.relative_spin;
+    if (what.belt) rubs.head<3>() += what.belt_slip(thrust_of(scene, site, what, site.ideal));
+    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
+  }
+  if (what.static_limit) {
     p.element = static_cast<int>(elements.size());
     FrictionElement element;
     element.constraint = site.constraint;
     element.law = law;
     element.term = index;
     element.dim = p.dim;
-    Vector6d rubs;
-    rubs << site.relative, site.relative_spin;
-    if (what.belt) rubs.head<3>() += what.belt_slip(thrust_of(scene, site, what, site.ideal));
-    p.slip.head(p.dim) = p.basis.leftCols(p.dim).transpose() * rubs;
     element.slip_velocity = p.axes.leftCols(p.dim) * p.slip.head(p.dim);
     elements.push_back(element);
     efforts[z(effort)].element = p.element;
-    effort_count_ += p.dim;
   }
+  if (what.static_limit || what.row >= 0) effort_count_ += p.dim;
   return p;
 }
 
@@ -547,6 +569,8 @@ void LawSolver::gather(const Scene& scene) {
   efforts.clear();
   elements.clear();
   smooth_terms_.clear();
+  rows_.clear();
+  rates_.row_bound = 0;
   effort_count_ = 0;
   coupling_.responses.of.clear();
   reads_actual_ = false;
@@ -585,10 +609,69 @@ void LawSolver::add_site(const Scene& scene, int i, std::span<const Law> on_this
   motion_at(scene, site);
   site.read = site.ideal = reaction(scene, site, scene.lambda);
   site.effort.setZero();
+  add_rows(scene, site);
   if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
         return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.static_limit; });
       }))
     free_mobility(scene, site);
+}
+
+/// Evaluates the rows along which laws of a site act.
+void LawSolver::add_rows(const Scene& scene, Site& site) {
+  site.first_row = -1;
+  const Constraint& constraint = scene.system.constraint(scene.assembly.layout.constraints[z(site.constraint)]);
+  const auto* const forces = detail::force_rows_of(constraint);
+  if (!forces) return;
+  thread_local std::vector<BodyState> X;
+  const auto& rows = forces->evaluate(states_of(scene.system, scene.state, constraint, X), scene.state.t);
+  site.first_row = static_cast<int>(rows_.size());
+  const Vector3d arm = scene.state[site.first].p - site.point;
+  const std::size_t width = 6 * X.size();
+  for (std::size_t r = 0; r < rows.b.size(); ++r) {
+    const double* const J = &rows.A[r * width];
+    RowAtState& row = rows_.emplace_back();
+    const Vector3d f(J[0], J[1], J[2]);
+    row.direction << f, Vector3d(J[3], J[4], J[5]) + arm.cross(f);
+    row.position = rows.position[r];
+    row.velocity = rows.velocity[r];
+    row.bias = -rows.b[r];
+    if (!row.direction.allFinite() || !std::isfinite(row.position + row.velocity + row.bias))
+      throw std::runtime_error("constraint '" + constraint.name() + "': a row is not finite");
+  }
+}
+
+/// Returns the velocity of a row at another state.
+double LawSolver::row_velocity(const Scene& scene, const Site& site, int row, const State& at) const {
+  const Constraint& constraint = scene.system.constraint(scene.assembly.layout.constraints[z(site.constraint)]);
+  thread_local std::vector<BodyState> X;
+  return detail::force_rows_of(constraint)->evaluate(states_of(scene.system, at, constraint, X), at.t).velocity[z(row)];
+}
+
+/// Returns the multiplier of a row for its mean velocity through the step.
+double LawSolver::row_multiplier(const UnknownTerm& p, double velocity) const {
+  return p.what->multiplier(row_of(sites_[z(p.site)], *p.what).position + step * velocity, velocity);
+}
+
+/// Adds compliance along a row of the last site. In a step it is implicit in the velocity of the row.
+void LawSolver::add_compliance(const Scene& scene, int law, int index, const Law::Term& term, int effort) {
+  Site& site = sites_.back();
+  const RowAtState row = row_of(site, term);
+  if (step > 0) {
+    add_unknown_term(scene, static_cast<int>(sites_.size()) - 1, law, index, term, -1, effort);
+    return;
+  }
+  const double now = term.multiplier(row.position, row.velocity);
+  const Vector6d e = now * row.direction;
+  efforts[z(effort)].force = e.head<3>();
+  efforts[z(effort)].moment = e.tail<3>();
+  site.effort += e;
+  const double mobility = row.direction.dot(site.mobility * row.direction);
+  const double stiffness = now - term.multiplier(row.position + 1, row.velocity),
+               damping = now - term.multiplier(row.position, row.velocity + 1);
+  const double rate = std::max(mobility * damping, std::sqrt(std::max(0.0, mobility * stiffness)));
+  if (!(rate > rates_.row_bound)) return;
+  rates_.row_bound = rate;
+  rates_.row_effort = effort;
 }
 
 /// Adds a term of a law on the last site, as an unknown term if it is dry, and as a smooth term otherwise.
@@ -611,6 +694,7 @@ void LawSolver::add_term(const Scene& scene, int law, int index, const Law::Term
   own.normal_moment = site.ideal.tail<3>();
   if (efforts.size() <= records_.histories.size()) own.switches = records_.histories[efforts.size() - 1].switches;
   const int here = static_cast<int>(sites_.size()) - 1, effort = static_cast<int>(efforts.size()) - 1;
+  if (term.multiplier) return add_compliance(scene, law, index, term, effort);
   if (term.static_limit) {
     if (add_unknown_term(scene, here, law, index, term, memory, effort).dim == 0) unknown_terms_.pop_back();
     return;

@@ -115,6 +115,7 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
 /// Checks the effort of a smooth term at the reaction N, and updates its internal state.
 void LawSolver::check_smooth_result(const Scene& scene, const UnknownTerm& p, const Vector6d& N) {
   const Site& site = sites_[z(p.site)];
+  if (p.what->multiplier) return;
   if (p.slip_implicit) {
     const ConstraintReaction n = thrust_at_slip(scene, p, N, implicit_slip(p));
     // Its internal state advances through the step with the slip at which the law is evaluated.
@@ -188,6 +189,7 @@ void LawSolver::update_differences(const Scene& scene) {
     if (!forces && !moments) continue;
     const Law::Term& term =
         laws_on(scene.system, scene.assembly.layout.constraints[z(own.constraint)])[z(own.law)].terms()[z(own.term)];
+    if (term.row >= 0) continue;  // It reads no normal force.
     if (!term.advance_state) {
       const Vector6d actual = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->actual});
       const Vector6d ideal = evaluate_term(scene, *at, term, {at->relative, at->relative_spin, at->ideal});
@@ -214,7 +216,9 @@ void LawSolver::write_efforts() {
     if (p.element < 0) continue;
     FrictionElement& element = elements[z(p.element)];
     element.force = e;
-    if (p.what->friction_kind == FrictionKind::both)
+    if (p.what->row >= 0)
+      element.friction = std::fabs(p.block < 0 ? p.known[0] : coupling_.efforts[z(p.start)]);
+    else if (p.what->friction_kind == FrictionKind::both)
       element.friction = std::hypot(e.head<3>().norm(), e.tail<3>().norm() / p.what->arm);
     else
       element.friction = e.norm();
@@ -340,6 +344,7 @@ std::vector<std::string> LawSolver::inactive_laws(const System& system, const Is
     const ConstraintId id = block.constraints[z(site.constraint)];
     for (const Law& law : laws_on(system, id))
       for (const Law::Term& term : law.terms()) {
+        if (term.row >= 0) continue;
         bool slides = site.slips == 0, spins = site.spins == 0;
         if (term.static_limit) {
           slides = slides && (term.friction_kind == FrictionKind::slip || term.friction_kind == FrictionKind::both);

@@ -98,6 +98,13 @@ class LawSolver {
     Vector6d effort;                                    // Sum of the efforts of all laws.
     // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
     Eigen::Matrix<double, 6, 6> mobility;
+    int first_row = -1;  // Index of its first row in `rows_`, where its laws act along rows. Otherwise −1.
+  };
+  /// A row of a constraint along which a law acts in place of the row.
+  struct RowAtState {
+    Vector6d direction;  // Force, and moment about the point of the site, of a unit multiplier.
+    double position = 0, velocity = 0;
+    double bias = 0;  // Rate of the velocity at v̇ = 0.
   };
   /// A law term whose effort is unknown at first: dry, on the coupled normal force, or too stiff for the step.
   struct UnknownTerm {
@@ -194,6 +201,8 @@ class LawSolver {
   struct Rates {
     double smooth = 0, turning = 0;  // Rates of smooth laws, and of friction that turns with its slip [1/s].
     double memory_bound = 0;         // Part of the former that belongs to laws with an internal state [1/s].
+    double row_bound = 0;            // Largest rate of compliance along a row [1/s], and the index of its effort.
+    int row_effort = -1;
     double smooth_ratio = nan_, turning_ratio = nan_;  // Ratios of these rates to their bounds. NaN: not known.
     int stiffest = -1;                                 // Index of the effort of the stiffest smooth law.
     std::vector<double> root;                          // By slot: sum of √rate over all smooth laws on the body.
@@ -248,6 +257,13 @@ class LawSolver {
   void gather(const Scene& scene);
   void add_site(const Scene& scene, int constraint, std::span<const Law> laws_on_it);
   void add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count);
+  void add_rows(const Scene& scene, Site& site);
+  void add_compliance(const Scene& scene, int law, int index, const Law::Term& term, int effort);
+  const RowAtState& row_of(const Site& site, const Law::Term& term) const {
+    return rows_[static_cast<std::size_t>(site.first_row + term.row)];
+  }
+  double row_velocity(const Scene& scene, const Site& site, int row, const State& at) const;
+  double row_multiplier(const UnknownTerm& p, double velocity) const;
   void read_memory(const Scene& scene, int which, const Law::Term& term, ConstraintReaction& n);
   void free_directions(const Scene& scene, Site& site) const;
   void motion_at(const Scene& scene, Site& site) const;
@@ -362,6 +378,7 @@ class LawSolver {
   std::vector<Site> sites_;
   std::vector<UnknownTerm> unknown_terms_;
   std::vector<SmoothTerm> smooth_terms_;
+  std::vector<RowAtState> rows_;
   EffortRecords records_;
   std::vector<std::size_t> masses_;  // By slot: start of its block of M.
   Rates rates_;

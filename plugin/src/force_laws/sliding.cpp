@@ -12,9 +12,14 @@ double LawSolver::end_slip(const Scene& scene, const UnknownTerm& p, int k, std:
                            double h) const {
   const Site& site = sites_[z(p.site)];
   Vector6d rate = twist(scene, site, vdot);
-  rate.head<3>() += site.bias;
-  rate.tail<3>() += site.bias_spin;
-  const double gain = p.basis.col(k).dot(rate);
+  double bias = 0;
+  if (p.what->row >= 0) {
+    bias = row_of(site, *p.what).bias;
+  } else {
+    rate.head<3>() += site.bias;
+    rate.tail<3>() += site.bias_spin;
+  }
+  const double gain = p.basis.col(k).dot(rate) + bias;
   return h > 0 ? p.slip[k] + h * gain : gain;
 }
 

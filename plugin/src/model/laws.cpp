@@ -1,6 +1,7 @@
 // The catalogue of laws, and the storage of laws.
 #include <linchpin/laws.h>
 
+#include "model/force_rows.h"
 #include "model/format.h"
 #include "model/system_impl.h"
 
@@ -116,9 +117,11 @@ Vector3d ConstraintReaction::slip_direction(double speed) const {
 
 Law::Law(Term term) {
   if (term.name.empty()) refuse("law", "a term needs a name");
-  if (static_cast<bool>(term.force) == static_cast<bool>(term.static_limit) ||
-      static_cast<bool>(term.static_limit) != static_cast<bool>(term.sliding_magnitude))
-    refuse(term.name, "a term has either an effort, or both holding and sliding");
+  const int kinds =
+      static_cast<bool>(term.force) + static_cast<bool>(term.static_limit) + static_cast<bool>(term.multiplier);
+  if (kinds != 1 || static_cast<bool>(term.static_limit) != static_cast<bool>(term.sliding_magnitude))
+    refuse(term.name, "a term has one of force, multiplier, and static_limit with sliding_magnitude");
+  if (term.multiplier && term.row < 0) refuse(term.name, "a term with a multiplier needs the row that it acts along");
   if (static_cast<bool>(term.internal_state_rate) != static_cast<bool>(term.advance_state))
     refuse(term.name, "a term with an internal state has both memory_rate and advance");
   require_positive(term.name, "arm", term.arm);
@@ -170,6 +173,7 @@ Law& Law::on_belt(const Vector3d& velocity, Side on, Axes in) {
 ForceMoment Law::operator()(const ConstraintReaction& thrust) const {
   ForceMoment sum;
   for (const Term& term : terms_) {
+    if (term.row >= 0) continue;  // It depends on the row, which is not an input of laws.
     ConstraintReaction n = thrust;
     n.slip_velocity += term.belt_slip(n);
     if (term.force) {
@@ -367,7 +371,11 @@ void add_law(System& system, ConstraintId on, Law law) {
     throw std::invalid_argument(thing + "laws act on bodies; on coordinates a generalized force does");
   const bool particles =
       std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
-  if (!entry.constraint.has_application_points() && !particles)
+  const bool along_rows =
+      std::all_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return t.row >= 0; });
+  if (!along_rows && detail::force_rows_of(entry.constraint))
+    throw std::invalid_argument(thing + "has a motor or compliance and takes no other law");
+  if (!along_rows && !entry.constraint.has_application_points() && !particles)
     throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with set_application_points");
   entry.with_laws().laws.push_back(std::move(law));
   ++SystemParts::of(system).law_changes;
