@@ -11,7 +11,7 @@ Proxy::Proxy(const host::ConstraintSolver& solver, int entry, btRigidBody& a, bt
       second_(second) {}
 
 void Proxy::getInfo1(btConstraintInfo1* info) {
-  info->m_numConstraintRows = solver_.constraint(entry_).function().rows();  // never zero: some solvers index by it
+  info->m_numConstraintRows = solver_.pair_row_count(entry_);  // never zero: some solvers index by it
   info->nub = 0;
 }
 
@@ -27,8 +27,8 @@ void Proxy::getInfo2(btConstraintInfo2* info) {
     write(row.J[0], info->m_J1linearAxis, info->m_J1angularAxis);
     write(row.J[1], info->m_J2linearAxis, info->m_J2angularAxis);
     info->m_constraintError[at] = btScalar(row.target);
-    info->m_lowerLimit[at] = row.is_finite ? -SIMD_INFINITY : 0;
-    info->m_upperLimit[at] = row.is_finite ? SIMD_INFINITY : 0;
+    info->m_upperLimit[at] = btScalar(std::min(row.max_impulse, double(SIMD_INFINITY)));
+    info->m_lowerLimit[at] = -info->m_upperLimit[at];
     at += info->rowskip;
   }
   info->m_damping = 1;

@@ -12,6 +12,7 @@
 #include <linchpin/joint_mapping.h>
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
+#include <linchpin/row_forces.h>
 #include <linchpin/system.h>
 #include <linchpin/world_joints.h>
 
@@ -220,7 +221,9 @@ struct Rows {
 struct PairRow {
   std::array<Vector6, 2> J;  ///< By side: derivatives by linear and angular velocity (W).
   double target = 0;         ///< Velocity of the row.
-  bool is_finite = true;     ///< false: the row must do nothing; J and the target are zero.
+  /// Largest magnitude of its impulse: of a motor. 0: the row is not finite and must do nothing; J and the target are
+  /// zero.
+  double max_impulse = std::numeric_limits<double>::infinity();
 };
 /// Chooses pairs of the bodies of a constraint for a host whose islands and rows know two bodies. The first body of all
 /// pairs is one that moves. The second is −1 where there is one body.
@@ -346,6 +349,9 @@ struct ConstraintEntry {
   double work = 0;               ///< since the start [J]
   double parting_speed = 0;      ///< unilateral: |φ̇| at the start of the last step
   Unilateral unilateral{.on = false};
+  bool has_limits = false;  ///< unilateral at one of two limits
+  /// Of the user's own: impulse of one row above which the constraint breaks [N·s or N·m·s].
+  double breaking_impulse = std::numeric_limits<double>::infinity();
   std::vector<Law> laws;
   std::unique_ptr<Constraint> deferred;  ///< while the system cannot take it: none of its bodies can move
   ConstraintId link_id;                  ///< in the system, of one on links of multibodies that have laws
@@ -580,6 +586,15 @@ class ConstraintSolver {
   void clear_laws(int entry);
   /// @throws also std::invalid_argument  a joint of the host, or a constraint that is not one position row
   void set_unilateral(int entry, Unilateral how);
+  // The following four throw std::invalid_argument for a joint of the host and for values that have no meaning. The
+  // first three throw it also for a constraint that has another of these settings, a law or unilateral().
+  void set_motor(int entry, const Motor& motor);
+  /// @param compliance  with no finite stiffness: all rows are exact again
+  void set_compliance(int entry, const Compliance& compliance);
+  /// φ of one position row stays between two limits, one of which may be infinite.
+  void set_limits(int entry, double lower, double upper);
+  /// @param impulse  > 0; infinite: it does not break
+  void set_breaking_impulse(int entry, double impulse);
   void set_application_points(int entry, std::vector<Vector3d> p_BQ);
   void enable(int entry, bool on);
   void wake(int entry);
@@ -594,7 +609,9 @@ class ConstraintSolver {
   /// The rows of a constraint between two of its bodies, at the states that its bodies have in the host now.
   /// @param first, second  among the bodies of the constraint; second −1: none
   /// @param rate  steps per second [1/s] @param erp  share of a position error that a row removes in a step
+  /// A motor has a row with a largest impulse. Rows with compliance are rigid.
   std::vector<PairRow> pair_rows(int entry, int first, int second, double rate, double erp) const;
+  int pair_row_count(int entry) const;
 
   // ---- a step, in this order ----
 
@@ -752,7 +769,12 @@ class ConstraintHandle {
   /// The numbers are of the last step and valid until laws or constraints change.
   std::span<const LawWork> laws() const;
   Result<void> try_unilateral(Unilateral how = {}) noexcept;
-  bool released() const;  ///< unilateral, and not holding now
+  Result<void> try_motor(const Motor& motor) noexcept;
+  Result<void> try_compliance(const Compliance& compliance) noexcept;
+  Result<void> try_limits(double lower, double upper) noexcept;
+  Result<void> try_breaking_impulse(double impulse) noexcept;
+  bool released() const;  ///< unilateral or with limits, and not holding now
+  bool broken() const;    ///< It was loaded beyond its breaking impulse, or that of a joint of the host.
   /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
   /// again, and its handle stays valid.
   void remove();
@@ -803,6 +825,42 @@ class ChainedHandle : public ConstraintHandle {
   /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
   Derived& unilateral(Unilateral how = {}) {
     try_unilateral(how).value();
+    return self();
+  }
+  /// Makes the user's constraint of one row a motor: a multiplier of at most `max_force` brings φ̇, or ψ of a
+  /// constraint on velocities, to `speed`. A second call changes both, without a new analysis of the island. laws() has
+  /// the force, the power and the work, and whether the motor reaches its speed (LawWork::Mode::sticks).
+  ///
+  ///     exact.constrain_velocity("motor", {base, wheel}, [](const auto& s) {
+  ///       return dot(s[0].axis(0, 0, 1), s[1].omega() - s[0].omega());
+  ///     }).motor({.speed = 10, .max_force = 2});
+  ///
+  /// @throws std::invalid_argument for joints of the world, constraints of more rows or on accelerations, on
+  /// more than two bodies or with forces that are not opposite, and beside laws, limits, compliance or unilateral().
+  Derived& motor(const Motor& motor) {
+    try_motor(motor).value();
+    return self();
+  }
+  /// Replaces exact rows of the user's constraint on positions by springs and dampers (row_forces.h). Its gap in
+  /// reaction() is then the deformation. Compliance{} makes all rows exact again.
+  /// @throws std::invalid_argument as motor(), but for any number of rows.
+  Derived& compliance(const Compliance& compliance) {
+    try_compliance(compliance).value();
+    return self();
+  }
+  /// Lets φ of the user's constraint of one position row move between two limits [unit of φ]. At a limit the row pushes
+  /// only, without rebound. One limit may be infinite. A second call changes the limits.
+  /// @throws std::invalid_argument unless lower < upper, for joints of the world, constraints on links and of more
+  /// rows, and beside compliance, a motor or unilateral().
+  Derived& limits(double lower, double upper) {
+    try_limits(lower, upper).value();
+    return self();
+  }
+  /// Switches the user's constraint off after a step in which one of its rows had an impulse above `impulse` [N·s or
+  /// N·m·s], as btTypedConstraint::setBreakingImpulseThreshold() does for Bullet's joints. broken() is then true.
+  /// enable(true) repairs it. @throws std::invalid_argument unless impulse > 0, and for joints of the world.
+  Derived& breaking_impulse(double impulse) {
+    try_breaking_impulse(impulse).value();
     return self();
   }
   /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are

@@ -248,11 +248,10 @@ void TreeSolver::Impl::add_work() {
         c.reactions.add_work(r, t.x.multipliers[z(k)] * t.x.row[z(k)]);
 }
 
-/// Reports the joints between rigid bodies that are solved here, in the host's own ways.
+/// Reports the joints between rigid bodies that are solved here, in the host's own ways. Breaks constraints.
 void TreeSolver::Impl::report_joints() {
   for (const ConstraintRows& rows : t.constraints.constraints()) {
-    if (!c.constraints[rows.owner].is_joint()) continue;
-    report_joint(rows);
+    if (c.constraints[rows.owner].is_joint()) report_joint(rows);
     host::break_if_overloaded(c, rows.owner, rows.own(std::span<const double>(t.x.multipliers)));
   }
 }

@@ -1,5 +1,6 @@
 #include "host/breaking.h"
 
+#include "model/force_rows.h"
 #include "model/primitives/list.h"
 
 #include <algorithm>
@@ -10,17 +11,40 @@ namespace linchpin::host {
 
 void break_joints(Context& c, const Island& b) {
   const std::span<const double> impulses = b.x.multipliers;
-  for (const Topology::Joint& j : b.topology.joints)
-    break_if_overloaded(c, j.entry, impulses.subspan(z(j.row), z(b.layout().row[z(j.place) + 1] - j.row)));
+  for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
+    const int row = b.layout().row[i];
+    break_if_overloaded(c, b.topology.entries[i], impulses.subspan(z(row), z(b.layout().row[i + 1] - row)));
+  }
 }
+
+namespace {
+
+/// Returns the impulse of one row above which an entry breaks.
+double breaking_impulse(const Context& c, int entry) {
+  const ConstraintEntry& r = c.constraints[entry];
+  return r.is_joint() ? c.world.breaking_impulse(entry) : r.breaking_impulse;
+}
+
+/// Returns the largest impulse of compliance and motors in place of rows [N·s or N·m·s].
+double largest_law_impulse(Context& c, const ConstraintEntry& r) {
+  double worst = 0;
+  if (r.is_joint() || r.id.index < 0 || !linchpin::detail::force_rows_of(c.system.constraint(r.id))) return worst;
+  for (const LawWork& law : c.laws.of(r)) {
+    const double force = law.force.force.norm();
+    worst = std::max(worst, c.dt * (force > 0 ? force : law.force.moment.norm()));
+  }
+  return worst;
+}
+
+}  // namespace
 
 // A host compares the impulse of each of its rows with the threshold. Points come first among the rows of a joint; the
 // host's rows of a point lie along axes of its own.
 void break_if_overloaded(Context& c, int entry, std::span<const double> impulses) {
-  const double threshold = c.world.breaking_impulse(entry);
+  const double threshold = breaking_impulse(c, entry);
   if (threshold == std::numeric_limits<double>::infinity()) return;
   ConstraintEntry& r = c.constraints[entry];
-  double worst = 0;
+  double worst = largest_law_impulse(c, r);
   std::size_t row = 0;
   const int points = r.geometry.counts[linchpin::detail::index_of<linchpin::detail::PointPrimitive>()];
   for (int k = 0; k < points; ++k, row += 3) {
@@ -32,7 +56,13 @@ void break_if_overloaded(Context& c, int entry, std::span<const double> impulses
   }
   for (; row < impulses.size(); ++row) worst = std::max(worst, std::abs(impulses[row]));
   if (worst < threshold) return;
-  c.world.break_joint(entry);
+  if (r.is_joint()) {
+    c.world.break_joint(entry);
+  } else {
+    r.enabled = false;
+    c.world.enable(entry, false);
+    ++c.structure;
+  }
   r.outcome.broken = true;
 }
 

@@ -2,6 +2,7 @@
 #include "host/constraint_solver_impl.h"
 #include "host/reactions.h"
 #include "host/unilateral.h"
+#include "model/force_rows.h"
 
 #include <linchpin/detail/alignment.h>
 
@@ -269,6 +270,13 @@ void ConstraintSolver::lock_axes() {
 
 // ---- laws and settings ----
 
+namespace {
+/// Returns the constraint of an entry, or null while the host has all of it.
+const Constraint* made(const Context& c, const ConstraintEntry& r) {
+  return r.deferred || r.id.index >= 0 ? &c.constraints.of(r) : nullptr;
+}
+}  // namespace
+
 void ConstraintSolver::add_law(int entry, Law law) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints.at(entry);
@@ -283,6 +291,8 @@ void ConstraintSolver::add_law(int entry, Law law) {
 void ConstraintSolver::clear_laws(int entry) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints.at(entry);
+  if (const Constraint* const constraint = made(c, r); constraint && linchpin::detail::force_rows_of(*constraint))
+    return;  // the law is that of its motor or compliance
   update_reports();
   structure_changed();
   r.laws.clear();
@@ -290,26 +300,6 @@ void ConstraintSolver::clear_laws(int entry) {
     if (id.index >= 0) linchpin::clear_laws(c.system, id);
   r.law_range.count = 0;
   c.laws.laws_changed();
-  host::wake(c, r);
-}
-
-void ConstraintSolver::set_unilateral(int entry, Unilateral how) {
-  Context& c = impl_->c;
-  ConstraintEntry& r = c.constraints[entry];
-  if (r.is_joint())
-    demand("linchpin: '" + r.name +
-           "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral");
-  const ConstraintFunction& function = c.constraints.of(r).function();
-  if (function.level() != Level::position || function.rows() != 1)
-    demand("linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral");
-  r.unilateral = how;
-  for (const ConstraintId id : {r.id, r.link_id})
-    if (id.index >= 0) linchpin::set_unilateral(c.system, id, how);
-  if (r.released && !how.on) {
-    r.released = false;
-    c.world.enable(entry, r.enabled);
-    structure_changed();
-  }
   host::wake(c, r);
 }
 
@@ -326,6 +316,7 @@ void ConstraintSolver::enable(int entry, bool on) {
   ConstraintEntry& r = impl_->c.constraints[entry];
   r.enabled = on;
   r.released = false;
+  if (on && !r.is_joint()) r.outcome.broken = false;
   structure_changed();
   impl_->c.world.enable(entry, on);
   host::wake(impl_->c, r);

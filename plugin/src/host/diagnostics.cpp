@@ -2,6 +2,7 @@
 
 #include "host/reactions.h"
 #include "host/tuning.h"
+#include "model/force_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -239,6 +240,32 @@ void write_rank(Context& c, std::ostream& s, int exact) {
     s << "\n  contradictory: " << list(names_of(c, ranks.contradictory));
 }
 
+bool has_forces_in_place_of_rows(const Context& c, const ConstraintEntry& r) {
+  return r.id.index >= 0 && linchpin::detail::force_rows_of(c.system.constraint(r.id));
+}
+
+/// Lists the constraints with compliance that have deformed most.
+void write_compliance(Context& c, std::ostream& s) {
+  std::vector<const Reaction*> deformed;
+  for (const ConstraintEntry& r : c.constraints.all())
+    if (r.alive && r.reaction >= 0 && has_forces_in_place_of_rows(c, r))
+      if (const Reaction& x = c.reactions[r.reaction]; std::max({x.gap, x.gap_angle, x.residual}) > 0)
+        deformed.push_back(&x);
+  if (deformed.empty()) return;
+  const auto size = [](const Reaction* x) { return std::max({x->gap, x->gap_angle, x->residual}); };
+  std::sort(deformed.begin(), deformed.end(), [&](const auto* a, const auto* b) { return size(a) > size(b); });
+  std::vector<std::string> texts;
+  for (const Reaction* x : deformed) {
+    std::ostringstream one;
+    one << std::setprecision(3) << x->name;
+    if (x->gap > 0) one << " " << x->gap << " m";
+    if (x->gap_angle > 0) one << " " << x->gap_angle << " rad";
+    if (x->residual > 0) one << " " << x->residual;
+    texts.push_back(one.str());
+  }
+  s << "\n  deformed by compliance: " << list(texts);
+}
+
 void write_counts(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
   s << "\n  solves " << n.solves << ", Newton " << n.newton_solves << ", steps in substeps " << n.substepped_steps
@@ -285,7 +312,7 @@ void write_corrections(const Context& c, std::ostream& s) {
   if (n.non_finite) s << "\n  non-finite numbers kept from the world: " << n.non_finite;
   const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
                                     [](const auto& r) { return r.alive && r.outcome.broken; });
-  if (broken) s << "\n  broken joints: " << broken;
+  if (broken) s << "\n  broken constraints: " << broken;
   if (!c.notes.fallback_reason.empty()) s << "\n  last trouble: " << c.notes.fallback_reason;
 }
 
@@ -300,8 +327,10 @@ std::string summary(Context& c, double energy) {
     s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";
   s << "\n  largest gap " << c.gaps.largest_gap << " m, " << c.gaps.largest_angle << " rad";
   for (const ConstraintEntry& r : c.constraints.all())
-    if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0)
+    if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0 &&
+        !has_forces_in_place_of_rows(c, r))
       s << "; " << r.name << " " << c.reactions[r.reaction].residual;
+  write_compliance(c, s);
   s << "\n  energy " << std::setprecision(6) << energy << " J" << std::setprecision(3);
   write_rank(c, s, exact);
   write_counts(c, s);

@@ -2,11 +2,20 @@
 
 #include "host/context.h"
 #include "host/sleep_policy.h"
+#include "model/force_rows.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace linchpin::host {
+
+namespace {
+bool has_gap(const Constraint& constraint) {
+  if (constraint.function().level() != Level::position) return false;
+  const auto* const forces = linchpin::detail::force_rows_of(constraint);
+  return !forces || !forces->is_motor;
+}
+}  // namespace
 
 void make_lists(Context& c) {
   using Owner = ConstraintEntry::Owner;
@@ -39,7 +48,7 @@ void make_lists(Context& c) {
     if (r.reaction < 0) continue;
     if (off)
       lists.off.push_back(i);
-    else if (exact && c.system.constraint(r.id).function().level() == Level::position)
+    else if (exact && has_gap(c.system.constraint(r.id)))
       c.gaps.watch(c, i);
   }
   c.gaps.end_list();

@@ -1,6 +1,7 @@
 #include "host/gap_monitor.h"
 
 #include "host/context.h"
+#include "model/force_rows.h"
 #include "model/primitives/gap.h"
 
 #include <linchpin/detail/alignment.h>
@@ -99,9 +100,13 @@ void GapMonitor::measure(Context& c) {
       w.gap = of_primitives(c.world, w);
     } else {
       const Constraint& constraint = c.system.constraint(w.id);
-      w.gap = gap_of(constraint.function(), read_states(c, constraint, states_), c.t, residual_);
+      const auto* const forces = linchpin::detail::force_rows_of(constraint);
+      w.yields = forces != nullptr;
+      w.gap =
+          gap_of(forces ? forces->whole() : constraint.function(), read_states(c, constraint, states_), c.t, residual_);
     }
     if (w.has_orientation) set_turned_far(c.constraints[w.entry], w.gap.angle > linchpin::detail::far_turn);
+    if (w.yields) continue;
     largest_gap = std::max(largest_gap, w.gap.length);
     largest_angle = std::max(largest_angle, w.gap.angle);
   }

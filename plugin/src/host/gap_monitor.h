@@ -68,6 +68,7 @@ class GapMonitor {
     std::array<int, JointRows::primitive_count> counts;
     bool has_orientation;
     Gap gap{};
+    bool yields = false;  // by compliance: its gap is a deformation
   };
   Gap of_primitives(const World& world, const Watch& w) const;
 

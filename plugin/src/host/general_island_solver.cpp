@@ -14,6 +14,7 @@
 #include "host/whole_step.h"
 #include "joint_kernel/tuning.h"
 #include "math/tuning.h"
+#include "model/force_rows.h"
 #include "problem/jacobian_products.h"
 
 #include <algorithm>
@@ -442,6 +443,10 @@ void note_time_dependence(Context& c, Island& b) {
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     if (r.owner != ConstraintEntry::Owner::user) continue;
+    if (const auto* const forces = linchpin::detail::force_rows_of(c.system.constraint(r.id))) {
+      r.time = forces->is_motor && forces->speed != 0 ? Time::moving : Time::constant;
+      continue;
+    }
     double own = 0, size = 0;  // |φ_t|, and the contribution of the bodies
     for (int row = a.layout.row[i]; row < a.layout.row[i + 1]; ++row) {
       own = std::max(own, std::abs(a.velocity[z(row)] - b.x.row[z(row)]));

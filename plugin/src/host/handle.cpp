@@ -84,6 +84,36 @@ Result<void> ConstraintHandle::try_unilateral(Unilateral how) noexcept {
   });
 }
 
+Result<void> ConstraintHandle::try_motor(const Motor& motor) noexcept {
+  return try_call([&] {
+    demand_valid();
+    solver_->set_motor(entry_, motor);
+  });
+}
+
+Result<void> ConstraintHandle::try_compliance(const Compliance& compliance) noexcept {
+  return try_call([&] {
+    demand_valid();
+    solver_->set_compliance(entry_, compliance);
+  });
+}
+
+Result<void> ConstraintHandle::try_limits(double lower, double upper) noexcept {
+  return try_call([&] {
+    demand_valid();
+    solver_->set_limits(entry_, lower, upper);
+  });
+}
+
+Result<void> ConstraintHandle::try_breaking_impulse(double impulse) noexcept {
+  return try_call([&] {
+    demand_valid();
+    solver_->set_breaking_impulse(entry_, impulse);
+  });
+}
+
+bool ConstraintHandle::broken() const { return valid() && get().outcome.broken; }
+
 bool ConstraintHandle::released() const { return valid() && get().released; }
 
 void ConstraintHandle::set_application_points(std::vector<Vector3d> p_BQ) {

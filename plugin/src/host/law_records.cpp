@@ -84,7 +84,8 @@ void LawRecords::book(const System& system, Constraints& constraints, std::span<
     for (LawWork& to : of(constraints[entries[z(e.constraint)]])) {
       if (to.law != e.law || to.term != e.term) continue;
       const double work = add_law_work(system, dynamics, at, e, dt, v0, v1, to);
-      if (!by_row.empty()) by_row[z(dynamics.assembly().layout.row[z(e.constraint)])] += work;
+      const std::vector<int>& row = dynamics.assembly().layout.row;
+      if (!by_row.empty() && row[z(e.constraint)] < row[z(e.constraint) + 1]) by_row[z(row[z(e.constraint)])] += work;
     }
 }
 

@@ -1,6 +1,7 @@
 // Constraints of the user's own for a host whose islands and rows know two bodies.
 #include "host/constraint_solver_impl.h"
 #include "host/unilateral.h"
+#include "model/force_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,11 +42,20 @@ double join(const Context& c, const Constraint& constraint, const double* row, s
 
 }  // namespace
 
+int ConstraintSolver::pair_row_count(int entry) const {
+  const Constraint& constraint = this->constraint(entry);
+  const auto* const forces = linchpin::detail::force_rows_of(constraint);
+  return forces ? forces->whole().rows() : constraint.function().rows();
+}
+
 std::vector<PairRow> ConstraintSolver::pair_rows(int entry, int first, int second, double rate, double erp) const {
   const Context& c = impl_->c;
-  const Constraint& constraint = c.constraints.of(c.constraints[entry]);
-  const LinearizedEntry rows = linearize(c, c.constraints[entry]);
-  const Level level = constraint.function().level();
+  const ConstraintEntry& r = c.constraints[entry];
+  const Constraint& constraint = c.constraints.of(r);
+  const LinearizedEntry rows = linearize(c, r);
+  const auto* const forces = linchpin::detail::force_rows_of(constraint);
+  const bool is_motor = forces && forces->is_motor;
+  const Level level = is_motor ? Level::velocity : constraint.function().level();
   const std::size_t width = rows.A.size() / rows.b.size();
   std::vector<PairRow> out(rows.b.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -56,10 +66,10 @@ std::vector<PairRow> ConstraintSolver::pair_rows(int entry, int first, int secon
     to.target = -(rows.velocity[i] - speed);
     if (level == Level::position) to.target -= rate * erp * rows.position[i];
     if (level == Level::acceleration) to.target = speed + rows.b[i] / rate;
+    if (is_motor) to.max_impulse = r.laws[0].terms()[0].static_limit({}) / rate;
     // A row that is not finite is there but holds nothing: no NaN reaches the host from here.
-    to.is_finite = std::isfinite(to.target) && std::all_of(row, row + width, [](double x) { return std::isfinite(x); });
-    if (to.is_finite) continue;
-    to.target = 0;
+    if (std::isfinite(to.target) && std::all_of(row, row + width, [](double x) { return std::isfinite(x); })) continue;
+    to.target = to.max_impulse = 0;
     for (Vector6& J : to.J) J.setZero();
   }
   return out;

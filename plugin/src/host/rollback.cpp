@@ -71,6 +71,7 @@ void restore_entry(Context& c, const EntryPast& past, unsigned steps_since) {
     ++c.structure;
   }
   if (r.id.index >= 0) c.system.constraint(r.id).function().set_internal_state(past.state);
+  if (r.has_limits && !past.state.empty()) r.unilateral.negative = past.state.back() != 0;
   const auto works = c.laws.of(r);
   for (std::size_t k = 0; k < std::min(works.size(), past.law_works.size()); ++k) works[k] = past.law_works[k];
 }

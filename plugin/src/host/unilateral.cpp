@@ -1,6 +1,8 @@
 #include "host/unilateral.h"
 
 #include "host/sleep_policy.h"
+#include "model/force_rows.h"
+#include "model/limited_row.h"
 
 #include <cmath>
 #include <limits>
@@ -17,11 +19,17 @@ LinearizedEntry linearize(const Context& c, const ConstraintEntry& r) {
 }
 
 bool linearize(const Constraint& constraint, std::span<const BodyState> X, double t, LinearizedEntry& out) {
-  const std::size_t m = z(constraint.function().rows());
+  const auto* const forces = linchpin::detail::force_rows_of(constraint);
+  const std::size_t m = z(forces ? forces->whole().rows() : constraint.function().rows());
   out.A.assign(m * 6 * X.size(), 0);
   for (auto* x : {&out.b, &out.position, &out.velocity}) x->assign(m, 0);
   try {
-    constraint.function().linearize(X, t, {out.A, out.b, out.position, out.velocity});
+    if (forces) {
+      const auto& all = forces->evaluate(X, t);
+      out = {all.A, all.b, all.position, all.velocity};
+    } else {
+      constraint.function().linearize(X, t, {out.A, out.b, out.position, out.velocity});
+    }
   } catch (...) {  // a user's residual: nothing throws out of a step
     std::fill(out.A.begin(), out.A.end(), std::numeric_limits<double>::quiet_NaN());
     return false;
@@ -63,18 +71,36 @@ void switch_unilateral(Context& c, int entry, const UnilateralState& at) {
   }
 }
 
+namespace {
+
+/// Chooses the limit at which a constraint acts when it is engaged: the one that it would pass in this step.
+void choose_limit(Context& c, ConstraintEntry& r, UnilateralState& at) {
+  auto& row = static_cast<linchpin::detail::LimitedRow&>(c.system.constraint(r.id).function());
+  const double position = at.position + row.bound(), end = position + c.dt * (at.velocity + at.gain);
+  if (end < row.lower())
+    row.at_upper = false;
+  else if (end > row.upper())
+    row.at_upper = true;
+  at.position = position - row.bound();
+  r.unilateral.negative = row.at_upper;
+  linchpin::set_unilateral(c.system, r.id, r.unilateral);
+}
+
+}  // namespace
+
 void switch_all_unilateral(Context& c) {
   const bool listed = c.lists.made_for == c.structure;  // the lists lack a constraint that was just made
   const int count = static_cast<int>(listed ? c.lists.users.size() : c.constraints.size());
   for (int i = 0; i < count; ++i) {
     const int entry = listed ? c.lists.users[z(i)] : i;
-    const ConstraintEntry& r = c.constraints[entry];
+    ConstraintEntry& r = c.constraints[entry];
     if (!r.alive || !r.unilateral.on || r.id.index < 0 || !r.enabled || (r.released && !r.unilateral.reengage))
       continue;
     const LinearizedEntry rows = linearize(c, r);
     UnilateralState at{rows.position[0], rows.velocity[0], -c.dt * rows.b[0]};
     const auto bodies = c.system.constraint(r.id).bodies();
     for (std::size_t k = 0; k < bodies.size(); ++k) add_applied_gain(c, bodies[k], rows.A.data() + 6 * k, at.gain);
+    if (r.has_limits && r.released) choose_limit(c, r, at);
     switch_unilateral(c, entry, at);
   }
 }
@@ -92,7 +118,8 @@ void release_unilateral(Context& c, int entry, double impulse) {
 void release_all_unilateral(Context& c, const Island& b) {
   if (!b.has(Trait::user_constraint)) return;
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i)
-    release_unilateral(c, b.topology.entries[i], b.x.multipliers[z(b.layout().row[i])]);
+    if (const int row = b.layout().row[i]; row < b.layout().row[i + 1])
+      release_unilateral(c, b.topology.entries[i], b.x.multipliers[z(row)]);
 }
 
 }  // namespace linchpin::host

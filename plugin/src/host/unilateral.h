@@ -8,7 +8,8 @@
 
 namespace linchpin::host {
 
-/// Rows of a constraint at the states that its bodies have in the host now.
+/// Rows of a constraint at the states that its bodies have in the host now, those that a motor or compliance replaces
+/// included.
 struct LinearizedEntry {
   std::vector<double> A, b, position, velocity;  ///< [rows × 6 bodies], [rows]; A of NaN where the residual throws
 };

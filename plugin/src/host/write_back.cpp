@@ -131,8 +131,15 @@ void end_laws(Context& c, Island& b) {
     b.dynamics->accept(c.dt);
   }
   (void)c.laws.all(c.constraints);  // in their order
-  for (const int i : b.topology.entries)
-    for (LawWork& law : c.laws.of(c.constraints[i])) law.end_step(c.dt);
+  for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
+    ConstraintEntry& r = c.constraints[b.topology.entries[i]];
+    // Stages find the work of laws row by row. A constraint without rows has no place there.
+    const bool has_rows = b.layout().row[i] < b.layout().row[i + 1];
+    for (LawWork& law : c.laws.of(r)) {
+      if (!has_rows && b.step.division == Division::stages) c.reactions.add_work(r, law.last);
+      law.end_step(c.dt);
+    }
+  }
   note_friction_modes(c, b);
 }
 

@@ -457,6 +457,50 @@ TEST(MultibodyLaws, AStopForALinkOnlyPushes) {
   EXPECT_EQ(exact.counts().engaged, 1);
 }
 
+TEST(MultibodyLaws, ALinkHasMotorsAndCompliance) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(1, true);
+  mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  bullet::Handle row = exact.constrain("row", {link(mb, 0)}, [](const auto& s) { return s[0].position().y; });
+  row.compliance({.stiffness = 1000, .damping = 60});
+  w.step(960);
+  EXPECT_NEAR(double(mb.getJointPos(0)), -2 * g / 1000, precision(1e-6, 1e-5));
+  EXPECT_NEAR(row.reaction().on_a.force.y(), 2 * g, precision(1e-5, 1e-3));
+  row.motor({.speed = 0.5, .max_force = 100});
+  w.step(240);
+  EXPECT_NEAR(double(mb.getJointVel(0)), 0.5, precision(1e-10, 1e-5));
+  row.motor({.speed = 0.5, .max_force = 10});  // less than the weight
+  w.step(24);
+  EXPECT_NEAR(double(mb.getJointVel(0)), 0.5 - 0.1 * (g - 5), precision(1e-9, 1e-4));
+  EXPECT_THROW(row.limits(0, 1), std::invalid_argument);
+}
+
+TEST(MultibodyLaws, ARigidBodyBesideALinkHasMotorsAndBreaks) {
+  LinkWorld w(0);
+  btMultiBody& mb = w.multibody(1, true);
+  mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
+  w.finish(mb);
+  btRigidBody& body = w.box(1, bt(0.1, 0.1, 0.1), bt(1, 0, 0));
+  bullet::Solver exact(w.world);
+  exact.weld("weld", link(mb, 0), body, bt(0.5, 0, 0));
+  bullet::Handle motor = exact.constrain("motor", {body}, [](const auto& s) { return s[0].position().y; });
+  motor.motor({.speed = 0.5, .max_force = 3});
+  w.step(60);  // 3 kg are accelerated by 1 m/s²
+  EXPECT_NEAR(double(mb.getJointVel(0)), 0.25, precision(1e-10, 1e-5));
+  w.step(240);
+  EXPECT_NEAR(double(body.getLinearVelocity().y()), 0.5, precision(1e-10, 1e-5));
+  bullet::Handle stop = exact.constrain(
+      "stop", {body},
+      [y = double(body.getWorldTransform().getOrigin().y())](const auto& s) { return s[0].position().y - y; });
+  stop.breaking_impulse(0.5);  // the whole momentum is 1.5
+  w.step();
+  EXPECT_TRUE(stop.broken());
+  w.step(240);
+  EXPECT_NEAR(double(body.getLinearVelocity().y()), 0.5, precision(1e-10, 1e-5));
+}
+
 // A link is thrown off its stop and falls back. Free flight would end a step ½ g dt² below the stop. Without gravity
 // during that step it would end above the stop. The step ends on the stop.
 TEST(MultibodyLaws, AStepThatGravityEndsBeyondTheStopOfALinkEndsOnIt) {

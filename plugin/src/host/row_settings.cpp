@@ -1,0 +1,154 @@
+// Settings of the user's own constraints that change what their rows do: unilateral, limits, motors, compliance and
+// breaking.
+#include "host/constraint_solver_impl.h"
+#include "host/sleep_policy.h"
+#include "host/unilateral.h"
+#include "model/constraint_parts.h"
+#include "model/force_rows.h"
+#include "model/limited_row.h"
+
+#include <cmath>
+#include <utility>
+
+namespace linchpin::host {
+
+using linchpin::detail::ConstraintParts;
+using linchpin::detail::force_rows_of;
+using linchpin::detail::LimitedRow;
+
+namespace {
+
+std::string named(const ConstraintEntry& r) { return "linchpin: constraint '" + r.name + "': "; }
+
+/// @throws std::invalid_argument  a joint of the host
+ConstraintEntry& require_own(Context& c, int entry, const char* what) {
+  ConstraintEntry& r = c.constraints.at(entry);
+  if (r.is_of_host() || r.owner == ConstraintEntry::Owner::multibody_joint)
+    demand("linchpin: '" + r.name + "' is a joint of the world: only constraints of your own can have " + what);
+  return r;
+}
+
+/// @throws std::invalid_argument  a joint of the host, or a constraint that has a setting that excludes `what`
+ConstraintEntry& require_own_without(Context& c, int entry, const char* what, bool law_excludes, bool limits_exclude) {
+  ConstraintEntry& r = require_own(c, entry, what);
+  const bool has_forces = force_rows_of(c.constraints.of(r)) != nullptr;
+  const char* has = nullptr;
+  if (has_forces && !law_excludes) has = "a motor or compliance";
+  if (!has_forces && !r.laws.empty() && law_excludes) has = "a law";
+  if (r.has_limits && limits_exclude) has = "limits";
+  if (r.unilateral.on && !r.has_limits) has = "unilateral()";
+  if (has)
+    demand(named(r) + "has " + has + " and cannot have " + what +
+           " as well. Make a second constraint with the same residual");
+  return r;
+}
+
+/// Puts another constraint in the place of that of an entry. Its id in the system changes.
+void replace(ConstraintSolver& solver, Context& c, int entry, Constraint constraint) {
+  ConstraintEntry& r = c.constraints[entry];
+  solver.update_reports();
+  c.laws.constraints_changed();
+  c.laws.laws_changed();
+  solver.structure_changed();
+  if (r.deferred) {
+    *r.deferred = std::move(constraint);
+    return;
+  }
+  c.constraints.detach(entry);
+  if (const std::string why = c.constraints.attach(entry, std::move(constraint)); !why.empty())
+    demand("linchpin: " + why);
+}
+
+void set_forces(ConstraintSolver& solver, Context& c, int entry, linchpin::detail::RowForces forces) {
+  ConstraintEntry& r = c.constraints[entry];
+  const Constraint& now = c.constraints.of(r);
+  std::vector<BodyState> X;
+  if (const std::string why = linchpin::detail::why_no_row_forces(c.system, now, read_states(c, now, X), c.t);
+      !why.empty())
+    demand("linchpin: " + why);
+  r.laws.assign(1, std::move(forces.law));
+  replace(solver, c, entry, std::move(forces.constraint));
+  wake(c, c.constraints[entry]);
+}
+
+}  // namespace
+
+void ConstraintSolver::set_motor(int entry, const Motor& motor) {
+  Context& c = impl_->c;
+  ConstraintEntry& r = require_own_without(c, entry, "a motor", true, true);
+  linchpin::detail::RowForces forces = linchpin::detail::motor_on(c.constraints.of(r), motor);
+  const auto* const now = force_rows_of(c.constraints.of(r));
+  if (!now || !now->is_motor || r.deferred) return set_forces(*this, c, entry, std::move(forces));
+  // Only the values of a motor change. The island keeps its analysis.
+  update_reports();
+  c.system.constraint(r.id) = forces.constraint;
+  linchpin::clear_laws(c.system, r.id);
+  linchpin::add_law(c.system, r.id, forces.law);
+  r.laws.assign(1, std::move(forces.law));
+  host::wake(c, r);
+}
+
+void ConstraintSolver::set_compliance(int entry, const Compliance& compliance) {
+  Context& c = impl_->c;
+  ConstraintEntry& r = require_own_without(c, entry, "compliance", true, true);
+  const Constraint& now = c.constraints.of(r);
+  if (std::isinf(compliance.stiffness) && std::isinf(compliance.angular_stiffness) && force_rows_of(now)) {
+    r.laws.clear();
+    replace(*this, c, entry, ConstraintParts::with_function(now, force_rows_of(now)->shared_whole()));
+    return host::wake(c, r);
+  }
+  set_forces(*this, c, entry, linchpin::detail::compliance_of(now, compliance));
+}
+
+void ConstraintSolver::set_limits(int entry, double lower, double upper) {
+  Context& c = impl_->c;
+  ConstraintEntry& r = require_own_without(c, entry, "limits", false, false);
+  if (r.is_on_links())
+    demand(named(r) +
+           "is on links of multibodies, and limits are for rigid bodies only. Use a joint limit of the host");
+  const Constraint& now = c.constraints.of(r);
+  if (now.function().level() != Level::position || now.function().rows() != 1)
+    demand(named(r) + "only a constraint of one position row can have limits");
+  if (!(lower < upper) || (std::isinf(lower) && std::isinf(upper)))
+    demand(named(r) + "the lower limit must be below the upper one, and one of them finite, got " +
+           std::to_string(lower) + " and " + std::to_string(upper));
+  const auto* const before = dynamic_cast<const LimitedRow*>(&now.function());
+  const auto row = std::make_shared<LimitedRow>(before ? before->row() : ConstraintParts::function(now), lower, upper);
+  row->at_upper = std::isinf(lower);
+  r.has_limits = true;
+  r.unilateral = {.on = true, .negative = row->at_upper, .reengage = true};
+  r.released = true;  // until a step finds that it reaches a limit
+  c.world.enable(entry, false);
+  replace(*this, c, entry, ConstraintParts::with_function(now, row));
+  host::wake(c, r);
+}
+
+void ConstraintSolver::set_breaking_impulse(int entry, double impulse) {
+  ConstraintEntry& r = require_own(impl_->c, entry, "a breaking impulse of linchpin's; set that of the joint");
+  if (!(impulse > 0)) demand(named(r) + "the breaking impulse must be above 0, got " + std::to_string(impulse));
+  r.breaking_impulse = impulse;
+  structure_changed();
+}
+
+void ConstraintSolver::set_unilateral(int entry, Unilateral how) {
+  Context& c = impl_->c;
+  ConstraintEntry& r = c.constraints[entry];
+  if (r.is_joint())
+    demand("linchpin: '" + r.name +
+           "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral");
+  if (r.has_limits) demand(named(r) + "has limits, which push one way already");
+  const ConstraintFunction& function = c.constraints.of(r).function();
+  if (function.level() != Level::position || function.rows() != 1)
+    demand("linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral");
+  r.unilateral = how;
+  for (const ConstraintId id : {r.id, r.link_id})
+    if (id.index >= 0) linchpin::set_unilateral(c.system, id, how);
+  if (r.released && !how.on) {
+    r.released = false;
+    c.world.enable(entry, r.enabled);
+    structure_changed();
+  }
+  host::wake(c, r);
+}
+
+}  // namespace linchpin::host
