@@ -110,7 +110,7 @@ std::string attach(Context& c, int entry, JointShape& shape) {
   c.laws.constraints_changed();
   try {
     return c.constraints.attach(
-        entry, shape.function ? Constraint(name, {a, b}, shape.function)
+        entry, shape.function ? Constraint(name, {a, b}, shape.function->clone())
                               : joints::joint(name, a, b, shape.rows, shape.application_A, shape.application_B));
   } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
     return e.what();
