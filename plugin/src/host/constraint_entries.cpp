@@ -11,6 +11,7 @@
 namespace linchpin::host {
 
 ConstraintEntry& ConstraintSolver::entry(int index) { return impl_->c.constraints[index]; }
+const ConstraintEntry& ConstraintSolver::entry(int index) const { return impl_->c.constraints[index]; }
 int ConstraintSolver::entry_count() const { return static_cast<int>(impl_->c.constraints.size()); }
 const Constraint& ConstraintSolver::constraint(int entry) const {
   return impl_->c.constraints.of(impl_->c.constraints[entry]);
