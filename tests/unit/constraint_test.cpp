@@ -231,6 +231,80 @@ TEST(Constraint, EvaluationTakesNothingFromTheHeap) {
   EXPECT_GE(allocations.count(), 1u);
 }
 
+// ---- copies ----
+
+// |p|² = n², where n grows by one with every accepted step.
+class Counting final : public ConstraintFunction {
+ public:
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<Counting>(*this); }
+  int rows() const override { return 1; }
+  int bodies() const override { return 1; }
+  Level level() const override { return Level::position; }
+  RowUnit unit(int) const override { return RowUnit::custom; }
+  void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
+    out[0] = X[0].p.squaredNorm() - n_ * n_;
+  }
+  void linearize(std::span<const BodyState> X, double, Linearization out) const override {
+    for (std::size_t j = 0; j < 6; ++j) out.A[j] = j < 3 ? 2 * X[0].p[static_cast<Eigen::Index>(j)] : 0;
+    out.position[0] = X[0].p.squaredNorm() - n_ * n_;
+    out.velocity[0] = 2 * X[0].p.dot(X[0].v);
+    out.b[0] = -2 * X[0].v.squaredNorm() - 2 * X[0].p.dot(X[0].a);
+  }
+  void accept(std::span<const BodyState>, double) override { n_ += 1; }
+
+ private:
+  double n_ = 0;
+};
+
+TEST(Constraint, CopiesShareNothing) {
+  Constraint first("count", {BodyId{1}}, std::make_unique<Counting>());
+  const std::vector<BodyState> X(1);
+  first.function().accept(X, 0);
+  Constraint second = first, moved = first.between({BodyId{2}});
+  second.function().accept(X, 0);
+  EXPECT_EQ(residual(first.function(), X, 0)[0], -1);
+  EXPECT_EQ(residual(second.function(), X, 0)[0], -4) << "a copy has the state of the original and goes on by itself";
+  moved.function().accept(X, 0);
+  moved.function().accept(X, 0);
+  EXPECT_EQ(residual(moved.function(), X, 0)[0], -9);
+  EXPECT_EQ(residual(first.function(), X, 0)[0], -1);
+  EXPECT_EQ(moved.bodies()[0], BodyId{2});
+
+  second = first;
+  EXPECT_EQ(residual(second.function(), X, 0)[0], -1);
+  const ConstraintFunction* const function = &second.function();
+  const Constraint taken = std::move(second);
+  EXPECT_EQ(&taken.function(), function) << "a move takes the function itself";
+}
+
+TEST(Constraint, AddedToTwoSystemsDoesNotJoinThem) {
+  Constraint c("count", {BodyId{1}}, std::make_unique<Counting>());
+  System systems[2];
+  ConstraintId id[2];
+  for (int i = 0; i < 2; ++i) {
+    systems[i].add_particle("p", 1, {1, 0, 0});
+    id[i] = systems[i].add(c);
+  }
+  const std::vector<BodyState> X(1);
+  systems[0].constraint(id[0]).function().accept(X, 0);
+  EXPECT_EQ(residual(systems[0].constraint(id[0]).function(), X, 0)[0], -1);
+  EXPECT_EQ(residual(systems[1].constraint(id[1]).function(), X, 0)[0], 0);
+  EXPECT_EQ(residual(c.function(), X, 0)[0], 0);
+}
+
+TEST(Constraint, ALambdaIsCopiedWithWhatItCaptures) {
+  double shared = 1;
+  const Constraint first =
+      holonomic("x", {{1}}, [own = 2.0, &shared](const auto& s) { return s[0].position().x - own * shared; });
+  Constraint second = first;
+  const std::vector<BodyState> X(1);
+  EXPECT_NE(&first.function(), &second.function());
+  EXPECT_EQ(residual(second.function(), X, 0)[0], -2);
+  shared = 3;  // by reference: one object for all copies
+  EXPECT_EQ(residual(first.function(), X, 0)[0], -6);
+  EXPECT_EQ(residual(second.function(), X, 0)[0], -6);
+}
+
 // ---- what is refused ----
 
 TEST(Constraint, RefusesWhatCannotBeRightByName) {
@@ -244,7 +318,7 @@ TEST(Constraint, RefusesWhatCannotBeRightByName) {
   EXPECT_TRUE(contains(thrown([&] { holonomic("x", {BodyId{}}, phi); }), "constraint 'x': its body 0 is no body"));
   EXPECT_TRUE(contains(thrown([] { Constraint("x", two, nullptr); }), "no function"));
   using Function = detail::HolonomicFunction<std::remove_const_t<decltype(phi)>>;
-  EXPECT_TRUE(contains(thrown([&] { Constraint("x", three, std::make_shared<Function>(phi, 2u, RowUnit::custom)); }),
+  EXPECT_TRUE(contains(thrown([&] { Constraint("x", three, std::make_unique<Function>(phi, 2u, RowUnit::custom)); }),
                        "its function is of 2 bodies, got 3"));
 }
 
@@ -303,6 +377,7 @@ class Mistaken : public ConstraintFunction {
  public:
   enum Mistake { none, in_A, in_b, in_velocity, in_position };
   explicit Mistaken(Mistake mistake) : mistake_(mistake) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<Mistaken>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return 1; }
   Level level() const override { return Level::position; }
@@ -335,7 +410,7 @@ TEST_F(CheckConstraint, PassesGoodResidualsOfEveryLevel) {
       holonomic("driven", {hand, a}, [](const auto& s) { return s[0].point(0, 1, 0) - s[1].position(); }),
       nonholonomic("n", {a, wall}, [](const auto& s) { return dot(s[0].velocity(), s[0].axis(0, 0, 1)) - sin(s.t); }),
       on_acceleration("a", {b}, [](const auto& s) { return dot(s[0].acceleration(), s[0].velocity()) - 1.0; }),
-      Constraint("by hand", {a}, std::make_shared<Mistaken>(Mistaken::none))};
+      Constraint("by hand", {a}, std::make_unique<Mistaken>(Mistaken::none))};
   for (const Constraint& c : good) {
     const ConstraintCheck found = check(c);
     EXPECT_TRUE(found.ok()) << found.message;
@@ -347,7 +422,7 @@ TEST_F(CheckConstraint, PassesGoodResidualsOfEveryLevel) {
 
 TEST_F(CheckConstraint, FindsEachMistakeOfAHandDerivation) {
   const auto message = [&](Mistaken::Mistake mistake) {
-    return check(Constraint("sphere", {a}, std::make_shared<Mistaken>(mistake))).message;
+    return check(Constraint("sphere", {a}, std::make_unique<Mistaken>(mistake))).message;
   };
   EXPECT_TRUE(contains(message(Mistaken::in_A), "constraint 'sphere', row 0, body 'a': A differs"));
   EXPECT_TRUE(contains(message(Mistaken::in_b), "constraint 'sphere', row 0: b differs"));
@@ -357,7 +432,7 @@ TEST_F(CheckConstraint, FindsEachMistakeOfAHandDerivation) {
 
 TEST_F(CheckConstraint, FindsAWrongRightSideEvenAtRest) {
   for (BodyState& s : state.bodies) s.v.setZero(), s.w.setZero();
-  const ConstraintCheck found = check(Constraint("sphere", {a}, std::make_shared<Mistaken>(Mistaken::in_b)));
+  const ConstraintCheck found = check(Constraint("sphere", {a}, std::make_unique<Mistaken>(Mistaken::in_b)));
   EXPECT_TRUE(contains(found.message, "b differs")) << found.message;
   EXPECT_EQ(found.velocity, 0) << "the residual reported is that of the state";
 }
@@ -397,13 +472,14 @@ TEST_F(CheckConstraint, DoesNotAskHowAParticleTurns) {
   class Careless final : public Mistaken {
    public:
     Careless() : Mistaken(none) {}
+    std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<Careless>(*this); }
     void linearize(std::span<const BodyState> X, double t, Linearization out) const override {
       Mistaken::linearize(X, t, out);
       out.A[4] = std::numeric_limits<double>::quiet_NaN();
     }
   };
-  EXPECT_TRUE(check(Constraint("x", {bead}, std::make_shared<Careless>())).ok());
-  EXPECT_FALSE(check(Constraint("x", {a}, std::make_shared<Careless>())).ok());
+  EXPECT_TRUE(check(Constraint("x", {bead}, std::make_unique<Careless>())).ok());
+  EXPECT_FALSE(check(Constraint("x", {a}, std::make_unique<Careless>())).ok());
 }
 
 TEST_F(CheckConstraint, ReportsTheResidualsOfTheState) {

@@ -346,6 +346,31 @@ TEST(Gear, AnEvaluationThatIsNotAcceptedIsForgotten) {
   EXPECT_NEAR(residual(c.function(), start, 0)[0], 0, tol_rounding());
 }
 
+TEST(Gear, ACopyKeepsItsOwnAngles) {
+  Constraint first = joints::gear("gear", a, {0, 0, 1}, b, {0, 0, 1}, 0.5);
+  const Constraint fresh = first;
+  std::vector<BodyState> X(3);
+  residual(first.function(), X, 0);
+  const auto turn = [&](Constraint& c, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      advance(X[0], Vector3d::Zero(), {0, 0, 2.5}, 1);
+      c.function().accept(X, 0);
+    }
+  };
+  turn(first, 4);
+  Constraint later = first;
+  EXPECT_EQ(later.function().internal_state(), first.function().internal_state());
+  turn(later, 4);
+  EXPECT_NEAR(residual(later.function(), X, 0)[0], 8 * 2.5, tol_rounding(100));
+  EXPECT_NEAR(residual(first.function(), X, 0)[0], 10 + std::remainder(10.0, 2 * std::numbers::pi), tol_rounding(100))
+      << "the copy has not advanced the original";
+  EXPECT_NEAR(residual(fresh.function(), X, 0)[0], 0, tol_rounding()) << "a copy that was never evaluated begins here";
+
+  later = fresh;
+  EXPECT_EQ(later.function().internal_state(), fresh.function().internal_state());
+  EXPECT_NE(&later.function(), &fresh.function());
+}
+
 // ---- where they act, memory, errors ----
 
 TEST(Joints, ActAtTheirPointsOrWhereTheSlidingPointIs) {

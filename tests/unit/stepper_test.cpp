@@ -9,6 +9,7 @@
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 
+#include <memory>
 #include <stdexcept>
 
 namespace linchpin::test::stepper_test {
@@ -659,6 +660,36 @@ TEST(Gears, KeepTheirMemoryOverManyTurns) {
   EXPECT_NEAR(stepper.state()[a].w.z(), 8, scaled(1e-10));
   EXPECT_NEAR(stepper.state()[b].w.z(), -4, scaled(1e-10));
   EXPECT_LE(named(stepper.reactions(), "gear").gap_angle, scaled(1e-12));
+}
+
+TEST(Gears, CopiesInTwoSystemsMoveAsGearsOfTheirOwn) {
+  const BodyId a{1}, b{2};
+  const auto make = [&] { return joints::gear("gear", a, Vector3d::UnitZ(), b, Vector3d::UnitZ(), 2); };
+  const auto build = [&](System& system, double speed, const Constraint& gear) {
+    system.add_body("a", 1, Vector3d(0.1, 0.1, 0.2), {{0, 0, 0}, Quaterniond::Identity()}, {0, 0, 0}, {0, 0, speed});
+    system.add_body("b", 2, Vector3d(0.3, 0.3, 0.5), {{1, 0, 0}, Quaterniond::Identity()}, {0, 0, 0},
+                    {0, 0, -speed / 2});
+    system.add(joints::hinge("axle a", ground, {0, 0, 0}, Vector3d::UnitZ(), a, {0, 0, 0}, Vector3d::UnitZ()));
+    system.add(joints::hinge("axle b", ground, {1, 0, 0}, Vector3d::UnitZ(), b, {0, 0, 0}, Vector3d::UnitZ()));
+    system.add(gear);
+  };
+  const Constraint shared = make();
+  System copies[2], own[2];
+  std::vector<std::unique_ptr<Stepper>> with_copy, with_own;
+  for (int i = 0; i < 2; ++i) {
+    build(copies[i], i == 0 ? 8 : -3, shared);
+    build(own[i], i == 0 ? 8 : -3, make());
+    with_copy.push_back(std::make_unique<Stepper>(copies[i], copies[i].initial_state(), semi_implicit()));
+    with_own.push_back(std::make_unique<Stepper>(own[i], own[i].initial_state(), semi_implicit()));
+  }
+  for (int step = 0; step < 600; ++step)
+    for (auto* steppers : {&with_copy, &with_own})
+      for (const auto& stepper : *steppers) ASSERT_FALSE(stepper->step(1.0 / 120).rejected);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (const BodyId id : {a, b}) {
+      EXPECT_EQ(with_copy[i]->state()[id].w, with_own[i]->state()[id].w);
+      EXPECT_EQ(with_copy[i]->state()[id].q.coeffs(), with_own[i]->state()[id].q.coeffs());
+    }
 }
 
 // ---- memory ----

@@ -43,10 +43,10 @@ class FourBar : public PoseAccess {
     state = system.initial_state();
     end = state;
   }
-  void lay_out(const std::vector<Constraint>& closings) {
+  void lay_out(std::vector<Constraint>& closings) {
     std::vector<std::string> names;
     constraints.clear();
-    for (const Constraint& c : closings) {
+    for (Constraint& c : closings) {
       ConstraintRows rows;
       rows.constraint = &c;
       rows.bodies = {{last, 0, 2}};
@@ -89,7 +89,7 @@ class FourBar : public PoseAccess {
 
 TEST(TreeConstraints, RowsAcrossAPlanarLoopAreNoRows) {
   FourBar t;
-  const std::vector<Constraint> closings = {t.closing()};
+  std::vector<Constraint> closings = {t.closing()};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
   EXPECT_EQ(t.constraints.rows(), 5);
@@ -98,7 +98,7 @@ TEST(TreeConstraints, RowsAcrossAPlanarLoopAreNoRows) {
 
 TEST(TreeConstraints, ForcesGiveTheAccelerationOfTheDenseSolver) {
   FourBar t;
-  const std::vector<Constraint> closings = {t.closing(), t.closing("the same again")};
+  std::vector<Constraint> closings = {t.closing(), t.closing("the same again")};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
   std::vector<double> lambda(10), acceleration(3);
@@ -116,7 +116,7 @@ TEST(TreeConstraints, ForcesGiveTheAccelerationOfTheDenseSolver) {
 
 TEST(TreeConstraints, NewtonEndsTheStepOnTheConstraints) {
   FourBar t;
-  const std::vector<Constraint> closings = {t.closing()};
+  std::vector<Constraint> closings = {t.closing()};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
   std::vector<double> lambda(5), acceleration(3), impulse(5), v(3);
@@ -134,7 +134,7 @@ TEST(TreeConstraints, NewtonEndsTheStepOnTheConstraints) {
 
 TEST(TreeConstraints, GapsAreClosedByMoving) {
   FourBar t(0.2);
-  const std::vector<Constraint> closings = {t.closing()};
+  std::vector<Constraint> closings = {t.closing()};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
   ASSERT_TRUE(t.projection.has_gap(t.state));
@@ -148,8 +148,7 @@ TEST(TreeConstraints, GapsAreClosedByMoving) {
 
 TEST(TreeConstraints, GapsBeyondReachStayOpen) {
   FourBar t;
-  const std::vector<Constraint> closings = {
-      joints::ball("too far", t.last, {0.5, 0, 0}, linchpin::ground, {3.5, 0, 0})};
+  std::vector<Constraint> closings = {joints::ball("too far", t.last, {0.5, 0, 0}, linchpin::ground, {3.5, 0, 0})};
   t.lay_out(closings);
   ASSERT_EQ(t.linearize(), "");
   t.projection.project_positions(t.step(), t);
@@ -160,7 +159,7 @@ TEST(TreeConstraints, GapsBeyondReachStayOpen) {
 TEST(TreeConstraints, AThrowingResidualIsAReason) {
   FourBar t;
   bool is_broken = false;
-  const std::vector<Constraint> closings = {holonomic("broken", std::vector{t.last}, [&](const auto& s) {
+  std::vector<Constraint> closings = {holonomic("broken", std::vector{t.last}, [&](const auto& s) {
     if (is_broken) throw std::runtime_error("no such place");
     return s[0].position().x;
   })};

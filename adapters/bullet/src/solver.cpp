@@ -18,7 +18,7 @@ std::span<btRigidBody* const> Handle::bodies() const {
   return valid() ? std::span<btRigidBody* const>(binding_->joints()[entry()].bodies) : std::span<btRigidBody* const>();
 }
 
-const Reaction& Step::operator[](std::string_view name) const { return solver.core().reaction(name); }
+const Reaction& Step::operator[](std::string_view name) { return solver.core().reaction(name); }
 
 // ---- Solver ----
 
@@ -82,7 +82,7 @@ Handle Solver::handle(JointRef joint) {
 }
 
 std::string Solver::why_native(JointRef joint) {
-  const Handle of = handle(joint);
+  Handle of = handle(joint);
   return of.valid() ? of.why_native() : "all (linchpin does not know the joint: it is not in the world)";
 }
 
@@ -98,11 +98,11 @@ Handle Solver::find(std::string_view name) {
   return entry < 0 ? Handle{} : Handle{*binding_, entry};
 }
 
-std::span<const NativeComparison> Solver::native_comparison() const {
+std::span<const NativeComparison> Solver::native_comparison() {
   if (NativeRun& run = binding_->native_run(); run.compares()) return run.comparison().all();
   return {};
 }
-void Solver::on_step(std::function<void(const Step&)> callback) { binding_->set_callback(std::move(callback)); }
+void Solver::on_step(std::function<void(Step)> callback) { binding_->set_callback(std::move(callback)); }
 void Solver::release_body(btRigidBody& body) { binding_->bodies().forget(body); }
 void Solver::restore(const History& history) {
   if (!history.past_) demand("restore", "an empty history, of no solver");

@@ -216,8 +216,8 @@ void WorldBinding::set_options(const Options& options) {
   if (world_.world()) add_actions();
 }
 
-void WorldBinding::set_callback(std::function<void(const Step&)> callback) {
-  callback_ = callback ? std::make_shared<const std::function<void(const Step&)>>(std::move(callback)) : nullptr;
+void WorldBinding::set_callback(std::function<void(Step)> callback) {
+  callback_ = callback ? std::make_shared<const std::function<void(Step)>>(std::move(callback)) : nullptr;
 }
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

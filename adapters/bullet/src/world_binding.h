@@ -54,7 +54,7 @@ class WorldBinding final : public btActionInterface {
   void debugDraw(btIDebugDraw* draw) override;
 
   // ---- for the facade ----
-  void set_callback(std::function<void(const Step&)> callback);
+  void set_callback(std::function<void(Step)> callback);
 
  private:
   /// The first of the world's actions: what others read and change must be the velocities of the step's end.
@@ -104,7 +104,7 @@ class WorldBinding final : public btActionInterface {
   FirstAction first_action_{*this};
   std::vector<Still> still_;
   bool stepped_ = false;  // this step's solve came to us, directly or through a solver that wraps ours
-  std::shared_ptr<const std::function<void(const Step&)>> callback_;  // shared: it may replace or destroy us
+  std::shared_ptr<const std::function<void(Step)>> callback_;  // shared: it may replace or destroy us
 };
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

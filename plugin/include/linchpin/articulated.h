@@ -4,6 +4,8 @@
 //
 // All quantities are in double precision, SI units and world axes, except where a comment names other axes. Everything
 // else that the host does to trees (contacts, limits, motors, damping) stays with the host.
+//
+// The structs of this header are plain values.
 #pragma once
 
 #include <linchpin/host.h>
@@ -138,6 +140,10 @@ struct JointForces {
 
 /// The trees of a host, by their index in the order of TreeSolver::set_trees(). Velocities have 6 + joint rates
 /// numbers, as TreeState has them. An implementation contains no algorithm. No call may throw.
+///
+/// The program owns the TreeWorld. It must outlive its TreeSolver, which keeps a reference. The solvers call it only
+/// from the thread that calls them. Spans are valid during the call. find_trees() and mesh_gears() may call the
+/// functions that their comments name. No other function may change a solver.
 class TreeWorld {
  public:
   virtual ~TreeWorld() = default;
@@ -188,6 +194,13 @@ class TreeWorld {
 /// Call begin_step() before the host adds forces to velocities, and begin_rows() when its rows are set up. Call
 /// project_rows() after each of its iterations, and finish() when all islands are solved. ConstraintSolver::end_step()
 /// contains the end of the step of trees.
+///
+/// It keeps references to both arguments of its constructor. Destroy it before the ConstraintSolver and before the
+/// TreeWorld. The entries of the ConstraintSolver own the constraints. Spans and pointers that it returns are valid
+/// until the next step and until trees or constraints change.
+///
+/// It serves the thread of its ConstraintSolver. begin_step(), project_rows(), finish() and the reports call functions
+/// of constraints and laws in that thread. Such a function must not call a solver.
 class TreeSolver {
  public:
   /// Adds itself to the reports and to the step of `solver`.
@@ -209,7 +222,7 @@ class TreeSolver {
 
   // ---- constraints on links, by entry ----
   /// @return why a constraint cannot be held, or empty
-  std::string why_not_held(const Constraint& constraint);
+  std::string why_not_held(const Constraint& constraint) const;
   /// Gives an entry its constraint, or none where the host keeps all of it.
   void set_constraint(int entry, std::unique_ptr<Constraint> constraint);
   /// Makes the constraint of an entry the row of a gear. Its own function only says between which bodies.
@@ -240,8 +253,9 @@ class TreeSolver {
   void finish();
 
   // ---- reports of the last step ----
-  /// The wrench on a link by its parent, through the joint, about the pivot. @throws std::invalid_argument  there is no
-  /// such joint, or the tree is unsupported @throws OrderError  before the first step
+  /// Returns the wrench on a link by its parent, through the joint, about the pivot. Computes the reports of the step
+  /// if they are not known yet. @throws std::invalid_argument  if there is no such joint, or the tree is unsupported
+  /// @throws OrderError  before the first step
   Wrench joint_wrench(int tree, int link);
   /// The forces along the coordinates of a joint. @throws as joint_wrench()
   JointForces joint_forces(int tree, int link);

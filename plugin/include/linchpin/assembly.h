@@ -13,8 +13,8 @@
 
 namespace linchpin {
 
-/// The layout of an island: bodies and constraints that are assembled and solved together, with their columns and rows.
-/// A system may be divided into islands that share no constraint.
+/// A plain value. The layout of an island: bodies and constraints that are assembled and solved together, with their
+/// columns and rows. A system may be divided into islands that share no constraint.
 struct IslandLayout {
   std::vector<BodyId> bodies;             ///< Movable bodies, in column order, which is the order of BodyId.
   std::vector<int> column;                ///< First column of each body, and n at the end.
@@ -33,6 +33,9 @@ IslandLayout whole_system(const System& system);
 void lay_out_island(const System& system, std::span<const ConstraintId> constraints, IslandLayout& out);
 
 /// A, b and the residuals (T4) of an island at a state, beside the ConstrainedProblem that contains A and b.
+///
+/// An Assembly is a value that owns all its memory. It refers to no system. Set `layout`, and call the two functions
+/// below. They write the other members, and private memory for later calls.
 struct Assembly {
   IslandLayout layout;
   ConstrainedProblem problem;
@@ -43,29 +46,37 @@ struct Assembly {
   std::string failure;           ///< Names the constraint whose residual was not finite or threw. Empty on success.
 
   /// Jacobian of constraint i of the island with respect to its body k as assembled: [rows × 6], row-major. Columns
-  /// beyond dof(k) and those of fixed bodies are not in A but are kept here.
+  /// beyond dof(k) and those of fixed bodies are not in A but are kept here. Valid until the next assembly.
   std::span<const double> jacobian(int i, int k) const;
   /// Index of body k of constraint i in layout.bodies, −1 outside.
   int body_index(int i, int k) const {
-    return slots[static_cast<std::size_t>(slot_start[static_cast<std::size_t>(i)] + k)];
+    return parts_.slots[static_cast<std::size_t>(parts_.slot_start[static_cast<std::size_t>(i)] + k)];
   }
 
-  std::vector<double> jacobians;    ///< K blocks of [rows × 6] per constraint.
-  std::vector<int> jacobian_start;  ///< Start of each constraint in `jacobians`.
-  std::vector<int> slot_start;      ///< Start of each constraint in `slots`.
-  std::vector<int> slots;           ///< Index into layout.bodies for each of its bodies, −1 outside.
-  IslandLayout laid_out;            ///< Layout for which the pattern of `problem` was made.
-  unsigned long laid_out_for = 0;   ///< System::structure() for which it was made.
+ private:
+  friend struct AssemblyParts;  // Access for the library itself.
   struct EntryRun {
     int source = 0, length = 0;  // Place in `jacobians`.
   };
-  std::vector<EntryRun> entry_runs;  ///< The entries of `problem` in order, one row of one body after the other.
-  std::vector<BodyState> scratch;
-  std::vector<double> scratch_rows, scratch_q;
-  std::vector<Vector6> scratch_wrenches;
+  struct Parts {
+    std::vector<double> jacobians;     // K blocks of [rows × 6] per constraint.
+    std::vector<int> jacobian_start;   // Start of each constraint in `jacobians`.
+    std::vector<int> slot_start;       // Start of each constraint in `slots`.
+    std::vector<int> slots;            // Index into layout.bodies for each of its bodies, −1 outside.
+    IslandLayout laid_out;             // Layout for which the pattern of `problem` was made.
+    unsigned long laid_out_for = 0;    // System::structure() for which it was made.
+    std::vector<EntryRun> entry_runs;  // The entries of `problem` in order, one row of one body after the other.
+    // Memory of the evaluations of one constraint, one force or one group of coordinates.
+    std::vector<BodyState> states;
+    std::vector<double> rows, q;
+    std::vector<Vector6> wrenches;
+  };
+  Parts parts_;
 };
 
 /// Fills all of `out` but Q and c, for out.layout, at `state`: M, A, b, residuals, v. Does not allocate after warm-up.
+/// The functions below call the functions of constraints, kinetic energies and forces of the system, in the calling
+/// thread. Text of exceptions goes to `failure`. One thread at a time may evaluate one system.
 void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept;
 /// Fills Q (T2): gravity, gyroscopic torque and the forces of the system. c is set to zero.
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept;

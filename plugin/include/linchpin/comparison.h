@@ -9,7 +9,7 @@
 
 namespace linchpin::host {
 
-/// The answer of the host's solver from the same state, one per constraint, as reactions() orders them.
+/// The answer of the host's solver from the same state, one per constraint, as reactions() orders them. A plain value.
 struct NativeComparison {
   std::string name;
   Vector3d force = Vector3d::Zero();   ///< the host's force on the first body, mean over the step [N]
@@ -18,6 +18,10 @@ struct NativeComparison {
   double velocity_difference = 0;      ///< largest |Δv| of its bodies, the host's against exact end velocity [m/s]
 };
 
+/// Collects what the host's solver would have done in a step, and compares it with the exact solution.
+///
+/// It keeps a reference to the solver, which must outlive it, and owns its results. It calls no function of the program
+/// and serves the thread of the solver.
 class Comparison {
  public:
   explicit Comparison(ConstraintSolver& solver) : solver_(solver) {}
@@ -28,9 +32,11 @@ class Comparison {
   void set_velocity(BodyId id, const Vector3d& v, const Vector3d& w);
   /// After the step: compares the answers.
   void compare();
+  /// One comparison for each reaction of the solver. The first call after constraints have changed renews the list.
+  /// Valid until then.
   const std::vector<NativeComparison>& all();
-  /// Where the host would have taken a body in this step, the difference `scale` times enlarged.
-  /// @param now  the state of the body after the step @return whether it is finite
+  /// Computes the pose to which the host would have moved a body in this step. The difference is enlarged by `scale`.
+  /// @param now  the state of the body after the step @return whether the pose is finite
   bool native_pose(BodyId id, const BodyState& now, double scale, Pose& out) const;
 
  private:

@@ -1,5 +1,9 @@
 // A constraint is written once, as a residual, and its rows of A and b follow (T3). Hides automatic differentiation,
 // the chain rule through rotations and explicit time. Consistency between rows is decided by solve (problem.h).
+//
+// Objects of this header have no locks and share no hidden data. Two threads may use two different objects at the same
+// time. One object, its functions of const objects included, serves one thread at a time: an evaluation uses memory of
+// the function.
 #pragma once
 
 #include <linchpin/detail/jet.h>
@@ -39,11 +43,19 @@ struct Linearization {
 };
 
 /// The equations of a constraint. Stock joints implement it by hand (joints.h). `holonomic`, `nonholonomic` and
-/// `on_acceleration` below make one from a lambda. Functions may keep scratch memory and angles, so only one thread at
-/// a time may evaluate one function.
+/// `on_acceleration` below make one from a lambda.
+///
+/// A Constraint owns its function. The solver calls a function while it evaluates a step, from the thread that steps.
+/// The spans of a call are valid during the call. A function must not call a solver, because solvers of one thread
+/// share work memory. It may throw: a step then fails or is left to the host, and the report contains the text. An
+/// evaluation is const, but it may use scratch memory of the function. A gear also takes its first angles from its
+/// first evaluation. So only one thread at a time may use one function. Different functions are independent.
 class ConstraintFunction {
  public:
   virtual ~ConstraintFunction() = default;
+  /// Returns a copy with the same internal state. Later changes of one do not influence the other. A derived class
+  /// returns `std::make_unique<Derived>(*this)`.
+  virtual std::unique_ptr<ConstraintFunction> clone() const = 0;
   virtual int rows() const = 0;
   virtual int bodies() const = 0;
   virtual Level level() const = 0;
@@ -61,18 +73,33 @@ class ConstraintFunction {
   virtual std::vector<double> internal_state() const { return {}; }
   /// @param kept  the result of internal_state(). Ignored if its size is different.
   virtual void set_internal_state(std::span<const double> /*kept*/) {}
+
+ protected:
+  ConstraintFunction() = default;
+  ConstraintFunction(const ConstraintFunction&) = default;
+  ConstraintFunction& operator=(const ConstraintFunction&) = default;
 };
 
 namespace detail {
 struct ConstraintParts;
 }
 
-/// A named constraint between K bodies, ready to be added to a System. Copies share the function and its internal
-/// state, so make one for each system.
+/// A named constraint between K bodies, ready to be added to a System. It is a value that owns its function.
+///
+/// A copy clones the function and its internal state. The copies share nothing, so one can be added to each of several
+/// systems. The lambda of a residual is copied as C++ copies it: what it captures by reference or by pointer is the
+/// same object for all copies, and must exist as long as they do. A move is cheap and leaves an object that can only be
+/// assigned or destroyed. Pointers to the function stay valid when the constraint is moved. One thread at a time may
+/// use one constraint.
 class Constraint {
  public:
   /// @throws std::invalid_argument  unless there is a name and a function of that number of bodies, each named once.
-  Constraint(std::string name, std::vector<BodyId> bodies, std::shared_ptr<ConstraintFunction> function);
+  Constraint(std::string name, std::vector<BodyId> bodies, std::unique_ptr<ConstraintFunction> function);
+  Constraint(const Constraint& other);
+  Constraint(Constraint&&) noexcept = default;
+  Constraint& operator=(const Constraint& other) { return *this = Constraint(other); }
+  Constraint& operator=(Constraint&&) noexcept = default;
+  ~Constraint() = default;
 
   /// Declares the point of each body where the constraint acts (body axes, from the centre of mass [m]). There its
   /// wrench is reported, its normal force is measured, and the force of a law is applied. Joints set it themselves. A
@@ -85,8 +112,7 @@ class Constraint {
   /// along the others. Without it the constraint acts on each body at that body's own point.
   Constraint& set_sliding_body(int k);
 
-  /// Returns the same constraint between the same number of other bodies. The function and its internal state are
-  /// shared.
+  /// Returns a copy of the constraint between the same number of other bodies, with its internal state.
   Constraint between(std::vector<BodyId> bodies) const {
     Constraint copy = *this;
     copy.bodies_ = std::move(bodies);
@@ -94,6 +120,7 @@ class Constraint {
   }
 
   const std::string& name() const { return name_; }
+  /// Valid until the constraint is assigned, moved or destroyed.
   std::span<const BodyId> bodies() const { return bodies_; }
   const ConstraintFunction& function() const { return *function_; }
   ConstraintFunction& function() { return *function_; }
@@ -101,7 +128,7 @@ class Constraint {
   /// Acting point [m], body axes. Zero (the centre of mass) where nothing was declared.
   Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
   /// Point where the constraint acts on body k at a state [m] (W): the point of its wrench, of its normal force and of
-  /// a law's force.
+  /// a law's force. Calls the function of set_application_point().
   Vector3d application_point(int k, const State& state) const {
     if (where_) return where_(state);
     const int holder = slider_ < 0 ? k : slider_;
@@ -116,7 +143,7 @@ class Constraint {
   friend struct detail::ConstraintParts;  // Access for the library itself.
   std::string name_;
   std::vector<BodyId> bodies_;
-  std::shared_ptr<ConstraintFunction> function_;
+  std::unique_ptr<ConstraintFunction> function_;
   std::vector<Vector3d> points_;
   int slider_ = -1;
   std::function<Vector3d(const State&)> where_;
@@ -125,6 +152,7 @@ class Constraint {
 // ---- arguments of a residual ----
 
 namespace detail {
+struct AutodiffSeed;
 template <class...>
 inline constexpr bool never = false;
 /// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
@@ -132,6 +160,9 @@ inline constexpr bool never = false;
 }  // namespace detail
 
 /// Pose of one body: all that a holonomic residual may read. T is a number type of detail/jet.h.
+///
+/// The views of this header are plain values without references to the system. They are valid during the call of the
+/// residual that receives them.
 template <class T>
 class PoseView {
  public:
@@ -169,7 +200,7 @@ class PoseView {
             columns_[0].y * u.x() + columns_[1].y * u.y() + columns_[2].y * u.z(),
             columns_[0].z * u.x() + columns_[1].z * u.y() + columns_[2].z * u.z()};
   }
-  friend struct AutodiffSeed;
+  friend struct detail::AutodiffSeed;
   Vec3<T> p_;
   std::array<Vec3<T>, 3> columns_;  // Columns of R_WB.
 };
@@ -187,7 +218,7 @@ class VelocityView : public PoseView<T> {
   const Vec3<T>& omega() const { return w_; }
 
  protected:
-  friend struct AutodiffSeed;
+  friend struct detail::AutodiffSeed;
   Vec3<T> v_, w_;
 };
 
@@ -204,11 +235,12 @@ class AccelerationView : public VelocityView<T> {
   Vec3<T> acceleration(double x, double y, double z) const { return acceleration(Eigen::Vector3d(x, y, z)); }
 
  protected:
-  friend struct AutodiffSeed;
+  friend struct detail::AutodiffSeed;
   Vec3<T> a_, alpha_;
 };
 
-/// The argument `s` of a residual: s[k] is its k-th body, and s.t is the time.
+/// The argument `s` of a residual: s[k] is its k-th body, and s.t is the time. It refers to memory of the caller and is
+/// valid during the call of the residual.
 template <template <class> class View, class T>
 struct ResidualArgs {
   std::span<const View<T>> bodies;
@@ -234,7 +266,9 @@ auto rows(const Parts&... parts);
 ///
 /// @param bodies  The K bodies that φ reads as s[0] … s[K−1], each once. `ground` and fixed bodies may be among them.
 /// @param phi     Called on number types, so write sin(x), not std::sin(x). It returns a number, a Vec3, a std::array
-/// of numbers or rows(…). It is smooth near the motion. Reading a velocity does not compile.
+/// of numbers or rows(…). It is smooth near the motion. Reading a velocity does not compile. The constraint keeps a
+/// copy of it, and copies of the constraint copy it. It may be called several times in a step, so it must not count or
+/// remember.
 /// @param unit    Unit of all rows, if metres or radians. It decides where a report shows the gap.
 /// @throws std::invalid_argument  if bodies is empty or names one twice. Cost: one evaluation with 6 directions per
 /// body and one Taylor evaluation. No allocation.
@@ -330,7 +364,9 @@ auto rows(const Parts&... parts) {
   return all;
 }
 
-/// Builds the views of one body for one pass. It is public only because the templates below need it.
+namespace detail {
+
+/// Builds the views of one body for one pass.
 struct AutodiffSeed {
   /// Without derivatives, for residuals in Newton iterations.
   template <class View>
@@ -351,8 +387,6 @@ struct AutodiffSeed {
     return view;
   }
 };
-
-namespace detail {
 
 template <template <class> class View, class F, Level level_>
 class FromResidual;

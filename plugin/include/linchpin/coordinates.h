@@ -13,7 +13,12 @@
 namespace linchpin {
 
 /// The inertia of coordinates that one mass matrix couples: M q̈ + h = Q. T is quadratic in q̇, and M is symmetric
-/// positive definite. Only one thread at a time may evaluate one function.
+/// positive definite.
+///
+/// Systems share a Kinetics by a std::shared_ptr. It may have work memory, so one thread at a time may evaluate one
+/// Kinetics, whatever the number of systems that share it. Solvers call it while they evaluate a state, from the thread
+/// of the solver. The spans of a call are valid during the call. It must not call a solver. If it throws, the
+/// evaluation or the step fails with the text.
 class Kinetics {
  public:
   virtual ~Kinetics() = default;
@@ -32,7 +37,7 @@ class Kinetics {
   virtual double energy_integral(std::span<const double> q, std::span<const double> rate, double t) const = 0;
 };
 
-/// The argument `s` of a kinetic energy.
+/// The argument `s` of a kinetic energy. It refers to memory of the caller and is valid during the call.
 template <class T>
 struct Coordinates {
   std::span<const T> q;     ///< Coordinates s.q[0], s.q[1], …
@@ -121,8 +126,8 @@ class KineticsOf final : public Kinetics {
 ///     });
 ///     BodyId r = system.add_coordinates({"r", "phi"}, {1.0, 0.0}, {0.0, 2.0}, T);
 ///
-/// @param rheonomic  whether s.t occurs in it Cost of an evaluation: n + 2 passes of T for every six coordinates. No
-/// allocation.
+/// @param rheonomic  whether s.t occurs in it. The result keeps a copy of T. An evaluation costs n + 2 passes of T for
+/// every six coordinates. It does not allocate.
 /// @throws std::invalid_argument for n < 1.
 template <class F>
 std::shared_ptr<const Kinetics> kinetic_energy(int n, F T, bool rheonomic = false) {

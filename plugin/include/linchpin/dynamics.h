@@ -20,8 +20,16 @@ namespace linchpin {
 struct Reaction;  // report.h
 
 /// The full equation (T5) at a state, kept for many states. An evaluation assembles, factors, and solves for the ideal
-/// forces. It then calls the laws and solves again with the same factor. One object serves one block of constraints and
-/// one thread at a time. It does not allocate after warm-up.
+/// forces. It then calls the laws and solves again with the same factor. One object serves one block of constraints. It
+/// does not allocate after warm-up.
+///
+/// A Dynamics owns its results and keeps a reference to the System, which must outlive it. References and spans are
+/// valid until the next evaluation, or until the object is destroyed. A move does not change them.
+///
+/// One object serves one thread at a time, its const functions included: rank_report(), reactions() and warnings()
+/// compute with work memory of the object and keep the result. Evaluations call the functions of constraints, kinetic
+/// energies, forces and laws in the calling thread. Such a function must not call a solver. If it throws, the
+/// evaluation returns Status::invalid, and reason() has the text.
 class Dynamics {
  public:
   explicit Dynamics(const System& system, SolveOptions options = {});
@@ -117,7 +125,8 @@ class Dynamics {
   /// Reaction::stabilisation contains the difference to the effect of the laws in the step. Everything else still
   /// belongs to the step. Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
   void evaluate_laws_at(const State& state) noexcept;
-  /// History of the laws between evaluations: internal states, and the friction found last.
+  /// History of the laws between evaluations: internal states, and the friction found last. It does not change, and any
+  /// number of objects may share it.
   struct LawHistory;
   std::shared_ptr<const LawHistory> law_history() const;
   /// Restores a history, in this Dynamics or in another one with the same constraints and laws. The next evaluation is
@@ -127,7 +136,8 @@ class Dynamics {
   /// Warnings with names and advice: laws whose normal force is undetermined by redundancy (T6), laws without a free
   /// direction for friction, and law_report().warning. With redundant rows it costs O(m r²). Allocates.
   std::vector<std::string> warnings() const;
-  RankReport rank_report() const;  ///< Allocates.
+  /// Ranks and names of redundant constraints at the last evaluation. The first call computes them. Allocates.
+  RankReport rank_report() const;
 
   /// Fills name, t, wrenches, λ, power and residuals of every constraint of the block, in row order. Reuses memory.
   /// @param with_rank  also fill `determined` and `redundant`. With redundant rows this costs O(m r²) more, and it

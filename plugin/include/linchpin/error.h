@@ -6,6 +6,9 @@
 //
 // The forms that throw throw the exception of the kind: std::invalid_argument, OrderError or FileError. Its text is
 // the same. Programs that are compiled with -fno-exceptions use the try_ forms.
+//
+// The classes of this header are values: a copy shares nothing with the original. Different objects can be used by
+// different threads at the same time.
 #pragma once
 
 #include <optional>
@@ -47,7 +50,8 @@ struct Error {
 };
 
 /// The value that a call returns, or the error. It has the functions of std::expected (C++23), which are checked here:
-/// value(), * and -> raise the error if there is no value.
+/// value(), * and -> raise the error if there is no value. It owns both. References to them are valid as long as the
+/// Result exists and is not assigned.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -56,7 +60,7 @@ class [[nodiscard]] Result {
 
   bool has_value() const { return value_.has_value(); }
   explicit operator bool() const { return has_value(); }
-  const Error& error() const { return error_; }  ///< Of kind none if there is a value.
+  const Error& error() const { return error_; }  ///< Its kind is none if there is a value.
 
   T& value() & { return checked(), *value_; }
   const T& value() const& { return checked(), *value_; }
@@ -98,15 +102,17 @@ namespace detail {
 Error error_of(void (*call)(void*), void* data) noexcept;
 }  // namespace detail
 
-/// Calls a function that may throw. @return its value, or the error of the exception. The exception is caught in the
-/// library, so that programs without exceptions can use it. In such a program the destructors of objects that the
-/// function itself has made do not run.
+/// Calls a function that may throw, once and before it returns. @return its value, or the error of the exception. The
+/// exception is caught in the library, so that programs without exceptions can use it. In such a program the
+/// destructors of objects that the function itself has made do not run.
 template <class Call>
 auto try_call(Call&& call) noexcept -> Result<std::invoke_result_t<Call&>> {
   using T = std::invoke_result_t<Call&>;
   if constexpr (std::is_void_v<T>) {
-    return detail::error_of([](void* f) { (*static_cast<std::remove_reference_t<Call>*>(f))(); },
-                            const_cast<void*>(static_cast<const void*>(&call)));
+    struct Called {
+      std::remove_reference_t<Call>& call;
+    } called{call};
+    return detail::error_of([](void* f) { static_cast<Called*>(f)->call(); }, static_cast<void*>(&called));
   } else {
     struct Made {
       std::remove_reference_t<Call>& call;

@@ -13,7 +13,8 @@
 
 namespace linchpin {
 
-/// Input and output of an impressed force. All in world axes, SI units.
+/// Input and output of an impressed force. All in world axes, SI units. It refers to states and wrenches of the caller
+/// and is valid during the call of the force. Do not keep it or references to its states.
 class ForceFrame {
  public:
   ForceFrame(double time, std::span<const BodyState> bodies, std::span<Vector6> wrenches)
@@ -40,6 +41,12 @@ class ForceFrame {
 };
 
 /// A named impressed force on any number of bodies, with its potential energy where it has one.
+///
+/// A Force is a value. A copy copies the two functions as C++ copies them: what they capture by reference or by pointer
+/// is the same object for all copies and must outlive them. A solver calls `act` in every evaluation of a state, from
+/// its thread. Reports of energy call `energy`. The functions must not change the system or call a solver: solvers of
+/// one thread share work memory. If `act` throws, the evaluation or the step fails with the text. Two threads may use
+/// two forces whose functions share nothing.
 class Force {
  public:
   /// @param act     adds its forces to the frame. It reads bodies in the order given here.
@@ -48,7 +55,7 @@ class Force {
   Force(std::string name, std::vector<BodyId> bodies, std::function<void(ForceFrame&)> act,
         std::function<double(std::span<const BodyState>, double t)> energy = {});
   const std::string& name() const { return name_; }
-  std::span<const BodyId> bodies() const { return bodies_; }
+  std::span<const BodyId> bodies() const { return bodies_; }  ///< Valid as long as the Force is not assigned.
   void act(ForceFrame& frame) const { act_(frame); }
   bool has_energy() const { return static_cast<bool>(energy_); }
   double energy(std::span<const BodyState> bodies, double t) const { return energy_(bodies, t); }

@@ -4,6 +4,8 @@
 //
 // All quantities are in double precision, SI units and world axes. A moment acts about the centre of mass of its body.
 // A `ConstraintSolver` serves one thread at a time. It uses `World` from that thread only.
+//
+// The structs of this header are plain values, but ConstraintEntry and JointGeometry can only be moved.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -165,7 +167,7 @@ struct RowBody {
   Vector3d row_v = Vector3d::Zero(), row_w = Vector3d::Zero();        ///< change by rows
 };
 
-/// One row of the host's own: a contact, friction, a limit, a motor, a spring. It asks for a velocity along J and
+/// One row of the host's own: a contact, friction, a limit, a motor, a spring. Its target is a velocity along J. It
 /// applies the impulse Jᵀ · impulse.
 struct Row {
   enum class Kind : unsigned char {
@@ -190,7 +192,7 @@ struct Row {
   int index = -1;              ///< in the host's array; for the adapter alone
   int constraint = -1;         ///< entry of the joint that it belongs to; −1: none
   double limit_sign = 1;       ///< of a limit: the direction in which it pushes
-  double velocity_change = 0;  ///< change of velocity that the host asks for when it begins to iterate [m/s or rad/s]
+  double velocity_change = 0;  ///< target change of velocity when the host begins to iterate [m/s or rad/s]
   double effective_mass = 0;   ///< impulse for each unit of velocity [kg]
   double softness = 0;         ///< compliance of the row [1/kg]
   double host_mobility = 0;    ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
@@ -373,7 +375,7 @@ struct Capabilities {
   };
   Coupling coupling = Coupling::after_solve;
   double rounding = std::numeric_limits<double>::epsilon();  ///< of poses as the host stores them, relative
-  /// Largest turn in one step that the host integrates as it is asked to [rad].
+  /// Largest rotation in one step up to which the host integrates the angular velocity that it gets [rad].
   double largest_turn = std::numeric_limits<double>::infinity();
 };
 
@@ -395,13 +397,18 @@ struct JointImpulse {
 
 /// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are identified by the
 /// ids that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
+///
+/// The program owns the World. It must outlive its ConstraintSolver, which keeps a reference. The solver calls it only
+/// inside calls of the solver, and only from the thread that makes them. Arguments are valid during the call. Functions
+/// of a World may call const functions of the solver. find_joints(), look_at_bodies(), map_joints() and map_joint() may
+/// also call the functions that their comments name. No other function may change the solver or begin a step.
 class World {
  public:
   virtual ~World() = default;
   /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
   /// mean velocity. Accelerations are left as they are.
   virtual void read(BodyId body, BodyState& out) const = 0;
-  /// Why a body that is to move has no mass matrix, in words; null: it has one.
+  /// Returns why a body that is to move has no mass matrix, in words. Null: it has one. The solver copies the text.
   virtual const char* why_unsupported(BodyId) const { return nullptr; }
   /// Axes of the world along which a body must not change its motion: bit i for linear x y z, bit 3 + i for angular.
   virtual unsigned locked_axes(BodyId) const { return 0; }
@@ -441,7 +448,7 @@ class World {
 
   // The world itself. The solver calls the following only while why_absent() is null.
   virtual std::string name() const { return "a host"; }  ///< for summaries
-  /// Why there is no world, as before the solver is attached to one; null: there is one.
+  /// Returns why there is no world, as before the solver is attached to one. Null: there is one.
   virtual const char* why_absent() const { return nullptr; }
   virtual bool has_ended() const { return false; }  ///< The world has been destroyed before its solver.
   virtual double energy() const { return 0; }       ///< of its bodies that move, gravity included [J]
@@ -466,7 +473,7 @@ class World {
   // Joints and the user's constraints, by entry.
   virtual bool is_enabled(int) const { return true; }
   virtual void enable(int, bool) {}
-  /// Whether the program reads the forces of a joint in every step.
+  /// Returns whether the program reads the forces of a joint in every step.
   virtual bool needs_forces(int) const { return false; }
   /// Impulse of one row above which a joint breaks [N·s or N·m·s].
   virtual double breaking_impulse(int) const { return std::numeric_limits<double>::infinity(); }
@@ -491,7 +498,8 @@ struct Finding {
 };
 
 /// A solver of constraints beside the islands of rigid bodies, as that of articulated bodies. Reports contain what it
-/// solves.
+/// solves. The ConstraintSolver keeps a pointer, does not own it, and calls it from its own thread. Before it is
+/// destroyed, call set_companion(nullptr).
 class Companion {
  public:
   virtual ~Companion() = default;
@@ -501,7 +509,7 @@ class Companion {
   virtual int rank() const = 0;
   virtual RankReport rank_report() const = 0;           ///< indices as reactions()
   virtual bool has(int entry) const = 0;                ///< It solves the constraint.
-  virtual std::string why_no_law(int entry) = 0;        ///< why the constraint takes no law, or empty
+  virtual std::string why_no_law(int entry) const = 0;  ///< why the constraint takes no law, or empty
   virtual void add_law(int entry, const Law& law) = 0;  ///< @throws what linchpin::add_law throws
   virtual ConstrainedProblem problem() const = 0;
   virtual std::vector<HostPart> host_parts() const = 0;
@@ -523,10 +531,26 @@ struct SolverHistory;
 struct Context;
 
 /// Finds the constraint forces of a host's world, step by step.
+///
+/// Ownership. The solver owns its System, the constraints, their laws and all reports. It keeps a reference to the
+/// World, which must outlive it. A constraint or a law is taken by value.
+///
+/// Lifetime. A reference to an entry stays valid as long as the solver, but another entry may take its index after it
+/// was removed. References and spans of reports are valid until the next step, and until constraints or laws change.
+/// Spans of the functions of a step are valid until the next call of the same function.
+///
+/// Threads. One thread at a time may use a solver. SolverOptions::threads adds threads inside solve_separate(). They
+/// call neither the World nor a function of the program. Solvers of different worlds are independent.
+///
+/// Reentrancy. The functions of a step, reports and check() call the World. They also call functions of constraints and
+/// laws, in the calling thread. These functions must not call the solver, or another solver of linchpin: solvers of one
+/// thread share work memory. Only World may call back, as its comment says. A function that throws leaves its island to
+/// the host in that step.
 class ConstraintSolver {
  public:
   /// @param world  kept by reference; it must live longer than the solver
-  /// @throw std::invalid_argument  a tolerance or the tension frequency limit is not above 0, or a count is too small
+  /// @throws std::invalid_argument  if a tolerance or the tension frequency limit is not above 0, or a count is too
+  /// small
   ConstraintSolver(World& world, const SolverOptions& options);
   ~ConstraintSolver();
   ConstraintSolver(const ConstraintSolver&) = delete;
@@ -558,16 +582,16 @@ class ConstraintSolver {
   // ---- constraints ----
 
   ConstraintEntry& entry(int index);
-  const ConstraintEntry& entry(int index) const { return const_cast<ConstraintSolver*>(this)->entry(index); }
+  const ConstraintEntry& entry(int index) const;
   int entry_count() const;
   /// The constraint of an entry, deferred or in the system.
   const Constraint& constraint(int entry) const;
   int find(std::string_view name) const;  ///< −1: none
   std::string free_name(std::string base) const;
   int add_entry(ConstraintEntry::Owner owner, std::string name);
-  /// Adds a constraint of the user's own and its reaction, behind all others. Its derivatives are checked at the
-  /// present state of its bodies. @return its entry @throws std::invalid_argument  a name in use, a body without a mass
-  /// matrix, wrong derivatives, or bodies none of which can move
+  /// Adds a constraint of the user's own and its reaction, behind all others. Calls its function to check its
+  /// derivatives at the present state of its bodies. @return its entry @throws std::invalid_argument  if the name is in
+  /// use, a body has no mass matrix, no body can move, or derivatives are wrong
   int add_constraint(Constraint constraint);
   /// Returns whether set_joint() is to be called. @param changed  the settings are not those of the last call
   bool is_to_be_mapped(int entry, const std::array<BodyId, 2>& bodies, bool changed) const;
@@ -616,15 +640,15 @@ class ConstraintSolver {
   // ---- a step, in this order ----
 
   void set_capabilities(const Capabilities& capabilities);
-  /// The world is looked at, and unilateral constraints are switched.
+  /// Reads the changes of the world, and switches unilateral constraints.
   void begin_step();
   /// Makes the islands of a group. @param entries  constraints that are to be exact in it
   void build_islands(std::span<const int> entries);
   /// Begins the step of the islands that build_islands() has made last. @param dt  [s]
-  /// @return bodies that the host is to leave where they are: those of all islands where dt is no positive number, as
-  /// joints cannot be kept together over such a step
+  /// @return bodies that the host must not move. These are the bodies of all islands if dt is not a positive number,
+  /// because joints cannot be kept together over such a step
   std::span<const BodyId> begin_islands(double dt);
-  /// Separates islands that no row of the host will act on from the group.
+  /// Separates the islands on which no row of the host acts from the group.
   /// @param touched  by id of body: a row or contact of the host may act on it
   /// @param group    ids of the bodies that the host has in the group; −1: not known
   /// @return by id of body: it is no longer in the group. Empty where no island is separated
@@ -706,6 +730,7 @@ class ConstraintSolver {
   /// Draws reactions on the first two bodies as arrows of `scale` [m/N], and open gaps as crosses whose arms are as
   /// long.
   using DrawLine = std::function<void(const Vector3d& from, const Vector3d& to, Line what)>;
+  /// Calls `draw` for each line before it returns. `draw` must not change the solver.
   void draw_reactions(double scale, const DrawLine& draw);
   const BodyState& start_state(BodyId body) const;
   /// A body, or a link, with the pose that the host has now. @throws std::invalid_argument  the system has no such body
@@ -727,7 +752,7 @@ class ConstraintSolver {
   void set_companion(Companion* companion);
   /// Expires with this solver.
   std::weak_ptr<const void> life() const { return life_; }
-  /// For solvers inside the core.
+  /// For solvers inside the core only.
   Context& context();
   World& world();
 
@@ -753,11 +778,17 @@ void demand(const std::string& who, const std::string& why);
 /// @throws OrderError with the reason why a world is absent, where it is
 void demand_world(const World& world, const std::string& who);
 
-/// One constraint of a solver: a reference, cheap to copy. It is valid while its solver exists, the world has not been
-/// destroyed and the constraint has not been removed; see valid(). A handle that is not valid, or is empty, is safe to
-/// use: law() and unilateral() throw OrderError with the reason ("the constraint has been removed", "the solver of this
-/// handle has been destroyed", …), name() is empty, and all other calls do nothing. It stays invalid when another
-/// constraint gets the place. Use it in the thread of its solver.
+/// One constraint of a solver. A handle is a reference that is cheap to copy. It owns nothing, and destroying it
+/// changes nothing. It is valid while its solver exists, the world has not been destroyed and the constraint has not
+/// been removed; see valid().
+///
+/// A handle that is not valid, or is empty, is safe to use. law() and unilateral() then throw OrderError with the
+/// reason, such as "the constraint has been removed". name() is empty, and all other calls do nothing. A handle stays
+/// invalid when another constraint gets the place.
+///
+/// Use a handle in the thread of its solver, and not inside a residual or a law. Functions that are not const look for
+/// joints that the program has deleted, or compute reports. References and spans are valid until the next step and
+/// until constraints or laws change.
 class ConstraintHandle {
  public:
   ConstraintHandle() = default;
@@ -765,32 +796,33 @@ class ConstraintHandle {
   bool valid() const;
   const std::string& name() const;
   Result<void> try_law(Law law) noexcept;
-  /// What its laws do, term by term: effort, work, power, stick or slide, the normal force they were given, the branch.
-  /// The numbers are of the last step and valid until laws or constraints change.
-  std::span<const LawWork> laws() const;
+  /// Returns the report of its laws, term by term: force, work, power, friction mode, normal force and branch. The
+  /// numbers are those of the last step.
+  std::span<const LawWork> laws();
   Result<void> try_unilateral(Unilateral how = {}) noexcept;
   Result<void> try_motor(const Motor& motor) noexcept;
   Result<void> try_compliance(const Compliance& compliance) noexcept;
   Result<void> try_limits(double lower, double upper) noexcept;
   Result<void> try_breaking_impulse(double impulse) noexcept;
-  bool released() const;  ///< unilateral or with limits, and not holding now
-  bool broken() const;    ///< It was loaded beyond its breaking impulse, or that of a joint of the host.
-  /// Takes the user's constraint out of the world; an adopted joint goes back to the native solver until it is adopted
-  /// again, and its handle stays valid.
+  bool released() const;  ///< It is unilateral or has limits, and is inactive now.
+  bool broken() const;    ///< It was loaded beyond its breaking impulse.
+  /// Removes the user's constraint from the world. A joint of the world goes back to the native solver. It stays there
+  /// until name_joint() is called again, and its handle stays valid.
   void remove();
-  /// Returns the reaction of the last step.
-  const Reaction& reaction() const;
-  /// Whether linchpin holds the constraint: not disabled, not released, and not left to the host in the last step. Rows
-  /// of a joint that the host keeps, such as limits, do not count.
-  bool is_exact() const;
-  /// What of the constraint the host solves, and why; empty where that is nothing.
-  std::string why_native() const;
-  RowUnit unit() const;  ///< of its first row; a constraint on velocities or accelerations has its own
+  /// Computes the reports of the last step where they are not known yet, and returns the reaction.
+  const Reaction& reaction();
+  /// Returns whether linchpin holds the constraint: not disabled, not released, and not left to the host in the last
+  /// step. Rows of a joint that the host keeps, such as limits, do not count.
+  bool is_exact();
+  /// Returns the part of the constraint that the host solves, and the reason. Empty if there is none.
+  std::string why_native();
+  /// Returns the unit of its first row. A constraint on velocities or accelerations has a unit of its own.
+  RowUnit unit() const;
 
  protected:
   int entry() const { return entry_; }
-  /// Returns whether the constraint exists still: the program deletes joints, and their bodies, without notice.
-  bool is_there() const;
+  /// Returns whether the constraint exists still. Looks for joints that the program has deleted.
+  bool is_there();
   void remove_laws();
   void set_application_points(std::vector<Vector3d> p_BQ);
   void set_enabled(bool on);
@@ -805,7 +837,8 @@ class ConstraintHandle {
   unsigned version_ = 0;  ///< of what was there when it was made
 };
 
-/// A handle whose calls can be chained. @tparam Derived  the handle of an adapter
+/// A handle whose calls can be chained. Threads and lifetime are those of ConstraintHandle. @tparam Derived  the handle
+/// of an adapter
 template <class Derived>
 class ChainedHandle : public ConstraintHandle {
  public:
@@ -819,9 +852,9 @@ class ChainedHandle : public ConstraintHandle {
     remove_laws();
     return self();
   }
-  /// Makes the user's constraint of one position row push only: a step that ends with its multiplier of the other sign
-  /// is the last that holds it, and with `reengage` it holds again in the step in which its gap would close. Switches
-  /// are in Counts::released and engaged. Contacts of the host are not concerned.
+  /// Makes the user's constraint of one position row unilateral, so that it only pushes. It becomes inactive after a
+  /// step that ends with a multiplier of the other sign. With `reengage` it is active again in the step in which its
+  /// gap would close. Counts::released and Counts::engaged count the switches. Contacts of the host are not concerned.
   /// @throws std::invalid_argument for joints of the world and for constraints of more rows or of another level.
   Derived& unilateral(Unilateral how = {}) {
     try_unilateral(how).value();
@@ -863,8 +896,8 @@ class ChainedHandle : public ConstraintHandle {
     try_breaking_impulse(impulse).value();
     return self();
   }
-  /// Where a constraint made from a residual acts, per body [m], body axes; needed before law() unless all are
-  /// particles.
+  /// Sets the points at which a constraint made from a residual acts, one per body [m], in body axes. law() needs them
+  /// unless all bodies are particles.
   Derived& set_application_points(std::vector<Vector3d> p_BQ) {
     ConstraintHandle::set_application_points(std::move(p_BQ));
     return self();

@@ -1,4 +1,4 @@
-// The integration methods.
+// The integration methods. The header has values only, and any thread may call its function.
 #pragma once
 
 #include <array>

@@ -1,6 +1,9 @@
 // Helpers for the mapping of a host's joints to rows that linchpin holds exactly. An adapter reads frames, limits and
 // motors of a joint and fills a `JointShape`. A row is exact where the joint holds it both ways and without bound;
 // limits, motors, springs and softened rows stay with the host, by name.
+//
+// The structs of this header are values. Any thread may call the functions. A JointShape owns its function, so it can
+// be moved but not copied.
 #pragma once
 
 #include <linchpin/joints.h>
@@ -18,7 +21,7 @@ namespace linchpin::host {
 /// The part of a joint that linchpin holds, as the joint is configured now, and the part that stays with the host.
 struct JointShape {
   JointRows rows;                                ///< in the bodies' own axes; none where the host has all
-  std::shared_ptr<ConstraintFunction> function;  ///< in place of rows: a gear
+  std::unique_ptr<ConstraintFunction> function;  ///< in place of rows: a gear
   Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();  ///< where its wrench is reported [m]
   std::array<bool, 6> exact_axis{};  ///< by axis of the joint: linear x y z, angular
   /// Axes in the first body along which the host's own linear rows lie, for the breaking test; none: world axes.
@@ -77,8 +80,9 @@ struct EulerOrder {
 JointShape six_axis_joint(const JointFrame& a, const JointFrame& b, const std::array<JointAxis, 6>& axes,
                           const EulerOrder& order);
 
-/// Mixes the settings of a joint into one number, by which an adapter sees that the program has changed one. Zero is
-/// the same with either sign. Different settings have the same number with a probability of 2⁻⁶⁴.
+/// Mixes the settings of a joint into one number. An adapter compares it with an earlier one to find that the program
+/// has changed a setting. Zero is the same with either sign. Different settings have the same number with a probability
+/// of 2⁻⁶⁴. A plain value.
 class SettingsMixer {
  public:
   template <class... Numbers>
@@ -105,8 +109,9 @@ class SettingsMixer {
 };
 
 /// u_A·ω_A + ratio u_B·ω_B = 0 with axes carried by the bodies, as a condition on positions: the angles turned since
-/// the gear was first evaluated. Poses tell less than half a turn, from where a (sub)step began to where it ends. A
-/// body may have turned beyond that under host rows: the teeth then mesh again where they are.
-std::shared_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio);
+/// the gear was first evaluated. Two poses determine a rotation below half a turn, from the begin of a (sub)step to its
+/// end. A body may have turned further under host rows: the teeth then mesh again where they are. A clone has its own
+/// angles.
+std::unique_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio);
 
 }  // namespace linchpin::host

@@ -12,6 +12,9 @@
 // A joint acts at its points. A joint whose point of b slides along a acts on both bodies at that point of b. Rows are
 // in the order P, L, D. Two rows across an axis u use the perpendiculars e = u.unitOrthogonal() and u × e of the unit
 // u, in that order.
+//
+// The structs of this header are plain values. Any thread may call the functions. Each call makes a constraint of its
+// own. Callables of time and of surfaces are copied into it; see linchpin::Constraint for copies and threads.
 #pragma once
 
 #include <linchpin/constraint.h>
@@ -65,8 +68,9 @@ Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, dou
 /// Couples two rotations relative to `carrier`, θ_a about u_A of a and θ_b about u_B of b: θ_a + ratio·θ_b = constant.
 /// Angles are measured about the axes as they lie in the carrier at the first evaluation. They are unwrapped from step
 /// to step, so that the residual is positional and does not drift [rad]. Other joints must hold the axes in place in
-/// the carrier. A body must turn by less than half a turn in a step. @param ratio  not 0; > 0 for wheels that turn
-/// against each other.
+/// the carrier. A body must turn by less than half a turn in a step. A copy that is made before the first evaluation
+/// measures its own angles. A later copy continues with the angles so far. @param ratio  not 0; > 0 for wheels that
+/// turn against each other.
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
                 BodyId carrier = ground);
 

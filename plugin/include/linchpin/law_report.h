@@ -1,4 +1,5 @@
 // Reports of the force laws at one evaluation: efforts, friction modes of dry friction, and how the laws were solved.
+// The structs of this header are plain values.
 #pragma once
 
 #include <linchpin/laws.h>

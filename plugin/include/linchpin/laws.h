@@ -2,6 +2,9 @@
 // and a catalogue of laws. Defines the properties that a solver needs: which normal force a law reads, whether it only
 // dissipates, and its bound at rest. Hides how a set-valued law is written down. The laws are solved in dynamics (T9,
 // T10).
+//
+// The structs of this header are plain values, except where a comment says otherwise. Any thread may call the functions
+// of the catalogue. Functions with a System serve one thread at a time for one system.
 #pragma once
 
 #include <linchpin/system.h>
@@ -19,7 +22,7 @@ namespace linchpin {
 
 /// Input of a law: the reaction of its constraint and the relative motion. World axes. *Free* directions are those in
 /// which the constraint can apply no force (for `slip`) or no moment about `point` (for `spin`): along a rail, about a
-/// hinge's axis.
+/// hinge's axis. A plain value, but `first` and `second` are valid during the call of the law only.
 struct ConstraintReaction {
   double t = 0;                       ///< Time [s].
   Vector3d point = Vector3d::Zero();  ///< Point where the constraint acts on the first body [m].
@@ -89,6 +92,11 @@ enum class Side { first, second };  ///< One of the two bodies of a law.
 /// calls a lambda several times, with trial slips and normal forces, so it must not count or remember. A lambda that
 /// throws, or returns a value that is not finite or beyond all bounds, gives Status::invalid with the names of law and
 /// constraint.
+///
+/// A copy of a Law copies its functions as C++ copies them: what they capture by reference or by pointer is the same
+/// object for all copies and must outlive them. Laws of the catalogue share nothing. The internal state of a law is not
+/// in the Law but in the solver. A solver calls the functions from its thread. They must not change the system or call
+/// a solver: solvers of one thread share work memory.
 ///
 /// A lambda that jumps where its slip changes sign causes a warning with its name. Steps of a host and
 /// Method::semi_implicit hold it at the jump. rk4 and adaptive follow it from one side to the other, so use `coulomb`
@@ -179,7 +187,7 @@ class Law {
   /// Force and moment of the law for an input. Dry friction without slip gives zero, because only dynamics can compute
   /// friction at rest.
   ForceMoment operator()(const ConstraintReaction& n) const;
-  std::span<const Term> terms() const { return terms_; }
+  std::span<const Term> terms() const { return terms_; }  ///< Valid until the Law is changed or assigned.
   explicit operator bool() const { return !terms_.empty(); }
 
   friend Law operator+(Law a, const Law& b);
@@ -267,6 +275,7 @@ Law cylinder_friction(const JointFriction& parameters);
 void add_law(System& system, ConstraintId on, Law law);
 Result<void> try_add_law(System& system, ConstraintId on, Law law) noexcept;
 void clear_laws(System& system, ConstraintId on);
+/// The laws of a constraint. Valid until a law or a constraint is added or removed.
 std::span<const Law> laws_on(const System& system, ConstraintId on);
 
 /// A unilateral constraint: active while its multiplier is ≥ 0 for φ ≥ 0 on the free side (or ≤ 0 for φ ≤ 0).
@@ -279,6 +288,6 @@ struct Unilateral {
 /// semi_implicit switches it in the step in which the event lies. rattle rejects the step (stepper.h). @throws
 /// std::invalid_argument for other constraints.
 void set_unilateral(System& system, ConstraintId on, Unilateral how = {});
-const Unilateral& unilateral(const System& system, ConstraintId on);
+const Unilateral& unilateral(const System& system, ConstraintId on);  ///< Valid until constraints are added.
 
 }  // namespace linchpin

@@ -1,6 +1,8 @@
 // A constrained problem at one time and its solution. A `ConstrainedProblem` is plain data: mass matrix, forces,
 // constraint rows. `solve` computes accelerations and constraint forces. `ConstraintFactorization` does the same for
 // many right-hand sides without allocation. The sources hide factorisation, scaling, the rank decision and memory.
+//
+// The structs of this header are plain values. Any number of threads may call the free functions at the same time.
 #pragma once
 
 #include <Eigen/Core>
@@ -116,7 +118,11 @@ struct Acceleration {
 [[nodiscard]] Acceleration solve(const ConstrainedProblem& problem, const SolveOptions& options = {}) noexcept;
 
 /// One factorisation for many right-hand sides (T7, T8). Data that depend only on which rows use which bodies are kept
-/// while that stays the same. Memory only grows. One solver serves one thread at a time.
+/// while that stays the same. Memory only grows.
+///
+/// An object owns its factor and does not refer to the problem after factor(). It can be moved but not copied. It calls
+/// no function of the program. Const functions solve with work memory of the object, so one thread at a time may use
+/// one object. Different objects are independent.
 class ConstraintFactorization {
  public:
   explicit ConstraintFactorization(SolveOptions options = {});

@@ -1,5 +1,9 @@
 // Keeps poses and velocities on the constraints at finite steps. Contains the Newton that ends a step on them (T12),
 // projections in the mass metric (T13, T14), and the geometric stiffness of constraint forces (T15).
+//
+// The structs of this header are plain values. The functions call residuals of the system's constraints in the calling
+// thread. A residual that throws counts as not finite. The functions use work memory of the thread: different threads
+// may call them for different systems, but a residual must not call them.
 #pragma once
 
 #include <linchpin/dynamics.h>

@@ -1,5 +1,6 @@
 // Reports of forces: wrenches on bodies and their parts, power, work, residuals, and the balances of momentum and
-// energy.
+// energy. The structs of this header are plain values. The functions change no system. Those of energy call the
+// functions of kinetic energies and potentials, so one thread at a time may call them for one system.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -58,7 +59,7 @@ struct MomentumBalance {
          /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
       gross_moment = 0;
   double linear_motion = 0, angular_motion = 0;  ///< Size of M v₀. The imbalance ignores 16 roundings of it.
-  /// momentum − applied − host − constraints| relative to the largest term or single impulse. Forces and moments are
+  /// |momentum − applied − host − constraints| relative to the largest term or single impulse. Forces and moments are
   /// compared separately. The scale of moments is at least that of the forces on an arm of 1 mm. The scale of forces is
   /// at least that of the moments over 1 km.
   double imbalance() const;

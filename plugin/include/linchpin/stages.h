@@ -31,7 +31,9 @@ namespace linchpin {
 ///
 /// The next substep calls continue_from_last() in place of store().
 ///
-/// Does not allocate after warm-up. One object serves one thread at a time.
+/// Does not allocate after warm-up. One object serves one thread at a time. It calls no function of the program. From
+/// begin() to the end of the step it keeps pointers to `from` and to the layout of `dynamics`, and both must exist. A
+/// copy continues the same step with the same pointers. Spans are valid until the next call that is not const.
 class RungeKuttaStages {
  public:
   /// @param method  rk4 or adaptive. @param from  its address must stay valid until the step is over. @param h  [s]

@@ -1,5 +1,5 @@
 // Motion without a host (T12, T13). Hides stages, Newton, projection and the recording of impulses. Accelerations are
-// computed by dynamics.h.
+// computed by dynamics.h. The structs of this header are plain values.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -64,7 +64,7 @@ struct StepReport {
       false;
   std::string reason;  ///< The reason, when rejected or invalid.
   std::string
-      /// Warning about laws, with names: LawReport::trouble, or a law that damps faster than rk4 can follow. Otherwise
+      /// Warning about laws, with names: LawReport::warning, or a law that damps faster than rk4 can follow. Otherwise
       /// empty.
       warning;
 };
@@ -94,7 +94,16 @@ struct Crossing {
 };
 
 /// Motion without a host. Keeps the state, the recorded impulses and its work memory. A step does not allocate after
-/// warm-up. One object serves one thread at a time.
+/// warm-up.
+///
+/// A Stepper owns the state and keeps a reference to the System, which must outlive it. Between two steps the program
+/// may add, remove and enable constraints and laws. The next step takes the change. References and spans that a Stepper
+/// returns are valid until the next call of step(), set_state() or reactions().
+///
+/// One object, with its System, serves one thread at a time. Different steppers of different systems are independent.
+/// The constructor, step(), set_state() and reactions() call the functions of constraints, forces, laws, kinematic
+/// bodies and watch() in the calling thread. Such a function must not call this Stepper or another solver, because
+/// solvers of one thread share work memory. Exceptions of residuals, forces and laws reject the step with the text.
 class Stepper {
  public:
   /// Assembles the start. Gaps are closed in the mass metric and velocities are projected (T14). `start()` reports

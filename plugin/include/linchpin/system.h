@@ -1,5 +1,7 @@
 // The model: bodies with their mass, poses and velocities. Hides index maps, rotated inertia and the gyroscopic term.
 // Stores constraints, forces and laws by name, but does not use the equations of constraints.
+//
+// The structs of this header are plain values: a copy shares nothing with the original.
 #pragma once
 
 #include <linchpin/error.h>
@@ -98,6 +100,17 @@ class Kinetics;    // coordinates.h
 /// The bodies, constraints, forces and laws of one model. Functions that build it throw std::invalid_argument with the
 /// name and the value. `add…` and `set_mass` have `try_` twins that do not throw (linchpin/error.h). Names are not
 /// empty, and unique among bodies, among constraints and among forces. The name of a removed thing is free again.
+///
+/// A System owns its constraints, forces, laws and functions of motion. It shares each Kinetics with the program. It
+/// can be moved but not copied. Solvers such as Dynamics and Stepper keep a reference to the System. It must outlive
+/// them, and must not be moved while they exist.
+///
+/// References, strings and spans that a System returns are valid until the next call that adds or removes something.
+/// Ids stay valid.
+///
+/// One thread at a time may change a System or evaluate its functions. Several threads may call its const functions
+/// together while no thread changes it, except initial_state() and update_kinematic(). These two call the functions of
+/// kinematic bodies. Such a function must not change the System or call a solver.
 class System {
  public:
   System();

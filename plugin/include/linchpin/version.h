@@ -11,7 +11,7 @@
 namespace linchpin {
 
 /// The version of the library, such as "0.1.0". It differs from LINCHPIN_VERSION if a program was compiled with the
-/// headers of another version.
+/// headers of another version. Any thread may call it.
 const char* version() noexcept;
 
 }  // namespace linchpin

@@ -2,7 +2,8 @@
 // and axes are turned into those of both bodies once, and the joint is met exactly at the present poses.
 //
 // Points [m] and axes are in world axes. Axes need not be unit. All functions throw std::invalid_argument for a zero
-// axis and for numbers that are not finite, with the name of the joint.
+// axis and for numbers that are not finite, with the name of the joint. Any thread may call them. The constraint keeps
+// no reference to the arguments.
 #pragma once
 
 #include <linchpin/joints.h>
@@ -11,7 +12,7 @@
 
 namespace linchpin::joints {
 
-/// A body and its present pose. The ground is {ground, {}}.
+/// A plain value: a body and its present pose. The ground is {ground, {}}.
 struct PlacedBody {
   BodyId id = ground;
   Pose pose = {};

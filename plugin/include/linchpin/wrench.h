@@ -1,4 +1,4 @@
-// Forces with their moments and the points that the moments are about.
+// Forces with their moments and the points that the moments are about. The structs of this header are plain values.
 #pragma once
 
 #include <linchpin/system.h>
@@ -21,8 +21,9 @@ struct Wrench {
 struct Wrenches {
   Wrench on_a, on_b;           ///< First and second body.
   std::vector<Wrench> others;  ///< Third and later bodies.
+  /// The wrench on body k. The reference is valid as long as this object, and until `others` changes.
   Wrench& on(int k) { return k == 0 ? on_a : k == 1 ? on_b : others[static_cast<std::size_t>(k - 2)]; }
-  const Wrench& on(int k) const { return const_cast<Wrenches*>(this)->on(k); }
+  const Wrench& on(int k) const { return k == 0 ? on_a : k == 1 ? on_b : others[static_cast<std::size_t>(k - 2)]; }
 };
 
 }  // namespace linchpin

@@ -67,7 +67,7 @@ struct GearTerm {
 /// A constraint of the problem and its rows.
 struct ConstraintRows {
   int owner = -1;  ///< the host's index of it
-  const Constraint* constraint = nullptr;
+  Constraint* constraint = nullptr;
   std::vector<ConstraintBody> bodies;
   std::vector<GearTerm> gear;  ///< of a gear, whose row is on joint positions instead of on bodies
   double gear_target = 0;

@@ -126,7 +126,7 @@ bool TreeLayout::read_states(const Constraint& constraint, State& now) const {
   return moves;
 }
 
-std::string TreeLayout::why_not_held(const Constraint& constraint) {
+std::string TreeLayout::why_not_held(const Constraint& constraint) const {
   State now = c_.bodies.start;
   now.t = c_.t;
   if (!read_states(constraint, now))

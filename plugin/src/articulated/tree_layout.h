@@ -25,7 +25,7 @@ class TreeLayout {
   std::string why_massless(int tree) const;
 
   // ---- constraints ----
-  std::string why_not_held(const Constraint& constraint);
+  std::string why_not_held(const Constraint& constraint) const;
   /// The state that a link has in the host now, and whether it can move. @return false: the body is no link
   bool read_state(BodyId body, BodyState& out, bool& moves) const;
   void set_constraint(int entry, std::unique_ptr<Constraint> constraint);

@@ -95,7 +95,7 @@ void TreeReports::measure_gap(const ConstraintRows& c, Reaction& to) {
     c_.gaps.largest_angle = std::max(c_.gaps.largest_angle, to.gap_angle);
     return;
   }
-  ConstraintFunction& function = const_cast<ConstraintFunction&>(c.constraint->function());
+  ConstraintFunction& function = c.constraint->function();
   states_.clear();
   for (const ConstraintBody& body : c.bodies) {
     states_.push_back(body.tree >= 0 ? t_.constraints.state_of(body, true) : BodyState{});
@@ -112,6 +112,8 @@ void TreeReports::measure_gap(const ConstraintRows& c, Reaction& to) {
     c_.gaps.largest_angle = std::max(c_.gaps.largest_angle, to.gap_angle);
   }
   function.accept(states_, c_.t);
+  if (const ConstraintId id = c_.constraints[c.owner].link_id; id.index >= 0 && !c.is_gear())
+    c_.system.constraint(id).function().accept(states_, c_.t);  // the copy whose laws are evaluated
 }
 
 // ---- reactions ----

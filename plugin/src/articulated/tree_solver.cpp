@@ -21,7 +21,9 @@ BodyId TreeSolver::link_id(int tree, int link) {
 }
 bool TreeSolver::is_link(BodyId id) const { return impl_->t.links.has(id); }
 
-std::string TreeSolver::why_not_held(const Constraint& constraint) { return impl_->layout.why_not_held(constraint); }
+std::string TreeSolver::why_not_held(const Constraint& constraint) const {
+  return impl_->layout.why_not_held(constraint);
+}
 void TreeSolver::set_constraint(int entry, std::unique_ptr<Constraint> constraint) {
   impl_->layout.set_constraint(entry, std::move(constraint));
 }

@@ -32,7 +32,7 @@ struct TreeSolver::Impl final : host::Companion {
   int rank() const override { return t.is_held() ? t.constraints.solver().rank() : 0; }
   RankReport rank_report() const override { return reports.rank_report(); }
   bool has(int entry) const override;
-  std::string why_no_law(int entry) override { return laws.why_no_law(entry); }
+  std::string why_no_law(int entry) const override { return laws.why_no_law(entry); }
   void add_law(int entry, const Law& law) override { laws.add(entry, law); }
   /// The problem in the trees' own coordinates, with their mass matrices.
   ConstrainedProblem problem() const override { return t.constraints.problem_in_joint_coordinates(); }

@@ -1,6 +1,7 @@
 // The equation at one state with forces and laws. Hides the order of assembly, factor and laws, and the distinction
 // between contradictory rows and rows with a residual velocity error.
 #include "force_laws/law_solver.h"
+#include "problem/assembly_parts.h"
 #include "problem/jacobian_products.h"
 #include "problem/kept_assembly.h"
 
@@ -361,7 +362,7 @@ std::vector<std::string> Dynamics::warnings() const {
   std::vector<std::string> out;
   if (!d.laws_.report.warning.empty()) out.push_back(d.laws_.report.warning);
   // The evaluated things may have been removed since.
-  if (d.status == Status::invalid || d.assembly.laid_out_for != d.system->structure()) return out;
+  if (d.status == Status::invalid || AssemblyParts::of(d.assembly).laid_out_for != d.system->structure()) return out;
   for (const std::string& what : d.laws_.inactive_laws(*d.system, d.assembly.layout)) out.push_back(what);
   if (d.solver.full_row_rank()) return out;
   // Writes one sentence for all constraints that have a law of the same name.

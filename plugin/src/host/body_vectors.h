@@ -2,6 +2,7 @@
 #pragma once
 
 #include "math/vector_ops.h"
+#include "problem/assembly_parts.h"
 
 #include <linchpin/assembly.h>
 #include <linchpin/system.h>
@@ -32,10 +33,11 @@ inline bool turns(const IslandLayout& layout, std::size_t slot) { return dof_of(
 template <class Visit>
 void for_rows_of_bodies(const Assembly& assembly, Visit visit) {
   const ConstrainedProblem& x = assembly.problem;
-  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  const auto& parts = AssemblyParts::of(assembly);
+  const AssemblyParts::EntryRun* run = parts.entry_runs.data();
   for (int r = 0; r < x.m(); ++r)
     for (int k = x.row_start[z(r)]; k < x.row_start[z(r + 1)]; k += run->length, ++run)
-      visit(r, assembly.jacobians.data() + run->source, x.entries[z(k)].column, run->length);
+      visit(r, parts.jacobians.data() + run->source, x.entries[z(k)].column, run->length);
 }
 
 /// out ← A v

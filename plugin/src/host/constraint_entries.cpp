@@ -12,6 +12,7 @@
 namespace linchpin::host {
 
 ConstraintEntry& ConstraintSolver::entry(int index) { return impl_->c.constraints[index]; }
+const ConstraintEntry& ConstraintSolver::entry(int index) const { return impl_->c.constraints[index]; }
 int ConstraintSolver::entry_count() const { return static_cast<int>(impl_->c.constraints.size()); }
 const Constraint& ConstraintSolver::constraint(int entry) const {
   return impl_->c.constraints.of(impl_->c.constraints[entry]);
@@ -111,7 +112,7 @@ std::string attach(Context& c, int entry, JointShape& shape) {
   c.laws.constraints_changed();
   try {
     return c.constraints.attach(
-        entry, shape.function ? Constraint(name, {a, b}, shape.function)
+        entry, shape.function ? Constraint(name, {a, b}, shape.function->clone())
                               : joints::joint(name, a, b, shape.rows, shape.application_A, shape.application_B));
   } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
     return e.what();

@@ -43,7 +43,7 @@ void ConstraintHandle::demand_valid() const {
   throw OrderError(solver_->world().has_ended() ? std::string("linchpin: ") + world_has_ended : removed);
 }
 
-bool ConstraintHandle::is_there() const {
+bool ConstraintHandle::is_there() {
   if (!valid()) return false;
   if (get().is_joint() && !solver_->world().why_absent()) solver_->world().find_joints();
   return get().alive;
@@ -72,7 +72,7 @@ void ConstraintHandle::remove_laws() {
   if (is_there()) solver_->clear_laws(entry_);
 }
 
-std::span<const LawWork> ConstraintHandle::laws() const {
+std::span<const LawWork> ConstraintHandle::laws() {
   if (!valid()) return {};
   return solver_->laws_of(entry_);
 }
@@ -128,20 +128,20 @@ void ConstraintHandle::remove() {
   if (is_there()) solver_->release_to_host(entry_);
 }
 
-const Reaction& ConstraintHandle::reaction() const {
+const Reaction& ConstraintHandle::reaction() {
   if (!valid() || get().reaction < 0) return no_reaction;
   solver_->update_redundancy();
   return solver_->reactions()[static_cast<std::size_t>(get().reaction)];
 }
 
-bool ConstraintHandle::is_exact() const {
+bool ConstraintHandle::is_exact() {
   if (!is_there()) return false;
   const ConstraintEntry& r = get();
   if (!solver_->world().is_enabled(entry_) || r.released || !r.fallback.empty()) return false;
   return r.is_on_links() ? r.deferred != nullptr : r.id.index >= 0 && solver_->options().mode == Mode::exact;
 }
 
-std::string ConstraintHandle::why_native() const {
+std::string ConstraintHandle::why_native() {
   if (!is_there()) return {};
   const ConstraintEntry& r = get();
   if (!r.fallback.empty()) return "all, this step (" + r.fallback + ")";

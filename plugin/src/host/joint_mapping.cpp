@@ -196,6 +196,7 @@ namespace {
 class BodyGear final : public ConstraintFunction {
  public:
   BodyGear(const Vector3d& u_A, const Vector3d& u_B, double ratio) : axis_{u_A, u_B}, factor_{1, ratio} {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<BodyGear>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return 2; }
   Level level() const override { return Level::position; }
@@ -254,8 +255,8 @@ class BodyGear final : public ConstraintFunction {
 
 }  // namespace
 
-std::shared_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio) {
-  return std::make_shared<BodyGear>(u_A, u_B, ratio);
+std::unique_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio) {
+  return std::make_unique<BodyGear>(u_A, u_B, ratio);
 }
 
 }  // namespace linchpin::host

@@ -14,6 +14,7 @@ class HeldAxes final : public ConstraintFunction {
     for (int i = 0; i < 6; ++i)
       if (axes >> i & 1u) axis_[z(count_++)] = i;
   }
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<HeldAxes>(*this); }
   int rows() const override { return count_; }
   int bodies() const override { return 1; }
   Level level() const override { return Level::acceleration; }
@@ -33,6 +34,6 @@ class HeldAxes final : public ConstraintFunction {
 
 }  // namespace
 
-std::shared_ptr<ConstraintFunction> hold_axes(unsigned axes) { return std::make_shared<HeldAxes>(axes); }
+std::unique_ptr<ConstraintFunction> hold_axes(unsigned axes) { return std::make_unique<HeldAxes>(axes); }
 
 }  // namespace linchpin::host

@@ -14,7 +14,7 @@ namespace linchpin::host {
 struct Context;
 
 /// v̇ = 0 along axes of the world. @param axes  bit i for linear x y z, bit 3 + i for angular
-std::shared_ptr<ConstraintFunction> hold_axes(unsigned axes);
+std::unique_ptr<ConstraintFunction> hold_axes(unsigned axes);
 
 /// The entries of bodies that have locked axes. Such an entry takes part wherever the body does.
 class LockedAxes {

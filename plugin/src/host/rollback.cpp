@@ -48,7 +48,7 @@ EntryPast past_of(Context& c, int entry) {
                 .work = r.work,
                 .state = {},
                 .law_works = {}};
-  if (r.id.index >= 0) out.state = c.system.constraint(r.id).function().internal_state();
+  if (r.deferred || r.id.index >= 0) out.state = c.constraints.of(r).function().internal_state();
   const auto works = c.laws.of(r);
   out.law_works.assign(works.begin(), works.end());
   return out;
@@ -70,7 +70,9 @@ void restore_entry(Context& c, const EntryPast& past, unsigned steps_since) {
     c.world.enable(past.entry, r.enabled && !r.released);
     ++c.structure;
   }
-  if (r.id.index >= 0) c.system.constraint(r.id).function().set_internal_state(past.state);
+  if (r.deferred) r.deferred->function().set_internal_state(past.state);
+  for (const ConstraintId id : {r.id, r.link_id})
+    if (id.index >= 0) c.system.constraint(id).function().set_internal_state(past.state);
   if (r.has_limits && !past.state.empty()) r.unilateral.negative = past.state.back() != 0;
   const auto works = c.laws.of(r);
   for (std::size_t k = 0; k < std::min(works.size(), past.law_works.size()); ++k) works[k] = past.law_works[k];

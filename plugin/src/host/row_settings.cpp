@@ -94,7 +94,7 @@ void ConstraintSolver::set_compliance(int entry, const Compliance& compliance) {
   const Constraint& now = c.constraints.of(r);
   if (std::isinf(compliance.stiffness) && std::isinf(compliance.angular_stiffness) && force_rows_of(now)) {
     r.laws.clear();
-    replace(*this, c, entry, ConstraintParts::with_function(now, force_rows_of(now)->shared_whole()));
+    replace(*this, c, entry, ConstraintParts::with_function(now, force_rows_of(now)->whole().clone()));
     return host::wake(c, r);
   }
   set_forces(*this, c, entry, linchpin::detail::compliance_of(now, compliance));
@@ -113,13 +113,13 @@ void ConstraintSolver::set_limits(int entry, double lower, double upper) {
     demand(named(r) + "the lower limit must be below the upper one, and one of them finite, got " +
            std::to_string(lower) + " and " + std::to_string(upper));
   const auto* const before = dynamic_cast<const LimitedRow*>(&now.function());
-  const auto row = std::make_shared<LimitedRow>(before ? before->row() : ConstraintParts::function(now), lower, upper);
+  auto row = std::make_unique<LimitedRow>((before ? before->row() : now.function()).clone(), lower, upper);
   row->at_upper = std::isinf(lower);
   r.has_limits = true;
   r.unilateral = {.on = true, .negative = row->at_upper, .reengage = true};
   r.released = true;  // until a step finds that it reaches a limit
   c.world.enable(entry, false);
-  replace(*this, c, entry, ConstraintParts::with_function(now, row));
+  replace(*this, c, entry, ConstraintParts::with_function(now, std::move(row)));
   host::wake(c, r);
 }
 

@@ -1,6 +1,7 @@
 // Steps by stages with forces of a host (T13). It is the stage bookkeeping of a host, as the stepper has its own.
 #include "integrators/exponential_chart.h"
 #include "integrators/tableau.h"
+#include "problem/assembly_parts.h"
 
 #include <linchpin/stages.h>
 #include <linchpin/stepper.h>
@@ -16,11 +17,12 @@ const Tableau& tableau_of(Method method) { return method == Method::adaptive ? d
 /// e = b − A x, with blocks of bodies taken whole.
 void residual(const Assembly& assembly, std::span<const double> x, std::span<double> e) {
   const ConstrainedProblem& problem = assembly.problem;
-  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  const auto& parts = AssemblyParts::of(assembly);
+  const AssemblyParts::EntryRun* run = parts.entry_runs.data();
   for (int r = 0; r < problem.m(); ++r) {
     double sum = problem.b[z(r)];
     for (int k = problem.row_start[z(r)]; k < problem.row_start[z(r + 1)]; k += run->length, ++run) {
-      const double *J = assembly.jacobians.data() + run->source, *of = x.data() + problem.entries[z(k)].column;
+      const double *J = parts.jacobians.data() + run->source, *of = x.data() + problem.entries[z(k)].column;
       if (run->length == 6)
         sum -= Eigen::Map<const Vector6d>(J).dot(Eigen::Map<const Vector6d>(of));
       else

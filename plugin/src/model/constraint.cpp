@@ -9,7 +9,7 @@
 
 namespace linchpin {
 
-Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::shared_ptr<ConstraintFunction> function)
+Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::unique_ptr<ConstraintFunction> function)
     : name_(std::move(name)), bodies_(std::move(bodies)), function_(std::move(function)) {
   if (name_.empty()) throw std::invalid_argument("a constraint needs a name");
   const std::string thing = "constraint '" + name_ + "': ";
@@ -29,6 +29,16 @@ Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::shared
                                 std::to_string(bodies_.size()));
   if (function_->rows() < 1) throw std::invalid_argument(thing + "it has no rows");
 }
+
+Constraint::Constraint(const Constraint& other)
+    : name_(other.name_),
+      bodies_(other.bodies_),
+      function_(other.function_ ? other.function_->clone() : nullptr),
+      points_(other.points_),
+      slider_(other.slider_),
+      where_(other.where_) {}
+// A list of constraints that grows moves them. The functions stay where they are.
+static_assert(std::is_nothrow_move_constructible_v<Constraint>);
 
 Constraint& Constraint::set_application_points(std::vector<Vector3d> p_BQ) {
   const std::string thing = "constraint '" + name_ + "': set_application_points ";

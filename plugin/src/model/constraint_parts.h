@@ -9,11 +9,8 @@
 namespace linchpin::detail {
 
 struct ConstraintParts {
-  static const std::shared_ptr<ConstraintFunction>& function(const Constraint& constraint) {
-    return constraint.function_;
-  }
   /// Returns the same constraint with another function of the same bodies. The function may have no rows.
-  static Constraint with_function(const Constraint& constraint, std::shared_ptr<ConstraintFunction> function) {
+  static Constraint with_function(const Constraint& constraint, std::unique_ptr<ConstraintFunction> function) {
     Constraint out = constraint;
     out.function_ = std::move(function);
     return out;

@@ -14,8 +14,15 @@ namespace linchpin {
 
 namespace detail {
 
-ForceRows::ForceRows(std::shared_ptr<ConstraintFunction> whole, std::vector<int> exact)
+ForceRows::ForceRows(std::unique_ptr<ConstraintFunction> whole, std::vector<int> exact)
     : whole_(std::move(whole)), exact_(std::move(exact)) {}
+
+ForceRows::ForceRows(const ForceRows& other)
+    : ConstraintFunction(other),
+      is_motor(other.is_motor),
+      speed(other.speed),
+      whole_(other.whole_->clone()),
+      exact_(other.exact_) {}
 
 void ForceRows::residual(std::span<const BodyState> X, double t, std::span<double> out) const {
   residual_.assign(z(whole_->rows()), 0.0);
@@ -51,10 +58,10 @@ namespace {
   throw std::invalid_argument("constraint '" + constraint.name() + "': " + what);
 }
 
-/// The constraint without earlier forces in place of its rows.
-std::shared_ptr<ConstraintFunction> whole_function(const Constraint& constraint) {
+/// The function of a constraint without earlier forces in place of its rows.
+const ConstraintFunction& whole_function(const Constraint& constraint) {
   const ForceRows* const forces = force_rows_of(constraint);
-  return forces ? forces->shared_whole() : ConstraintParts::function(constraint);
+  return forces ? forces->whole() : constraint.function();
 }
 
 void require_at_most_two_bodies(const Constraint& constraint, const char* what) {
@@ -80,27 +87,27 @@ Law::Term term_along(const char* name, int row) {
 }  // namespace
 
 RowForces motor_on(const Constraint& constraint, const Motor& motor) {
-  const std::shared_ptr<ConstraintFunction> whole = whole_function(constraint);
+  const ConstraintFunction& whole = whole_function(constraint);
   require_at_most_two_bodies(constraint, "a motor");
-  if (whole->rows() != 1 || whole->level() == Level::acceleration)
+  if (whole.rows() != 1 || whole.level() == Level::acceleration)
     refuse(constraint, "a motor needs a constraint of one row on positions or velocities, and this one has " +
-                           std::to_string(whole->rows()) +
-                           (whole->level() == Level::acceleration ? " on accelerations" : ""));
+                           std::to_string(whole.rows()) +
+                           (whole.level() == Level::acceleration ? " on accelerations" : ""));
   if (!std::isfinite(motor.speed)) refuse(constraint, "the speed of a motor must be finite, got " + text(motor.speed));
   require_value(constraint, "the largest force of a motor", motor.max_force, false);
-  const auto function = std::make_shared<ForceRows>(whole, std::vector<int>{});
+  auto function = std::make_unique<ForceRows>(whole.clone(), std::vector<int>{});
   function->is_motor = true;
   function->speed = motor.speed;
   Law::Term term = term_along("motor", 0);
   term.static_limit = [most = motor.max_force](const ConstraintReaction&) { return most; };
   term.sliding_magnitude = [most = motor.max_force](const ConstraintReaction&, double) { return most; };
-  return {ConstraintParts::with_function(constraint, function), Law(std::move(term))};
+  return {ConstraintParts::with_function(constraint, std::move(function)), Law(std::move(term))};
 }
 
 RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
-  const std::shared_ptr<ConstraintFunction> whole = whole_function(constraint);
+  const ConstraintFunction& whole = whole_function(constraint);
   require_at_most_two_bodies(constraint, "compliance");
-  if (whole->level() != Level::position)
+  if (whole.level() != Level::position)
     refuse(constraint, "compliance needs a constraint on positions, because a spring has a length");
   require_value(constraint, "stiffness", c.stiffness, true);
   require_value(constraint, "damping", c.damping, false);
@@ -108,8 +115,8 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
   require_value(constraint, "angular_damping", c.angular_damping, false);
   std::vector<int> exact;
   Law law;
-  for (int row = 0; row < whole->rows(); ++row) {
-    const bool turns = whole->unit(row) == RowUnit::radian;
+  for (int row = 0; row < whole.rows(); ++row) {
+    const bool turns = whole.unit(row) == RowUnit::radian;
     const double k = turns ? c.angular_stiffness : c.stiffness, d = turns ? c.angular_damping : c.damping;
     if (std::isinf(k)) {
       exact.push_back(row);
@@ -120,13 +127,14 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
     law = law + Law(std::move(term));
   }
   if (!law) refuse(constraint, "compliance without a finite stiffness of any of its rows does nothing");
-  return {ConstraintParts::with_function(constraint, std::make_shared<ForceRows>(whole, std::move(exact))), law};
+  return {ConstraintParts::with_function(constraint, std::make_unique<ForceRows>(whole.clone(), std::move(exact))),
+          law};
 }
 
 std::string why_no_row_forces(const System& system, const Constraint& constraint, std::span<const BodyState> X,
                               double t) {
   if (X.size() < 2 || system.dof(constraint.bodies()[1]) == 0) return {};
-  const ForceRows whole(whole_function(constraint), {});
+  const ForceRows whole(whole_function(constraint).clone(), {});
   const ForceRows::Values& values = whole.evaluate(X, t);
   const std::size_t rows = values.b.size();
   const double open = largest(values.position);  // The forces of an open joint have different points of action.

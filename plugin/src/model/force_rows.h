@@ -17,7 +17,9 @@ namespace linchpin::detail {
 class ForceRows final : public ConstraintFunction {
  public:
   /// @param exact  the rows of `whole` that stay exact, in order
-  ForceRows(std::shared_ptr<ConstraintFunction> whole, std::vector<int> exact);
+  ForceRows(std::unique_ptr<ConstraintFunction> whole, std::vector<int> exact);
+  ForceRows(const ForceRows& other);
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<ForceRows>(*this); }
   int rows() const override { return static_cast<int>(exact_.size()); }
   int bodies() const override { return whole_->bodies(); }
   Level level() const override { return whole_->level(); }
@@ -34,12 +36,11 @@ class ForceRows final : public ConstraintFunction {
   };
   const Values& evaluate(std::span<const BodyState> X, double t) const;
   const ConstraintFunction& whole() const { return *whole_; }
-  const std::shared_ptr<ConstraintFunction>& shared_whole() const { return whole_; }
   bool is_motor = false;
   double speed = 0;  ///< of a motor, subtracted from the velocity of its row
 
  private:
-  std::shared_ptr<ConstraintFunction> whole_;
+  std::unique_ptr<ConstraintFunction> whole_;
   std::vector<int> exact_;
   mutable Values values_;
   mutable std::vector<double> residual_;

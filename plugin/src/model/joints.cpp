@@ -70,6 +70,7 @@ struct Pose {
 class JointFunction final : public ConstraintFunction {
  public:
   explicit JointFunction(JointRows rows) : rows_(std::move(rows)) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<JointFunction>(*this); }
   int rows() const override { return detail::first_row_of<detail::NoPrimitive>(rows_); }
   int bodies() const override { return 2; }
   Level level() const override { return Level::position; }
@@ -119,6 +120,7 @@ class JointFunction final : public ConstraintFunction {
 class RodFunction final : public ConstraintFunction {
  public:
   RodFunction(const Vector3d& p_AQ, const Vector3d& p_BQ, double length) : p_AQ_(p_AQ), p_BQ_(p_BQ), length_(length) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<RodFunction>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return 2; }
   Level level() const override { return Level::position; }
@@ -152,6 +154,7 @@ class RodFunction final : public ConstraintFunction {
 class GearFunction final : public ConstraintFunction {
  public:
   GearFunction(const Vector3d& u_A, const Vector3d& u_B, double ratio) : axis_{u_A, u_B}, ratio_(ratio) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<GearFunction>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return 3; }
   Level level() const override { return Level::position; }
@@ -367,7 +370,7 @@ Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vec
                        ", and there are " + std::to_string(rows.dots.size()));
   }
   const bool slides = rows.points.empty() && !rows.axes.empty();
-  Constraint made(std::move(name), {a, b}, std::make_shared<JointFunction>(std::move(rows)));
+  Constraint made(std::move(name), {a, b}, std::make_unique<JointFunction>(std::move(rows)));
   made.set_application_points({application_A, application_B});
   return slides ? made.set_sliding_body(1) : made;
 }
@@ -445,7 +448,7 @@ Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const
   detail::require_finite(name, "p_AQ", p_AQ);
   detail::require_finite(name, "p_BQ", p_BQ);
   positive(name, "length", length);
-  Constraint made(std::move(name), {a, b}, std::make_shared<RodFunction>(p_AQ, p_BQ, length));
+  Constraint made(std::move(name), {a, b}, std::make_unique<RodFunction>(p_AQ, p_BQ, length));
   return made.set_application_points({p_AQ, p_BQ});
 }
 
@@ -459,7 +462,7 @@ Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const
                 BodyId carrier) {
   const Vector3d uA = unit_axis(name, "u_A", u_A), uB = unit_axis(name, "u_B", u_B);
   if (!std::isfinite(ratio) || ratio == 0) refuse(name, "ratio must be finite and not 0, got " + text(ratio));
-  return {std::move(name), {a, b, carrier}, std::make_shared<GearFunction>(uA, uB, ratio)};
+  return {std::move(name), {a, b, carrier}, std::make_unique<GearFunction>(uA, uB, ratio)};
 }
 
 Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B, double c) {

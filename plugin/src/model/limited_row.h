@@ -13,8 +13,15 @@ namespace linchpin::detail {
 /// φ − bound, where φ is the residual of another function of one row.
 class LimitedRow final : public ConstraintFunction {
  public:
-  LimitedRow(std::shared_ptr<ConstraintFunction> row, double lower, double upper)
+  LimitedRow(std::unique_ptr<ConstraintFunction> row, double lower, double upper)
       : row_(std::move(row)), lower_(lower), upper_(upper) {}
+  LimitedRow(const LimitedRow& other)
+      : ConstraintFunction(other),
+        at_upper(other.at_upper),
+        row_(other.row_->clone()),
+        lower_(other.lower_),
+        upper_(other.upper_) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<LimitedRow>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return row_->bodies(); }
   Level level() const override { return Level::position; }
@@ -42,11 +49,11 @@ class LimitedRow final : public ConstraintFunction {
   double bound() const { return at_upper ? upper_ : lower_; }
   double lower() const { return lower_; }
   double upper() const { return upper_; }
-  const std::shared_ptr<ConstraintFunction>& row() const { return row_; }
+  const ConstraintFunction& row() const { return *row_; }
   bool at_upper = false;  ///< the limit at which the constraint acts
 
  private:
-  std::shared_ptr<ConstraintFunction> row_;
+  std::unique_ptr<ConstraintFunction> row_;
   double lower_, upper_;
 };
 

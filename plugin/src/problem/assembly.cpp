@@ -6,6 +6,7 @@
 #include <linchpin/forces.h>
 
 #include "model/system_impl.h"
+#include "problem/assembly_parts.h"
 #include "problem/kept_assembly.h"
 
 #include <algorithm>
@@ -71,18 +72,19 @@ bool finite(std::span<const double> x) {
 // Computes M and h of a group of coordinates, whose first column is `first`.
 void fill_coordinates(const System& system, const State& state, const System::CoordinateGroup& group, int first,
                       double* M, Assembly& out) {
+  auto& parts = AssemblyParts::of(out);
   const auto n = at(group.count);
-  out.scratch_q.resize(n);
+  parts.q.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
     const BodyState& s = state[BodyId{group.first.index + static_cast<int>(i)}];
-    out.scratch_q[i] = s.p.x();
+    parts.q[i] = s.p.x();
     out.v[at(first) + i] = s.v.x();
   }
   const std::span<double> mass(M, n * n), bias = std::span(out.bias).subspan(at(first), n);
   const char* fault = nullptr;
   std::string what;
   try {
-    group.kinetics->evaluate(out.scratch_q, std::span(out.v).subspan(at(first), n), state.t, mass, bias);
+    group.kinetics->evaluate(parts.q, std::span(out.v).subspan(at(first), n), state.t, mass, bias);
     if (!finite(mass) || !finite(bias)) fault = "its kinetic energy or its derivatives are not finite";
   } catch (const std::exception& e) {
     fault = "its kinetic energy threw: ";
@@ -143,6 +145,7 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
 
 // Lays out row r of constraint i: the columns of its movable bodies, ascending, in any order of the bodies.
 void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
+  auto& parts = AssemblyParts::of(out);
   const int rows = out.layout.row[at(i) + 1] - out.layout.row[at(i)];
   int before = -1;
   for (std::size_t done = 0; done < bodies.size(); ++done) {
@@ -158,19 +161,21 @@ void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
     before = slot;
     const int first = out.layout.column[at(slot)], dof = out.layout.column[at(slot) + 1] - first;
     for (int j = 0; j < dof; ++j) out.problem.entries.push_back({first + j, 0.0});
-    out.entry_runs.push_back({out.jacobian_start[at(i)] + 6 * (rows * k + r), dof});
+    parts.entry_runs.push_back({parts.jacobian_start[at(i)] + 6 * (rows * k + r), dof});
   }
 }
 
 // Returns true if `instant` has the pattern of the block.
 bool laid_out(const System& system, const Assembly& out) {
-  const IslandLayout &a = out.laid_out, &b = out.layout;
-  return out.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
+  const auto& parts = AssemblyParts::of(out);
+  const IslandLayout &a = parts.laid_out, &b = out.layout;
+  return parts.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
          a.column == b.column && a.row == b.row && out.problem.row_start.size() == at(b.m()) + 1;
 }
 
 // Sets all of the instant that depends only on the block.
 void lay_out(const System& system, Assembly& out) {
+  auto& parts = AssemblyParts::of(out);
   ConstrainedProblem& x = out.problem;
   const IslandLayout& layout = out.layout;
   x.clear();
@@ -188,10 +193,10 @@ void lay_out(const System& system, Assembly& out) {
   }
   x.mass.assign(mass, 0.0);
   out.bias.assign(n, 0.0);  // It stays so for bodies.
-  out.jacobian_start.clear();
-  out.entry_runs.clear();
-  out.slot_start.clear();
-  out.slots.clear();
+  parts.jacobian_start.clear();
+  parts.entry_runs.clear();
+  parts.slot_start.clear();
+  parts.slots.clear();
   x.row_start.push_back(0);
   std::size_t entries = 0, runs = 0;
   for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
@@ -202,15 +207,15 @@ void lay_out(const System& system, Assembly& out) {
     }
   }
   x.entries.reserve(entries);
-  out.entry_runs.reserve(runs);
+  parts.entry_runs.reserve(runs);
   int jacobian = 0;
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
     const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
     const int rows = layout.row[at(i) + 1] - layout.row[at(i)];
     x.constraints.push_back(constraint.name());
-    out.slot_start.push_back(static_cast<int>(out.slots.size()));
-    for (const BodyId id : constraint.bodies()) out.slots.push_back(layout.body_index(id));
-    out.jacobian_start.push_back(jacobian);
+    parts.slot_start.push_back(static_cast<int>(parts.slots.size()));
+    for (const BodyId id : constraint.bodies()) parts.slots.push_back(layout.body_index(id));
+    parts.jacobian_start.push_back(jacobian);
     jacobian += 6 * rows * static_cast<int>(constraint.bodies().size());
     for (int r = 0; r < rows; ++r) {
       lay_out_row(out, constraint.bodies(), i, r);
@@ -218,9 +223,9 @@ void lay_out(const System& system, Assembly& out) {
       x.row_constraint.push_back(i);
     }
   }
-  out.jacobians.assign(at(jacobian), 0.0);
-  out.laid_out = layout;
-  out.laid_out_for = system.structure();
+  parts.jacobians.assign(at(jacobian), 0.0);
+  parts.laid_out = layout;
+  parts.laid_out_for = system.structure();
 }
 
 // Reports a value that is not finite. NaN is written in its place, so that `solve` stops a caller that overlooks
@@ -241,6 +246,7 @@ void subtract_given(const BodyState& s, const double* A, int rows, double* b) {
 
 // Writes the rows of stock joints, each directly to its place.
 void write_stock_joints(const System& system, const State& state, detail::KeptAssembly& out) {
+  auto& parts = AssemblyParts::of(out);
   const detail::StockJoints& stock = out.stock;
   double probe = 0;  // 0 times a value that is not finite is NaN.
   for (int i = 0; i < stock.count(); ++i) {
@@ -253,7 +259,7 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
                                   : joint.slot_a < 0 ? both_outside
                                                      : other};
     const int rows = out.layout.row[at(joint.constraint) + 1] - joint.row;
-    double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
+    double* const J = parts.jacobians.data() + parts.jacobian_start[at(joint.constraint)];
     int at_row = 0;
     const auto row = [&](int r) {
       double* const to = J + 6 * (at_row + r);
@@ -284,7 +290,7 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
   for (int i = 0; i < stock.count(); ++i) {
     const detail::StockJoints::Joint& joint = stock.joints[at(i)];
     const int rows = out.layout.row[at(joint.constraint) + 1] - joint.row;
-    double* const J = out.jacobians.data() + out.jacobian_start[at(joint.constraint)];
+    double* const J = parts.jacobians.data() + parts.jacobian_start[at(joint.constraint)];
     const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(joint.row), at(rows)); };
     if (finite(part(out.problem.b)) && finite(part(out.position)) && finite(part(out.velocity)) &&
         finite({J, at(12 * rows)}))
@@ -361,36 +367,36 @@ void lay_out_island(const System& system, std::span<const ConstraintId> constrai
 
 std::span<const double> Assembly::jacobian(int i, int k) const {
   const int rows = layout.row[at(i) + 1] - layout.row[at(i)];
-  return {jacobians.data() + jacobian_start[at(i)] + 6 * rows * k, at(6 * rows)};
+  return {parts_.jacobians.data() + parts_.jacobian_start[at(i)] + 6 * rows * k, at(6 * rows)};
 }
 
 namespace {
 
 // Assembles one constraint by a call of its function.
 void assemble_by_function(const System& system, const State& state, int i, Assembly& out) {
+  auto& parts = AssemblyParts::of(out);
   ConstrainedProblem& x = out.problem;
   const IslandLayout& layout = out.layout;
   const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
   const auto bodies = constraint.bodies();
   const int first = layout.row[at(i)], rows = layout.row[at(i) + 1] - first;
   const auto width = 6 * bodies.size();
-  out.scratch_rows.assign(at(rows) * width, 0.0);
+  parts.rows.assign(at(rows) * width, 0.0);
   for (auto* values : {&x.b, &out.position, &out.velocity}) std::fill_n(values->begin() + first, rows, 0.0);
-  gather(system, state, bodies, out.scratch);
+  gather(system, state, bodies, parts.states);
 
   const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(first), at(rows)); };
   const char* fault = nullptr;
   std::string what;
   try {
-    constraint.function().linearize(out.scratch, state.t,
-                                    {out.scratch_rows, part(x.b), part(out.position), part(out.velocity)});
-    double probe =
-        Eigen::Map<const Eigen::VectorXd>(
-            out.scratch_rows.data(), static_cast<Eigen::Index>(rows * 6) * static_cast<Eigen::Index>(bodies.size()))
-            .sum();
+    constraint.function().linearize(parts.states, state.t,
+                                    {parts.rows, part(x.b), part(out.position), part(out.velocity)});
+    double probe = Eigen::Map<const Eigen::VectorXd>(parts.rows.data(), static_cast<Eigen::Index>(rows * 6) *
+                                                                            static_cast<Eigen::Index>(bodies.size()))
+                       .sum();
     for (int r = first; r < first + rows; ++r) probe += x.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]);
-    if (!std::isfinite(probe) && (!finite(out.scratch_rows) || !finite(part(x.b)) || !finite(part(out.position)) ||
-                                  !finite(part(out.velocity)))) {
+    if (!std::isfinite(probe) &&
+        (!finite(parts.rows) || !finite(part(x.b)) || !finite(part(out.position)) || !finite(part(out.velocity)))) {
       fault = not_finite;
     }
   } catch (const std::exception& e) {
@@ -400,12 +406,12 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
     fault = "the residual threw";
   }
   if (fault) {
-    std::fill(out.scratch_rows.begin(), out.scratch_rows.end(), 0.0);
+    std::fill(parts.rows.begin(), parts.rows.end(), 0.0);
     fail(constraint, state.t, first, rows, fault + what, out);
   }
 
-  const double* from = out.scratch_rows.data();
-  double* const J = out.jacobians.data() + out.jacobian_start[at(i)];
+  const double* from = parts.rows.data();
+  double* const J = parts.jacobians.data() + parts.jacobian_start[at(i)];
   for (int r = 0; r < rows; ++r) {
     double* to = J + 6 * r;
     for (std::size_t k = 0; k < bodies.size(); ++k, from += 6, to += 6 * rows)
@@ -429,9 +435,10 @@ bool begin(const System& system, const State& state, Assembly& out) {
 
 // Copies the jacobian columns of movable bodies to the entries of A.
 void fill_entries(Assembly& out) {
+  auto& parts = AssemblyParts::of(out);
   ConstrainedProblem::Entry* entry = out.problem.entries.data();
-  for (const auto& run : out.entry_runs) {
-    const double* const from = out.jacobians.data() + run.source;
+  for (const auto& run : parts.entry_runs) {
+    const double* const from = parts.jacobians.data() + run.source;
     if (run.length == 6) {
       for (int j = 0; j < 6; ++j) entry[j].value = from[j];
       entry += 6;
@@ -469,6 +476,7 @@ void assemble_constraints(const System& system, const State& state, KeptAssembly
 }  // namespace detail
 
 void assemble_forces(const System& system, const State& state, Assembly& out) noexcept {
+  auto& parts = AssemblyParts::of(out);
   ConstrainedProblem& x = out.problem;
   const IslandLayout& layout = out.layout;
   if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints() has reported it.
@@ -492,15 +500,14 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
     const auto bodies = force.bodies();
     const auto ours = [&](BodyId id) { return layout.body_index(id) >= 0; };
     if (std::none_of(bodies.begin(), bodies.end(), ours)) continue;
-    gather(system, state, bodies, out.scratch);
-    out.scratch_wrenches.assign(bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());
+    gather(system, state, bodies, parts.states);
+    parts.wrenches.assign(bodies.size(), Eigen::Matrix<double, 6, 1>::Zero());
     std::string what;
     bool failed = false;
     try {
-      ForceFrame frame(state.t, out.scratch, out.scratch_wrenches);
+      ForceFrame frame(state.t, parts.states, parts.wrenches);
       force.act(frame);
-      failed = std::any_of(out.scratch_wrenches.begin(), out.scratch_wrenches.end(),
-                           [](const auto& w) { return !w.allFinite(); });
+      failed = std::any_of(parts.wrenches.begin(), parts.wrenches.end(), [](const auto& w) { return !w.allFinite(); });
       if (failed) what = "it is not finite";
     } catch (const std::exception& e) {
       failed = true;
@@ -517,8 +524,8 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
     }
     for (std::size_t k = 0; k < bodies.size(); ++k) {
       if (!ours(bodies[k])) continue;
-      add(bodies[k], 0, out.scratch_wrenches[k].head<3>());
-      if (system.dof(bodies[k]) == 6) add(bodies[k], 3, out.scratch_wrenches[k].tail<3>());
+      add(bodies[k], 0, parts.wrenches[k].head<3>());
+      if (system.dof(bodies[k]) == 6) add(bodies[k], 3, parts.wrenches[k].tail<3>());
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "math/vector_ops.h"
+#include "problem/assembly_parts.h"
 
 #include <linchpin/assembly.h>
 #include <linchpin/problem.h>
@@ -38,13 +39,14 @@ inline void multiply(const ConstrainedProblem& problem, std::span<const double> 
 inline void difference(const Assembly& assembly, std::span<const double> b, std::span<const double> x,
                        std::span<double> e, std::span<double> scale) {
   const ConstrainedProblem& problem = assembly.problem;
-  const Assembly::EntryRun* run = assembly.entry_runs.data();
+  const auto& parts = AssemblyParts::of(assembly);
+  const AssemblyParts::EntryRun* run = parts.entry_runs.data();
   const ConstrainedProblem::Entry* entry = problem.entries.data();
   for (int r = 0; r < problem.m(); ++r) {
     double sum = b[z(r)], size = std::fabs(sum), other_sum = 0, other_size = 0;
     const ConstrainedProblem::Entry* const end = problem.entries.data() + problem.row_start[z(r + 1)];
     for (; entry != end && run->length == 6; entry += 6, ++run) {
-      const Vector6d terms = Eigen::Map<const Vector6d>(assembly.jacobians.data() + run->source)
+      const Vector6d terms = Eigen::Map<const Vector6d>(parts.jacobians.data() + run->source)
                                  .cwiseProduct(Eigen::Map<const Vector6d>(x.data() + entry->column));
       sum -= terms.sum();
       size += terms.cwiseAbs().sum();
@@ -71,13 +73,13 @@ inline void difference(const Assembly& assembly, std::span<const double> b, std:
 /// f += Aᵀλ.
 inline void add_transposed(const Assembly& assembly, std::span<const double> lambda, std::span<double> f) {
   const IslandLayout& layout = assembly.layout;
+  const auto& parts = AssemblyParts::of(assembly);
   for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
-    const int rows = layout.row[i + 1] - layout.row[i], first = assembly.slot_start[i];
-    const int last =
-        i + 1 < layout.constraints.size() ? assembly.slot_start[i + 1] : static_cast<int>(assembly.slots.size());
-    const double* J = assembly.jacobians.data() + assembly.jacobian_start[i];
+    const int rows = layout.row[i + 1] - layout.row[i], first = parts.slot_start[i];
+    const int last = i + 1 < layout.constraints.size() ? parts.slot_start[i + 1] : static_cast<int>(parts.slots.size());
+    const double* J = parts.jacobians.data() + parts.jacobian_start[i];
     for (int k = first; k < last; ++k) {
-      const int slot = assembly.slots[z(k)];
+      const int slot = parts.slots[z(k)];
       if (slot < 0) {
         J += 6 * rows;
         continue;

@@ -242,7 +242,7 @@ TEST_P(JointReports, AddUpToWhatEachBodyGains) {
                   precision(1e-12, 1e-5) * (1 + double(f.m_appliedForceBodyA.length())));
       }
       for (const char* name : c.own) {
-        const bullet::Handle handle = x.exact->find(name);
+        bullet::Handle handle = x.exact->find(name);
         for (std::size_t k = 0; book && k < handle.bodies().size(); ++k) {
           if (handle.bodies()[k] != &body) continue;
           const int side = static_cast<int>(k);

@@ -631,7 +631,7 @@ TEST(Life, TheClockAndTheCallbackFollowTheHost) {
   exact.set_t(5);
   int calls = 0;
   double last = 0;
-  exact.on_step([&](const bullet::Step& s) {
+  exact.on_step([&](bullet::Step s) {
     ++calls;
     last = s.t;
     EXPECT_EQ(s["pivot"].name, "pivot");

@@ -322,7 +322,7 @@ TEST(Multibody, AFourBarIsTheSameAsMultibodyAsRigidBodiesAndWithoutAHost) {
   rigid.add(joints::hinge("0", linchpin::ground, Vector3d::Zero(), u, i, {-f.crank / 2, 0, 0}, u));
   rigid.add(joints::hinge("1", i, {f.crank / 2, 0, 0}, u, j, {-f.coupler / 2, 0, 0}, u));
   rigid.add(joints::hinge("2", j, {f.coupler / 2, 0, 0}, u, k, {-f.rocker / 2, 0, 0}, u));
-  const bullet::Handle last = rigid.add(joints::ball("3", k, end, linchpin::ground, pin));
+  bullet::Handle last = rigid.add(joints::ball("3", k, end, linchpin::ground, pin));
   r.step();
   EXPECT_LE((last.reaction().on_a.force - loop.on_a.force).norm(), precision(1e-9, 1e-4) * answer.on_rocker.norm());
 }
@@ -369,8 +369,7 @@ TEST(Multibody, RandomTreesWithALoopReactAsTheSameBodiesInTheCore) {
     const Vector3d expected = reactions[static_cast<std::size_t>(closing.index)].on_a.force;
 
     bullet::Solver exact(w.world);
-    const bullet::Handle loop =
-        exact.add(joints::ball("loop", exact.id(link(mb, n - 1)), on_last, linchpin::ground, meets));
+    bullet::Handle loop = exact.add(joints::ball("loop", exact.id(link(mb, n - 1)), on_last, linchpin::ground, meets));
     w.step();
     EXPECT_LE((loop.reaction().on_a.force - expected).norm(), precision(1e-9, 1e-3) * expected.norm());
     // Through the first joint, which carries all that hangs on it; a revolute's axis takes no moment.
@@ -407,9 +406,9 @@ TEST(Multibody, ALongTreeWithLoopsReactsAsTheSameBodiesInTheCoreAndAsItsDensePro
     };
 
     bullet::Solver exact(w.world);
-    const bullet::Handle first =
+    bullet::Handle first =
         exact.add(joints::ball("between", exact.id(link(mb, 60)), on_a, exact.id(link(mb, 150)), on_b));
-    const bullet::Handle last =
+    bullet::Handle last =
         exact.add(joints::ball("end", exact.id(link(mb, n - 1)), tree.on_last, linchpin::ground, tree.meets));
     w.step();
     const double tolerance = precision(1e-9, 2e-3);
@@ -460,7 +459,7 @@ TEST(Multibody, JointsTellWhatTheEndOfTheStepTookOfThem) {
     btMultiBody& mb = *tree.body;
     const int n = mb.getNumLinks();
     bullet::Solver exact(w.world);
-    const bullet::Handle loop =
+    bullet::Handle loop =
         exact.add(joints::ball("loop", exact.id(link(mb, n - 1)), tree.on_last, linchpin::ground, tree.meets));
     std::vector<bullet::Handle> joints;
     for (int i = 0; i < n; ++i) joints.push_back(exact.name_joint(link(mb, i), "joint" + std::to_string(i)));
@@ -519,8 +518,8 @@ TEST(Multibody, LoopsStayClosedForTwentySeconds) {
   LinkWorld w;
   btMultiBody& mb = four_bar(w, f);
   bullet::Solver exact(w.world);
-  const bullet::Handle loop = exact.add(joints::point_on_line(
-      "loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  bullet::Handle loop = exact.add(joints::point_on_line("loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                        exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   double gap = 0;
   for (int i = 0; i < 20 * 240; ++i) {
     w.step();
@@ -544,7 +543,7 @@ TEST(Multibody, APlanarLoopOnAFreeBaseIsClosedByABallJointInEveryStep) {
   mb.setBaseOmega(bt(0.3, -0.4, 1));
   for (int i = 0; i < 4; ++i) mb.setJointVel(i, btScalar(i % 2 ? -1 : 0.5));
   bullet::Solver exact(w.world);
-  const bullet::Handle foot =
+  bullet::Handle foot =
       exact.add(joints::ball("foot", exact.id(link(mb, 1)), {0.1, 0, 0}, exact.id(link(mb, 3)), {0.1, 0, 0}));
   for (int i = 0; i < 480; ++i) {
     w.step();
@@ -617,7 +616,7 @@ TEST(Multibody, ALegThatFoldsFlatEndsEveryStepOnItsLoopAsAMultibodyAndAsBodies) 
         from += l * along;
       }
     }
-    const bullet::Handle foot = exact.add(joints::point_on_line("foot", id[1], {0.1, 0, 0}, u, id[3], {0.1, 0, 0}));
+    bullet::Handle foot = exact.add(joints::point_on_line("foot", id[1], {0.1, 0, 0}, u, id[3], {0.1, 0, 0}));
     double gap = 0, last = 0, most = -1e9, start = exact.energy();
     int passed = 0;
     for (int i = 0; i < 10 * 240; ++i) {
@@ -647,7 +646,7 @@ TEST(Multibody, AGapIsNotClosedByMovingLinksFarFurtherThanItIs) {
   LinkWorld w;
   btMultiBody& mb = leg(w, {.open = 0.9, .tilt = 1e-5});
   bullet::Solver exact(w.world);
-  const bullet::Handle foot =
+  bullet::Handle foot =
       exact.add(joints::ball("foot", exact.id(link(mb, 1)), {0.1, 0, 0}, exact.id(link(mb, 3)), {0.1, 0, 0}));
   std::array<double, 4> q;
   for (int i = 0; i < 4; ++i) q[static_cast<std::size_t>(i)] = double(mb.getJointPos(i));
@@ -870,8 +869,8 @@ TEST(Multibody, AContactDoesNotOpenALoop) {
   w.world.removeRigidBody(&layout);
   w.world.addRigidBody(&layout);
   bullet::Solver exact(w.world);
-  const bullet::Handle loop = exact.add(joints::point_on_line(
-      "loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  bullet::Handle loop = exact.add(joints::point_on_line("loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                        exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   double gap = 0;
   int touching = 0;
   double deepest = 0;
@@ -899,8 +898,8 @@ TEST(Multibody, AMotorDrivesALoopThatStaysClosed) {
   w.collider(mb, 0, *w.shapes.back());  // Bullet solves motors of links with colliders only
   w.constraint<btMultiBodyJointMotor>(&mb, 0, btScalar(2), btScalar(50));
   bullet::Solver exact(w.world);
-  const bullet::Handle loop = exact.add(joints::point_on_line(
-      "loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  bullet::Handle loop = exact.add(joints::point_on_line("loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                        exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   double gap = 0;
   for (int i = 0; i < 5 * 240; ++i) {
     w.step();
@@ -954,8 +953,8 @@ TEST(Multibody, ATeleportIsClosedByMovingAndLoopsDoNotFallAsleep) {
   mb.clearVelocities();
   mb.setCanSleep(true);
   bullet::Solver exact(w.world);
-  const bullet::Handle loop = exact.add(joints::point_on_line(
-      "loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(), exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
+  bullet::Handle loop = exact.add(joints::point_on_line("loop", linchpin::ground, {f.ground, 0, 0}, Vector3d::UnitZ(),
+                                                        exact.id(link(mb, 2)), {f.rocker / 2, 0, 0}));
   w.step(5 * 240);
   EXPECT_TRUE(mb.isAwake());
   mb.setJointPos(1, mb.getJointPos(1) + btScalar(0.05));
@@ -974,7 +973,7 @@ TEST(Multibody, APinThatComesBackWithinReachIsHeldAgain) {
   w.finish(mb);
   bullet::Solver exact(w.world);
   double reach = 1, angle = 0;
-  const bullet::Handle pin = exact.constrain("pin", {link(mb, 0)}, [&](const auto& s) {
+  bullet::Handle pin = exact.constrain("pin", {link(mb, 0)}, [&](const auto& s) {
     const auto end = s[0].point(0.5, 0, 0);
     return rows(end.x - reach * std::cos(angle), end.y - reach * std::sin(angle));
   });
@@ -1004,8 +1003,8 @@ TEST(Multibody, AHookOnABlockThatLiesOnTheFloorCarriesItsShare) {
     w.world.addRigidBody(body);
   }
   bullet::Solver exact(w.world);
-  const bullet::Handle hook = exact.constrain(
-      "hook", {link(mb, 0), layout}, [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.1, 0); });
+  bullet::Handle hook = exact.constrain("hook", {link(mb, 0), layout},
+                                        [](const auto& s) { return s[0].point(0.5, 0, 0) - s[1].point(0, 0.1, 0); });
   w.step(480);
   const double half = 0.5 * 9.81;
   // At rest up to what Bullet's ten contact iterations leave, as of welded blocks on a floor.
@@ -1037,7 +1036,7 @@ TEST(Multibody, TheWorkOfALiftIsTheEnergyThatItGives) {
   mb.setupPrismatic(0, 2, bt(0.1, 0.1, 0.1), -1, straight, bt(0, 1, 0), bt(0, 0, 0), bt(0, 0, 0), true);
   w.finish(mb);
   bullet::Solver exact(w.world);
-  const bullet::Handle lift =
+  bullet::Handle lift =
       exact.constrain("lift", {link(mb, 0)}, [](const auto& s) { return s[0].position().y - 0.5 * square(s.t); });
   double gained = 0;
   for (int i = 0; i < 240; ++i) {
@@ -1127,7 +1126,7 @@ TEST(Multibody, AHeavyTopOnAnExactPivotMatchesTheReference) {
     top.setBaseOmega(bt(0, 150, -4.61538));
     top.setBaseVel(bt(4.61538, 0, 0));
     bullet::Solver exact(w.world);
-    const bullet::Handle pivot =
+    bullet::Handle pivot =
         exact.constrain("pivot", {link(top, -1)}, [](const auto& s) { return s[0].point(0, -1, 0); });
     w.step(1, 0.2 / steps);
     const Vector3d at_start = pivot.reaction().on_a.force;

@@ -333,6 +333,31 @@ TEST(Rollback, OfAMultibodyWithAnExactLoopAndALawGivesTheSameBits) {
   }
 }
 
+TEST(Rollback, OfAGearBetweenLinksGoesBackOverManyTurns) {
+  LinkWorld w(0);
+  btMultiBody& mb = w.multibody(2, true);
+  for (int i = 0; i < 2; ++i)
+    mb.setupRevolute(i, 1, bt(0.01, 0.01, 0.02), -1, straight, bt(0, 0, 1), bt(i, 0, 0), bt(0, 0, 0), true);
+  w.finish(mb);
+  bullet::Solver exact(w.world);
+  bullet::Handle gear = exact.add(
+      joints::gear("gear", exact.id(link(mb, 0)), Vector3d::UnitZ(), exact.id(link(mb, 1)), Vector3d::UnitZ(), 0.5));
+  mb.setJointVel(0, 20);
+  mb.setJointVel(1, -40);
+  w.step(60);
+  const SavedLinks saved(mb);
+  const bullet::History history = exact.history();
+  w.step(120);  // 10 rad and 20 rad further
+  const SavedLinks first(mb);
+  EXPECT_LE(gear.reaction().gap_angle, precision(1e-9, 1e-4));
+  saved.put_back(mb);
+  exact.restore(history);
+  w.step(120);
+  const SavedLinks same(mb);
+  EXPECT_EQ(same.q, first.q);
+  EXPECT_EQ(same.u, first.u);
+}
+
 // ---- what it refuses ----
 
 TEST(Rollback, SaysWhatItCannotGoBackTo) {

@@ -128,7 +128,7 @@ class Program final : public btActionInterface {
     ASSERT_TRUE(installed) << installed.error().message;
     exact_ = *std::move(installed);
     if (chance(0.3))
-      exact_->on_step([this](const bullet::Step& s) {
+      exact_->on_step([this](bullet::Step s) {
         if (in_step_ && chance(0.03)) remove_something();
         if (in_step_ && chance(0.2)) (void)s["hinge#1"];
       });

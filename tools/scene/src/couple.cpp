@@ -69,6 +69,7 @@ class CoupleFunction final : public ConstraintFunction {
         weight_{-multiplier, 1},
         offset_(offset),
         last_{leader.start, follower.start} {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<CoupleFunction>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return static_cast<int>(K_); }
   Level level() const override { return Level::position; }
@@ -121,7 +122,7 @@ class CoupleFunction final : public ConstraintFunction {
 
 Constraint couple(std::string name, std::vector<BodyId> bodies, const CoupledJoint& leader,
                   const CoupledJoint& follower, double multiplier, double offset) {
-  auto function = std::make_shared<CoupleFunction>(bodies.size(), leader, follower, multiplier, offset);
+  auto function = std::make_unique<CoupleFunction>(bodies.size(), leader, follower, multiplier, offset);
   return {std::move(name), std::move(bodies), std::move(function)};
 }
 

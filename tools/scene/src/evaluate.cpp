@@ -35,9 +35,9 @@ bool finite(const Vec3<T>& v) {
 
 // Positions at the position level, velocities at the velocity level: what A multiplies.
 VelocityView<Dual<6>> seeded(const BodyState& s, const Matrix3d& R, Level level, bool on) {
-  if (level == Level::velocity) return AutodiffSeed::velocity(s, R, on);
+  if (level == Level::velocity) return detail::AutodiffSeed::velocity(s, R, on);
   VelocityView<Dual<6>> x;
-  static_cast<PoseView<Dual<6>>&>(x) = AutodiffSeed::displaced(s, R, on);
+  static_cast<PoseView<Dual<6>>&>(x) = detail::AutodiffSeed::displaced(s, R, on);
   return x;
 }
 
@@ -236,6 +236,7 @@ class TextFunction final : public ConstraintFunction {
         dual_memory_(tape_->memory<Dual<6>>()),
         taylor_memory_(tape_->memory<Taylor>()) {}
 
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<TextFunction>(*this); }
   int rows() const override { return tape_->rows(); }
   int bodies() const override { return static_cast<int>(R_.size()); }
   Level level() const override { return level_; }
@@ -244,7 +245,7 @@ class TextFunction final : public ConstraintFunction {
   void residual(std::span<const BodyState> X, double t, std::span<double> out) const override {
     assert(X.size() == R_.size() && out.size() == static_cast<std::size_t>(rows()));
     for (std::size_t k = 0; k < R_.size(); ++k)
-      plain_[k] = AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
+      plain_[k] = detail::AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
     tape_->run<Dual<0>>(plain_memory_, plain_, Dual<0>(t), Tape::everything);
     tape_->each_row(plain_memory_, [&](std::size_t i, const Dual<0>& x) { out[i] = x.value; });
   }
@@ -268,7 +269,7 @@ class TextFunction final : public ConstraintFunction {
         for (std::size_t j = 0; j < 6; ++j) out.A[(i * K + k) * 6 + j] = x.grad[j];
       });
     }
-    for (std::size_t k = 0; k < K; ++k) taylor_[k] = AutodiffSeed::moving(X[k], R_[k]);
+    for (std::size_t k = 0; k < K; ++k) taylor_[k] = detail::AutodiffSeed::moving(X[k], R_[k]);
     tape_->run<Taylor>(taylor_memory_, taylor_, Taylor(t, 1, 0), Tape::everything);
     tape_->each_row(taylor_memory_, [&](std::size_t i, const Taylor& x) {
       out.position[i] = level_ == Level::position ? x.c0 : 0;
@@ -367,8 +368,8 @@ std::optional<Fault> first_trouble(const Tape& tape, Run run) {
 
 }  // namespace
 
-std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit) {
-  return std::make_shared<TextFunction>(std::move(tape), level, unit);
+std::unique_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit) {
+  return std::make_unique<TextFunction>(std::move(tape), level, unit);
 }
 
 std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const BodyState> X, double t) {
@@ -381,7 +382,7 @@ std::optional<Fault> trouble(const Tape& tape, Level level, std::span<const Body
     if (auto fault = first_trouble<Dual<6>>(tape, run)) return fault;
   }
   std::vector<VelocityView<Taylor>> taylor(X.size());
-  for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = AutodiffSeed::moving(X[k], X[k].R());
+  for (std::size_t k = 0; k < X.size(); ++k) taylor[k] = detail::AutodiffSeed::moving(X[k], X[k].R());
   return first_trouble<Taylor>(
       tape, [&](const Tape& one, Memory<Taylor>& m) { one.run<Taylor>(m, taylor, Taylor(t, 1, 0), Tape::everything); });
 }
@@ -401,7 +402,7 @@ class TypedEnergy {
   T operator()(const Coordinates<T>& s) const {
     Room<T>& room = std::get<Room<T>>(room_);
     for (std::size_t k = 0; k < index_.size(); ++k)
-      room.views[k] = AutodiffSeed::coordinate<T>(s.q[index_[k]], s.rate[index_[k]]);
+      room.views[k] = detail::AutodiffSeed::coordinate<T>(s.q[index_[k]], s.rate[index_[k]]);
     tape_->run<T>(room.memory, room.views, s.t, Tape::everything);
     const auto entry = [&](std::size_t i) -> const T& {
       return room.memory.scalars[static_cast<std::size_t>(tape_->results[i].at)];
@@ -459,7 +460,7 @@ Evaluator::Evaluator(std::shared_ptr<const Tape> tape)
 
 std::span<const double> Evaluator::operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given) {
   for (std::size_t k = 0; k < views_.size(); ++k)
-    views_[k] = AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
+    views_[k] = detail::AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
   tape_->run<Dual<0>>(memory_, views_, Dual<0>(t), Tape::everything, given);
   tape_->each_row(memory_, [&](std::size_t i, const Dual<0>& x) { out_[i] = x.value; });
   return out_;

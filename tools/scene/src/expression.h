@@ -219,7 +219,7 @@ class Compiler {
 Constant constant(std::string_view text, const Constants& constants);
 
 /// A ConstraintFunction from a tape at the position or velocity level.
-std::shared_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit);
+std::unique_ptr<ConstraintFunction> make_function(std::shared_ptr<const Tape> tape, Level level, RowUnit unit);
 
 /// The kinetic energy of n coordinates, bodies `first`, first + 1, … of the names the tape was compiled with.
 /// @param matrix  the results are the entries of M, n (diagonal) or n², instead of T itself

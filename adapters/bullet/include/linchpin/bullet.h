@@ -2,14 +2,18 @@
 //
 //     linchpin::bullet::Solver exact(world);
 //
-// Equality constraints (the world's own joints and the user's) are then solved by the explicit Udwadia–Kalaba equation
-// and end every step satisfied; contacts, limits, motors and springs stay with Bullet's solver and are coupled to them.
-// The destructor puts the native solver back. Every call that throws has a form that returns a Result instead: a twin
-// with the prefix `try_`, or linchpin::try_call (linchpin/error.h). Programs that are compiled with -fno-exceptions use
-// these.
+// The solver then solves equality constraints, which are the joints of the world and the user's own, by the explicit
+// Udwadia–Kalaba equation. They end every step satisfied. Contacts, limits, motors and springs stay with Bullet's
+// solver and are coupled to them. The destructor restores the native solver.
 //
-// Bullet's vectors and bodies go in; what comes out (Reaction, Wrench) is in double, SI, world axes. Points and axes of
-// a residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
+// Every call that throws has a form that returns a Result instead: a twin with the prefix `try_`, or linchpin::try_call
+// (linchpin/error.h). Programs that are compiled with -fno-exceptions use these.
+//
+// Arguments are Bullet's vectors and bodies. Results (Reaction, Wrench) are in double precision, SI units and world
+// axes. Points and axes of a residual are in the body's own axes from its centre of mass, which is Bullet's body frame.
+//
+// Threads. Use a Solver, its handles and its world from one thread at a time. Solvers of different worlds are
+// independent. The structs of this header are plain values.
 #pragma once
 
 #include <linchpin/articulated.h>
@@ -39,7 +43,7 @@
     "linchpin was tested with Bullet 3.24 only (BT_BULLET_VERSION 324). Define LINCHPIN_UNTESTED_BULLET to try another"
 #endif
 
-// Two builds of Bullet share most symbol names: the precision is part of ours, so that a mix fails to link.
+// Two builds of Bullet share most symbol names. The precision is part of linchpin's names, so that a mix fails to link.
 #ifdef BT_USE_DOUBLE_PRECISION
 #define LINCHPIN_BULLET_PRECISION f64
 #else
@@ -72,15 +76,14 @@ using host::warning_text;
 /// torques and constraints with time are evaluated at each stage. Kinematic bodies are known by their poses alone and
 /// follow a parabola through them. Beside them the order is 2 to 3. Bullet applies its damping as a factor at the start
 /// of a step. With damping the order is 1. Bullet's integrator receives the mean velocity, so that swept collisions
-/// (CCD) and motion states see the way from pose to pose. The velocity at the end of the step is set right after,
+/// (CCD) and motion states use the motion from pose to pose. The velocity at the end of the step is set right after,
 /// before any action of the program runs. Smooth laws act in the stages. Substeps are so short that no law damps by
 /// more than a factor of e in one.
 ///
 /// A step of an island is taken by semi_implicit instead in the following cases. Counts::order_reductions counts these
 /// steps, and summary() names them.
 /// - Rows of Bullet (contacts, limits, motors, springs) give the island an impulse or a push. Bullet has solved them
-/// for
-///   X₁ = X₀ ⊕ dt·v₁, so another motion would not meet them.
+///   for X₁ = X₀ ⊕ dt·v₁, so another motion would not meet them.
 /// - The island has laws of dry friction, or laws with an internal state.
 /// - The step did not succeed in substeps as short as max_substeps makes them.
 ///
@@ -88,17 +91,18 @@ using host::warning_text;
 /// rk4 four a substep.
 using host::Stepping;
 
-/// A link of a multibody, as a constraint sees it: a body whose points and axes are in the link's own axes from its
-/// centre of mass, as btMultiBody has them. Index −1 is the base.
+/// A link of a multibody as a body of constraints. Points and axes are in the link's own axes from its centre of mass,
+/// as in btMultiBody. Index −1 is the base. It is a reference: the multibody must exist while a call uses it.
 struct Link {
   btMultiBody* body = nullptr;
   int index = -1;
 };
 inline Link link(btMultiBody& body, int index) { return {&body, index}; }
-/// What moves one joint of a multibody, by cause.
+/// The generalized forces on one joint of a multibody, by cause.
 using articulated::JointForces;
-/// A body that a constraint names: a rigid body, a link of a multibody, or a body of linchpin's own such as
-/// linchpin::ground. It is a reference: the body must be in the world while the constraint is.
+/// A body of a constraint: a rigid body, a link of a multibody, or a body of linchpin's own such as linchpin::ground.
+/// It is a reference that is cheap to copy, and it owns nothing. The program owns the body. The body must be in the
+/// world as long as the constraint is; see Solver::release_body().
 class BodyRef {
  public:
   BodyRef(btRigidBody& body) : rigid_(&body) {}
@@ -115,8 +119,8 @@ class BodyRef {
   Kind kind_ = Kind::rigid;
 };
 
-/// A joint of the world: a constraint of Bullet, a constraint of multibodies, or the joint by which a link hangs on its
-/// parent. It is a reference: the joint must exist while a call uses it.
+/// A joint of the world: a constraint of Bullet, a constraint of multibodies, or the joint between a link and its
+/// parent. It is a reference that is cheap to copy, and it owns nothing. The joint must exist while a call uses it.
 class JointRef {
  public:
   JointRef(btTypedConstraint& joint) : typed_(&joint) {}
@@ -147,40 +151,44 @@ struct Options {
   /// Limit of the tension frequency ω times dt (T15). A step above it is repeated in substeps. The limit of rk4, which
   /// is stable up to 2√2, is 2.4 times as large. adaptive does not use it, because it estimates its error.
   double max_tension_frequency = 1.0;
-  /// Implicit geometric stiffness (T15) in place of substeps where ω·dt is above the limit. ½ dt² K⁺ is added to the
-  /// moments of inertia of the bodies that turn too fast, and the torque that belongs to it is applied. Use it in
-  /// programs in which every step must cost the same: one solve where a taut chain needs a dozen. It damps these
-  /// motions and is not the equation (T1). Counts::stiffened_steps, Counts::stiffness_work and
-  /// MomentumBalance::constraints report it. Constraints are met as always. If such a step fails, or something touches
-  /// the island, the step is taken in substeps. For semi_implicit only; multibodies have none.
+  /// Implicit geometric stiffness (T15) in place of substeps where ω·dt is above the limit. It adds ½ dt² K⁺ to the
+  /// moments of inertia of the bodies that turn too fast, and applies the torque that belongs to it. Use it in programs
+  /// in which every step must cost the same: one solve where a taut chain needs a dozen. It damps these motions and is
+  /// not the equation (T1). Counts::stiffened_steps, Counts::stiffness_work and MomentumBalance::constraints report it.
+  /// Constraints are met as always. If such a step fails, or something touches the island, the step is taken in
+  /// substeps. It is for semi_implicit only. Multibodies do not have it.
   bool geometric_stiffness = false;
-  int max_substeps = 1024;  ///< of one step, as for a chain that becomes taut; beyond it Bullet solves the island
+  /// Largest number of substeps of one step, as for a chain that becomes taut. Bullet solves an island that needs more.
+  int max_substeps = 1024;
   /// |φ| at the start of a step above which poses are corrected. Not set: 1e-9 in double, 1e-5 in single.
   std::optional<double> gap_tolerance{};
-  /// Number of threads, the caller's included, that solve islands without native rows. Results have the same bits for
-  /// any number. Functions and laws of the program are called from the caller's thread only.
+  /// Number of threads, the caller's included, that solve islands on which no row of Bullet acts. Results have the same
+  /// bits for any number. Functions and laws of the program are called from the caller's thread only.
   int threads = 1;
-  bool drift_correction = true;  ///< end-of-step satisfaction (T12); off: the bare acceleration, which drifts
-  bool compare_native = false;   ///< also run the native solver on the same state every step; see native_comparison()
-  /// world.debugDrawWorld() draws the reactions on bodies that can move as arrows of this length [m/N], through the
-  /// program's own btIDebugDraw (wireframe mode), and open gaps as red crosses whose arms are as long; 0: none.
+  /// Ends each step on the constraints (T12). Without it the solver uses the bare acceleration, which drifts.
+  bool drift_correction = true;
+  /// Also runs the native solver on the same state in every step; see Solver::native_comparison().
+  bool compare_native = false;
+  /// Length of the arrows by which world.debugDrawWorld() draws the reactions on bodies that can move [m/N]. The
+  /// program's own btIDebugDraw draws them in wireframe mode. Red crosses of the same size show open gaps. 0: none.
   double draw_force = 0;
-  /// With compare_native: also draws each body where the native solver would have taken it in this step, with the
-  /// difference enlarged by this factor. 0: none.
+  /// With compare_native, debugDrawWorld() also draws each body at the pose to which the native solver would have moved
+  /// it in this step. The difference is enlarged by this factor. 0: none.
   double draw_native_difference = 0;
   /// The version of Bullet with which the program was compiled. The constructor of Solver compares it with that of
   /// linchpin. Leave it as it is.
   int bullet_version = BT_BULLET_VERSION;
 };
 
-/// One constraint of a Solver, by name. Its other calls, such as law(), unilateral() and reaction(), are those of any
-/// host: see linchpin/host.h.
+/// One constraint of a Solver, by name. Its other calls, such as law(), unilateral() and reaction(), are those of
+/// host::ConstraintHandle in linchpin/host.h. That class also states lifetime and threads. A handle owns nothing.
 class Handle : public host::ChainedHandle<Handle> {
  public:
   Handle() = default;
-  /// Whether Bullet lets the linked bodies collide (it does to begin with). The user's own constraints only.
+  /// Sets whether the linked bodies collide, as they do at first. For the user's own constraints only.
   Handle& collisions_between_bodies(bool on);
-  /// In the order of reaction().on(k); Bullet's fixed body stands for the world. Valid until constraints change.
+  /// Returns the bodies in the order of reaction().on(k). Bullet's fixed body stands for the world. Valid until
+  /// constraints change.
   std::span<btRigidBody* const> bodies() const;
 
  private:
@@ -189,16 +197,18 @@ class Handle : public host::ChainedHandle<Handle> {
   WorldBinding* binding_ = nullptr;
 };
 
-/// What a step callback sees, after Bullet has integrated.
+/// The argument of a step callback. It is valid during the call.
 struct Step {
   double t = 0;   ///< [s] at the end of the step
   double dt = 0;  ///< [s]
   Solver& solver;
-  /// By name; an empty reaction named "" where there is none.
-  const Reaction& operator[](std::string_view name) const;
+  /// Computes the reports of the step, and returns the reaction of a constraint by name. It is an empty reaction named
+  /// "" if there is none.
+  const Reaction& operator[](std::string_view name);
 };
 
-/// What a Solver carries from one step to the next, beside what is in Bullet's world: see Solver::history().
+/// The data of a Solver that influence later steps and are not in Bullet's world: see Solver::history(). Copies share
+/// one immutable record, so they are cheap, and any thread may keep them.
 class History {
  public:
   History() = default;
@@ -209,78 +219,98 @@ class History {
   std::shared_ptr<const host::SolverHistory> past_;
 };
 
-/// Replaces the equality part of a world's constraint solver for as long as it lives.
+/// Replaces the equality part of a world's constraint solver from construction to destruction.
+///
+/// Ownership. The program owns the world, its bodies and its joints. The Solver keeps pointers to them, and owns the
+/// constraints that constrain() and add() make, their laws and all reports. Call release_body() before you delete a
+/// body on which a constraint acts. A joint of Bullet may be deleted without notice after it was removed from the
+/// world.
+///
+/// Lifetime. The Solver may be destroyed before or after its world. References and spans of reports are valid until the
+/// next step, and until constraints or laws change. Functions that are not const may compute reports or look for
+/// changes of the world.
+///
+/// Threads. Use a Solver and its world from one thread at a time. Options::threads adds threads inside a step, which
+/// call no function of the program.
+///
+/// Reentrancy. A step and check() call residuals and laws. These must not call the Solver, change the world or step
+/// another solver of linchpin. A residual or law that throws leaves its island to Bullet in that step, and summary()
+/// has the text. The callback of on_step() may do all this but step the world.
 class Solver {
  public:
-  /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver
-  /// exactly (in Mode::passive also a btMLCPSolver); it keeps solving contacts, limits and motors. In a
-  /// btMultiBodyDynamicsWorld it must be a btMultiBodyConstraintSolver exactly, and the mode must be Mode::exact
+  /// Installs itself. The solver of the world must be exactly a btSequentialImpulseConstraintSolver or a
+  /// btNNCGConstraintSolver, or in Mode::passive a btMLCPSolver. It still solves contacts, limits and motors. In a
+  /// btMultiBodyDynamicsWorld it must be exactly a btMultiBodyConstraintSolver. The mode must then be Mode::exact
   /// without compare_native.
   /// @throws std::invalid_argument for another solver, a world with soft bodies, or a second linchpin.
   explicit Solver(btDiscreteDynamicsWorld& world, Options options = {});
-  /// Construction-time injection: give `constraint_solver()` to the world's constructor, then attach(world). Like any
-  /// Bullet solver it has to be there for as long as the world is stepped.
+  /// Makes a solver for a world that does not exist yet. Pass `constraint_solver()` to the world's constructor, and
+  /// then call attach(world). As any solver of Bullet, it must exist as long as the world is stepped.
   explicit Solver(Options options = {});
   /// The same as the first constructor, without throwing. The pointer is not null if there is a value.
   static Result<std::unique_ptr<Solver>> try_install(btDiscreteDynamicsWorld& world, Options options = {}) noexcept {
     return try_call([&] { return std::make_unique<Solver>(world, options); });
   }
-  /// Puts the native solver back and takes the user's constraints out of the world; nothing else of the world is
-  /// touched. When a world is destroyed first, its solver leaves it as by detach(). Handles are then not valid, and
-  /// calls that need a world say that it has been destroyed; energy() is NaN. The world's island manager, which is
-  /// linchpin's meanwhile, tells the solver. A world with an island manager of the program's own class must outlive the
+  /// Restores the native solver and removes the user's constraints from the world. Nothing else of the world changes.
+  ///
+  /// If the world is destroyed first, the solver is detached as by detach(). Handles are then not valid, energy() is
+  /// NaN, and calls that need a world report that it has been destroyed. The island manager that the Solver installs in
+  /// the world detects the destruction. A world with an island manager of the program's own class must outlive the
   /// solver.
   ~Solver();
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
-  btConstraintSolver* constraint_solver();
+  btConstraintSolver* constraint_solver();  ///< The Solver owns it.
   /// @throws std::invalid_argument for a world built with another solver, of a kind the constructors refuse, or a
   /// btMultiBodyDynamicsWorld, which the first constructor takes.
   void attach(btDiscreteDynamicsWorld& world);
   Result<void> try_attach(btDiscreteDynamicsWorld& world) noexcept {
     return try_call([&] { attach(world); });
   }
-  /// What the destructor does, now: the native solver (after attach(): a new one of the world's own) solves from here
-  /// on.
+  /// Does what the destructor does. The native solver then solves all constraints. After attach() it is a new solver
+  /// that the world owns.
   void detach();
 
   // ---- constraints of the program's own ----
 
-  /// A constraint on positions: residual(s) = 0 with s[0], s[1]… the bodies in this order, s.t the time (see
-  /// linchpin::holonomic). Bullet's islands, sleeping and collision filters know it.
+  /// Adds a constraint on positions: residual(s) = 0, with the bodies s[0], s[1]… in this order and the time s.t (see
+  /// linchpin::holonomic). Bullet's islands, sleeping and collision filters take it into account.
   ///
   ///     exact.constrain("rod", {a, b}, [](const auto& s) { return norm(s[0].position() - s[1].position()) - 1; });
   ///
   /// A constraint may name links of multibodies: `{link(mb, 2), link(mb, 5)}`. Each multibody with such a constraint is
-  /// one block of the mass matrix, its joint-space mass matrix, which is built in every step: O(n · depth) for n joint
-  /// coordinates, and a dense factor of n × n. With laws, on them or on joints, all links are solved once more as
-  /// bodies of their own, O(n), since a law reads a joint's load. Each link must then have a mass and an inertia. Links
-  /// have no momentum balance yet.
-  /// @throws std::invalid_argument for a name in use, a body that is null or not in the world, bodies none of which can
-  /// move, a link that the multibody does not have, and a multibody that is integrated by RK4, keeps global velocities,
-  /// has a planar joint or kinematic or static links. @throws OrderError without a world.
+  /// one block of the mass matrix. The block is the joint-space mass matrix, which is built in every step. That costs
+  /// O(n · depth) for n joint coordinates, and a dense factor of n × n.
+  ///
+  /// With laws, on links or on joints, all links are solved once more as bodies of their own, because a law reads the
+  /// load of a joint. That costs O(n). Each link must then have a mass and an inertia. Links have no momentum balance.
+  /// @throws std::invalid_argument if the name is in use, if a body is null or not in the world, or if no body can
+  /// move.
+  /// @throws std::invalid_argument if the multibody does not have the link, is integrated by RK4, keeps global
+  /// velocities, or has a planar joint or kinematic or static links. @throws OrderError without a world.
   template <class Phi>
   Handle constrain(std::string name, std::vector<BodyRef> bodies, Phi phi) {
     auto ids = ids_of(name, bodies);
     return add(holonomic(std::move(name), std::move(ids), std::move(phi)));
   }
-  /// On velocities, linear or not (see linchpin::nonholonomic). @throws as constrain().
+  /// Adds a constraint on velocities, linear or not (see linchpin::nonholonomic). @throws as constrain().
   template <class Psi>
   Handle constrain_velocity(std::string name, std::vector<BodyRef> bodies, Psi psi) {
     auto ids = ids_of(name, bodies);
     return add(nonholonomic(std::move(name), std::move(ids), std::move(psi)));
   }
-  /// On accelerations (see linchpin::on_acceleration). @throws as constrain().
+  /// Adds a constraint on accelerations (see linchpin::on_acceleration). @throws as constrain().
   template <class Alpha>
   Handle constrain_acceleration(std::string name, std::vector<BodyRef> bodies, Alpha alpha) {
     auto ids = ids_of(name, bodies);
     return add(on_acceleration(std::move(name), std::move(ids), std::move(alpha)));
   }
-  /// A constraint that is made already, as one of linchpin's own joints (joints.h): pass id(body) for its bodies.
+  /// Adds a constraint, such as a joint of joints.h. Its bodies are those of id(). The Solver takes the constraint by
+  /// value, so the program's copies do not influence it.
   /// @throws std::invalid_argument as constrain(), and for an id that this solver does not know.
   Handle add(Constraint constraint);
-  /// The core's id of a body, for `add`. @throws as constrain().
+  /// Returns the id of a body in constraints, for `add`. @throws as constrain().
   BodyId id(BodyRef body);
 
   template <class Phi>
@@ -302,9 +332,9 @@ class Solver {
     return try_call([&] { return id(body); });
   }
 
-  // Joints of linchpin's own, from points [m] and axes of the world as the bodies are now (world_joints.h). Unlike
-  // Bullet's joints they may act on links and on linchpin::ground. @throws as constrain(), and std::invalid_argument
-  // for an axis that is zero or not finite.
+  // Joints of linchpin's own, from points [m] and axes of the world at the present poses of the bodies
+  // (world_joints.h). Unlike Bullet's joints they may act on links and on linchpin::ground. @throws as constrain(), and
+  // std::invalid_argument for an axis that is zero or not finite.
   Handle ball(std::string name, BodyRef a, BodyRef b, const btVector3& point) {
     return add(joints::ball(name, placed(name, a), placed(name, b), from_bullet(point)));
   }
@@ -334,52 +364,54 @@ class Solver {
 
   // ---- joints of the world, by object or by name ----
 
-  /// The handle of a joint of the world, or of the joint by which a link hangs on its parent. Empty for a joint that is
-  /// not in the world. The joint of a link gets an entry in reactions() with the first call. Its name is that of
-  /// btMultibodyLink::m_jointName, or "joint#2.3" by multibody and link. See name_joint() for what its reaction is.
+  /// Returns the handle of a joint of the world, or of the joint between a link and its parent. The handle is empty for
+  /// a joint that is not in the world. The joint of a link gets an entry in reactions() with the first call. Its name
+  /// is that of btMultibodyLink::m_jointName, or "joint#2.3" by multibody and link. name_joint() defines its reaction.
   Handle handle(JointRef joint);
-  /// What holds a joint: the reaction of the last step, with its parts, work and gap. An empty one named "" for a joint
-  /// that is not in the world. Valid until constraints change.
+  /// Returns the reaction of a joint in the last step, with its parts, work and gap. It is an empty reaction named ""
+  /// for a joint that is not in the world. Valid until the next step and until constraints change.
   const Reaction& reaction(JointRef joint) { return handle(joint).reaction(); }
-  /// Whether linchpin holds the joint, or the rows of it that are no limit, motor or spring; false also where the last
-  /// step of its island was left to the native solver.
+  /// Returns whether linchpin holds the joint, or all its rows except limits, motors and springs. It is false if the
+  /// native solver solved the island of the joint in the last step.
   bool is_exact(JointRef joint) { return handle(joint).is_exact(); }
-  /// What of a joint the native solver solves, and why: "limits", "all (it is a contact constraint)". Empty where that
-  /// is nothing.
+  /// Returns the part of a joint that the native solver solves, and the reason: "limits", "all (it is a contact
+  /// constraint)". Empty if there is none.
   std::string why_native(JointRef joint);
 
-  /// Names a joint of the world and returns its handle. A joint that has no name is called `hinge#3` by its kind and
-  /// place in the world, or as handle() says.
+  /// Names a joint of the world and returns its handle. The default name of a joint is `hinge#3` by its kind and place
+  /// in the world, or as in handle().
   ///
   /// Constraints of multibodies: point2point, fixed, slider and gear are held exactly unless the program bounds their
-  /// impulse below Bullet's default of 100. A gear's position is its target, or where it was when linchpin first saw
-  /// it.
+  /// impulse below Bullet's default of 100. The position of a gear is its target. Without a target it is the position
+  /// at which the Solver found the gear.
   ///
-  /// The joint of a link: with a name or a handle it can have laws, such as friction that reads the joint's true load,
-  /// frictionless or coupled (T9), and sticks (T10). Its first body is the parent. Its reaction() is what holds the
-  /// joint and what its laws prescribe, without motors, limits and torques along its coordinates; joint_wrench() has
-  /// all. A multibody with such a law is one mass block as those with constraints are, and does not sleep.
-  /// @throws std::invalid_argument for a joint not in the world, a name in use, the base of a multibody, and a
-  /// multibody that constrain() refuses.
+  /// The joint of a link: with a name or a handle it can have laws, such as friction. The friction reads the load of
+  /// the joint, frictionless or coupled (T9), and can stick (T10). The first body of the joint is the parent.
+  /// reaction() contains the constraint force and the forces of its laws. It does not contain motors, limits and
+  /// torques along the coordinates of the joint; joint_wrench() contains all. A multibody with such a law is one block
+  /// of the mass matrix, as with constraints, and does not sleep.
+  /// @throws std::invalid_argument for a joint that is not in the world, a name in use, the base of a multibody, and a
+  /// multibody for which constrain() throws.
   Handle name_joint(JointRef joint, std::string name);
   Result<Handle> try_name_joint(JointRef joint, std::string name) noexcept {
     return try_call([&] { return name_joint(joint, std::move(name)); });
   }
-  /// By name; empty where there is none.
+  /// Returns the handle of a constraint by name. It is empty if there is none.
   Handle find(std::string_view name);
 
-  /// What a force/torque sensor in the joint of a link shows: the wrench on the link, by its parent, through the joint,
-  /// about the joint's pivot; its motor, limit and applied torque included. Of the last step, at the state the step
-  /// began from, like Reaction; any multibody of the world, with exact constraints or without. Native impulses
-  /// (contacts, limits, motors) are taken as mean forces over the step; torsional and spinning friction of contacts are
-  /// not known link by link and left out.
-  /// @throws std::invalid_argument for a multibody that is not in the world or that constrain() refuses, and a joint it
-  /// does not have. @throws OrderError before the first step. Cost: O(n), O(n³) for multibodies without exact
-  /// constraints.
+  /// Returns the reading of a force/torque sensor in the joint of a link. It is the wrench on the link by its parent,
+  /// through the joint, about the joint's pivot. It includes motor, limit and applied torque. It belongs to the last
+  /// step, at the state where the step began, as a Reaction does. The multibody needs no exact constraint.
+  ///
+  /// Impulses of Bullet's rows (contacts, limits, motors) count as mean forces over the step. Torsional and spinning
+  /// friction of contacts are left out, because they are not known for each link. The cost is O(n), and O(n³) for a
+  /// multibody without exact constraints.
+  /// @throws std::invalid_argument for a multibody that is not in the world or for which constrain() throws, and for a
+  /// joint that it does not have. @throws OrderError before the first step.
   Wrench joint_wrench(Link link);
-  /// The torque (or force) along the joint of a link, split by cause; of the last step, as joint_wrench(), with native
-  /// impulses as mean forces over the step. `native` of a multibody asleep is what would hold it.
-  /// @throws and costs as joint_wrench(). A joint without coordinates has zeros.
+  /// Returns the torque or force along the joint of a link, by cause, for the last step. Impulses, costs and exceptions
+  /// are as in joint_wrench(). For a multibody that sleeps, `native` is the torque that would hold it. A joint without
+  /// coordinates has zeros.
   JointForces joint_forces(Link link);
   Result<Wrench> try_joint_wrench(Link link) noexcept {
     return try_call([&] { return joint_wrench(link); });
@@ -390,85 +422,90 @@ class Solver {
 
   // ---- reports ----
 
-  /// Derivative self-test, start residuals, rank of everything at the present state; empty findings when all is well.
   using Finding = host::Finding;
+  /// Checks derivatives, residuals and rank of all constraints at the present state. Empty if there is no fault. It
+  /// calls the residuals.
   std::vector<Finding> check() { return core().check(); }
 
-  /// Of the last step, in world order, then the user's. Names, wrenches on every body, parts, power, work, gap.
+  /// Returns the reactions of the last step, with names, wrenches on every body, parts, power, work and gap. Joints
+  /// come in the order of the world, then the user's constraints.
   std::span<const Reaction> reactions() {
     core().update_redundancy();
     return core().reactions();
   }
-  /// What every term of every law does and has done, in the order of reactions().
+  /// Returns force, power and work of every term of every law, in the order of reactions().
   std::span<const LawWork> laws() { return core().laws(); }
-  /// Momentum balances of the last step, one for each movable body of the exact islands (T11).
+  /// Returns the momentum balances of the last step, one for each movable body of the exact islands (T11).
   std::span<const MomentumBalance> momentum_balances() {
     core().update_reports();
     return core().momentum_balances();
   }
-  /// With compare_native and in Mode::passive: one for each reaction. Empty otherwise.
-  std::span<const NativeComparison> native_comparison() const;
+  /// Returns one comparison for each reaction, with compare_native and in Mode::passive. Empty otherwise.
+  std::span<const NativeComparison> native_comparison();
+  /// Returns the counts since the start or the last reset().
   const Counts& counts() {
     core().update_reports();
     return core().counts();
   }
-  /// Of all steps since the start or the last reset(), each once, whatever its numbers; the first 16. Valid until the
-  /// next step.
+  /// Returns the first 16 different warnings of laws since the start or the last reset(). Valid until the next step.
   std::span<const LawWarning> law_warnings() const { return core().law_warnings(); }
-  /// Gap, energy, rank, redundancy by name, substeps, fallbacks, what stayed native and why. Several lines of text.
+  /// Returns several lines of text: gap, energy, rank, redundancy by name, substeps, fallbacks, and the parts that the
+  /// native solver solves, with reasons.
   std::string summary() { return core().summary(); }
-  /// What stayed with the native solver and why, by constraint name; empty when nothing did.
   using Native = host::HostPart;
-  std::vector<Native> native() { return core().host_parts(); }
-  RankReport rank_report() {
-    return core().rank_report();
-  }  ///< of all exact constraints at the last step; indices as reactions()
-  /// Problem of the island of one constraint at the last step, to save and replay with `linchpin solve`. Empty (n() ==
-  /// 0) for a name that is not there and before the first step.
+  /// Returns the parts of constraints that the native solver solves, with name and reason. Empty if there is none.
+  std::vector<Native> native() const { return core().host_parts(); }
+  /// Computes the ranks of all exact constraints at the last step. Indices are those of reactions().
+  RankReport rank_report() { return core().rank_report(); }
+  /// Returns the problem of the island of one constraint at the last step. `linchpin solve` replays it from a file. It
+  /// is empty (n() == 0) for an unknown name and before the first step.
   ConstrainedProblem problem(std::string_view constraint) { return core().problem(constraint); }
-  /// Kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J]. NaN
-  /// where there is no world: it has been destroyed, or none is attached.
+  /// Computes the kinetic energy plus gravity potential of the world's dynamic bodies and multibodies, in double [J].
+  /// It is NaN if the world has been destroyed or none is attached.
   double energy() const { return core().energy(); }
 
-  /// Calls a function after each step, when Bullet has integrated. A second call replaces the function of the first
-  /// one, and an empty function removes it. The function may itself call on_step(), change constraints, and destroy the
-  /// solver.
-  void on_step(std::function<void(const Step&)> callback);
+  /// Calls a function after each step, when Bullet has integrated, in the thread that steps the world. A second call
+  /// replaces the function of the first one, and an empty function removes it. The function may itself call on_step(),
+  /// read reports, change constraints, and destroy the solver. It must not step the world. The Solver owns the
+  /// function.
+  void on_step(std::function<void(Step)> callback);
 
-  double t() const { return core().t(); }  ///< [s]; advances with the host's steps
+  double t() const { return core().t(); }  ///< Time [s]. It advances with the steps of the world.
   void set_t(double t) { core().set_t(t); }
-  /// Call before deleting a multibody: takes the constraints on it out of the world's exact ones.
+  /// Removes the exact constraints on a multibody. Call it before you delete the multibody.
   void release_body(btMultiBody& body);
-  /// Call before deleting a body: takes the user's constraints on it out of the world.
+  /// Removes the user's constraints on a body from the world. Call it before you delete the body.
   void release_body(btRigidBody& body);
-  /// After teleports: forgets what was remembered from step to step, clears counts, work and warnings. The next step
-  /// takes kinematic bodies to stand where they are; without it they have got there by moving, as Bullet has it.
-  /// Released unilateral constraints with `reengage` act again. The time stays: see set_t().
+  /// Clears the data of earlier steps, counts, work and warnings. Call it after teleports. In the next step, kinematic
+  /// bodies have no velocity. Without this call their velocity is the displacement since the last step over dt, as in
+  /// Bullet. Released unilateral constraints with `reengage` are active again. The time stays: see set_t().
   void reset() { core().reset(); }
-  /// For programs that go back and step again (rollback). The program puts the world back as it was, and then calls
-  /// restore(). The steps that follow have the same bits as the steps after history().
-  /// A history holds:
-  /// - the time, the counts, the warnings of laws, and the length of the last step;
-  /// - of every island, how its last step was taken, how long the next substep may be, what Newton began
-  ///   from, and where friction was found;
-  /// - of every constraint, its work, whether it is enabled, is released or left to Bullet, and the angles and bristles
-  ///   that it and its laws remember;
-  /// - of bodies that the program moves, where they came from.
-  /// The program itself keeps what is Bullet's, as it does without linchpin: poses, interpolated poses, velocities,
-  /// forces and activation of bodies; positions and velocities of multibodies; contacts with their impulses; the native
-  /// solver's random seed; settings of joints, and whether they are enabled.
-  /// reset() in place of restore() has the same bits every time, too, but without a history.
-  /// Reactions and balances stay those of the last step until the next one. Cost: a copy of what is listed.
+  /// Copies the data of the solver for programs that go back and step again (rollback). The program restores the world
+  /// itself, and then calls restore(). The steps that follow have the same bits as the steps after history().
+  ///
+  /// A history contains the time, the counts, the warnings of laws, and the length of the last step. For every island
+  /// it contains the method of the last step, the length of the next substep, the start values of Newton, and the
+  /// solution of friction. For every constraint it contains the work, whether it is enabled, released or left to
+  /// Bullet, and the internal states of the constraint and its laws. It also contains the last poses of kinematic
+  /// bodies.
+  ///
+  /// A history does not contain the data of Bullet. These are poses, interpolated poses, velocities, forces and
+  /// activation of bodies, and positions and velocities of multibodies. They are also contacts with their impulses, the
+  /// random seed of the native solver, and the settings of joints.
+  ///
+  /// reset() in place of restore() also gives the same bits every time, without a history. Reactions and balances stay
+  /// those of the last step until the next step.
   History history() { return History(core().history()); }
-  /// @throws std::invalid_argument for another solver's history, and where constraints have come or gone since.
+  /// Continues from a history of this solver. @throws std::invalid_argument for a history of another solver, and if
+  /// constraints have been added or removed since. @throws OrderError without a world.
   void restore(const History& history);
   Result<void> try_restore(const History& history) noexcept {
     return try_call([&] { restore(history); });
   }
-  /// With the tolerances that were chosen for the precision of Bullet.
+  /// Returns the options, with the tolerances that suit the precision of Bullet where none were set.
   const Options& options() const;
   /// Changes the options between two steps. Islands are made again, without their warm starts.
-  /// @throws std::invalid_argument for a value that no step can be made with, and for another mode, number of threads
+  /// @throws std::invalid_argument for a value with which no step is possible, and for another mode, number of threads
   /// or `compare_native`.
   void set_options(const Options& options);
   Result<void> try_set_options(const Options& options) noexcept {
@@ -488,13 +525,14 @@ class Solver {
   std::unique_ptr<WorldBinding> binding_;
 };
 
-/// What linchpin holds of a stock joint as it is configured now, whoever solves it; nothing is installed or changed.
+/// The rows of a stock joint of Bullet that linchpin can hold, in its present configuration.
 struct JointMapping {
   std::string kind;  ///< point2point, hinge, slider, 6dof-spring2, …
   JointRows rows;    ///< in the bodies' own axes; none where all is native, and for gears, which have rows of their own
   Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();  ///< where its wrench is reported [m]
-  std::string native;  ///< limits, motors and whatever else stays with Bullet, and why; empty when nothing does
+  std::string native;  ///< limits, motors and other parts that stay with Bullet, and why; empty if there are none
 };
+/// Returns the mapping of a joint, also without a Solver. It changes nothing.
 JointMapping mapping_of(btTypedConstraint& joint);
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -21,8 +21,10 @@
 
 namespace linchpin::minimal {
 
-/// Solves the equality constraints of a world for as long as it lives. It serves the thread that steps the world.
-/// Destroy it before the world, which it reads until then.
+/// Solves the equality constraints of a world from construction to destruction. It keeps a reference to the world,
+/// which must outlive it. It owns the constraints of the program. Reports are valid until the next step, and until
+/// constraints change. Use it from the thread that steps the world. A step calls functions of constraints and laws.
+/// They must not call the solver or step the world.
 ///
 ///   bodies.cpp   bodies ↔ ids; reading and writing poses and velocities
 ///   joints.cpp   joints of the world and constraints of the program ↔ entries
@@ -35,7 +37,7 @@ class Solver final : private toy::StepHook, private host::World {
   /// Installs itself as the hook of the world. @throws std::invalid_argument if the world has one.
   explicit Solver(toy::World& world, const host::SolverOptions& options = {},
                   host::Capabilities::Coupling coupling = host::Capabilities::Coupling::rows);
-  ~Solver() override;  ///< The world solves its joints itself again.
+  ~Solver() override;  ///< The world then solves its joints itself.
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 

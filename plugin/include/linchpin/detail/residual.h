@@ -7,6 +7,7 @@
 #include <cassert>
 
 namespace linchpin {
+namespace detail {
 
 template <class View>
 View AutodiffSeed::constant(const BodyState& s, const Matrix3d& R) {
@@ -25,8 +26,6 @@ View AutodiffSeed::constant(const BodyState& s, const Matrix3d& R) {
   return x;
 }
 
-namespace detail {
-
 /// Seeds directions first, first+1, first+2 along the three components of u.
 inline void seed_directions(Vec3<Dual<6>>& u, std::size_t first) {
   u.x.grad[first] = 1;
@@ -38,12 +37,10 @@ inline Vec3<Taylor> taylor(const Vector3d& c0, const Vector3d& c1, const Vector3
   return {{c0.x(), c1.x(), c2.x()}, {c0.y(), c1.y(), c2.y()}, {c0.z(), c1.z(), c2.z()}};
 }
 
-}  // namespace detail
-
 inline PoseView<Dual<6>> AutodiffSeed::displaced(const BodyState& s, const Matrix3d& R, bool seeded) {
   auto x = constant<PoseView<Dual<6>>>(s, R);
   if (!seeded) return x;
-  detail::seed_directions(x.p_, 0);
+  seed_directions(x.p_, 0);
   for (Vec3<Dual<6>>& r : x.columns_) {  // δr = δθ × r
     r.y.grad[3] = -r.z.value, r.z.grad[3] = r.y.value;
     r.x.grad[4] = r.z.value, r.z.grad[4] = -r.x.value;
@@ -55,25 +52,25 @@ inline PoseView<Dual<6>> AutodiffSeed::displaced(const BodyState& s, const Matri
 inline VelocityView<Dual<6>> AutodiffSeed::velocity(const BodyState& s, const Matrix3d& R, bool seeded) {
   auto x = constant<VelocityView<Dual<6>>>(s, R);
   if (!seeded) return x;
-  detail::seed_directions(x.v_, 0);
-  detail::seed_directions(x.w_, 3);
+  seed_directions(x.v_, 0);
+  seed_directions(x.w_, 3);
   return x;
 }
 
 inline AccelerationView<Dual<6>> AutodiffSeed::acceleration(const BodyState& s, const Matrix3d& R, bool seeded) {
   auto x = constant<AccelerationView<Dual<6>>>(s, R);
   if (!seeded) return x;
-  detail::seed_directions(x.a_, 0);
-  detail::seed_directions(x.alpha_, 3);
+  seed_directions(x.a_, 0);
+  seed_directions(x.alpha_, 3);
   return x;
 }
 
 inline PoseView<Taylor> AutodiffSeed::moved(const BodyState& s, const Matrix3d& R) {
   PoseView<Taylor> x;
-  x.p_ = detail::taylor(s.p, s.v, 0.5 * s.a);
+  x.p_ = taylor(s.p, s.v, 0.5 * s.a);
   for (std::size_t j = 0; j < 3; ++j) {  // r' = ω × r,  r'' = α × r + ω × r'
     const Vector3d r = R.col(static_cast<Eigen::Index>(j)), r1 = s.w.cross(r);
-    x.columns_[j] = detail::taylor(r, r1, 0.5 * (s.alpha.cross(r) + s.w.cross(r1)));
+    x.columns_[j] = taylor(r, r1, 0.5 * (s.alpha.cross(r) + s.w.cross(r1)));
   }
   return x;
 }
@@ -82,12 +79,10 @@ inline VelocityView<Taylor> AutodiffSeed::moving(const BodyState& s, const Matri
   VelocityView<Taylor> x;
   static_cast<PoseView<Taylor>&>(x) = moved(s, R);
   // The second coefficients are unknown. A velocity row needs only the first.
-  x.v_ = detail::taylor(s.v, s.a, Vector3d::Zero());
-  x.w_ = detail::taylor(s.w, s.alpha, Vector3d::Zero());
+  x.v_ = taylor(s.v, s.a, Vector3d::Zero());
+  x.w_ = taylor(s.w, s.alpha, Vector3d::Zero());
   return x;
 }
-
-namespace detail {
 
 /// @tparam View  argument of the lambda for each body. @tparam level_  level of the condition.
 template <template <class> class View, class F, Level level_>
@@ -98,11 +93,13 @@ class FromResidual final : public ConstraintFunction {
   static_assert(
       rows_ > 0,
       "linchpin: a residual returns a number, a Vec3, a std::array of numbers or rows(...), made from s[k] or s.t");
+  static_assert(std::is_copy_constructible_v<F>, "linchpin: a residual can be copied, because constraints are values");
 
  public:
   FromResidual(F f, std::size_t bodies, RowUnit unit)
       : f_(std::move(f)), unit_(unit), R_(bodies), plain_(bodies), dual_(bodies), taylor_(bodies) {}
 
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<FromResidual>(*this); }
   int rows() const override { return rows_; }
   int bodies() const override { return static_cast<int>(R_.size()); }
   Level level() const override { return level_; }
@@ -168,7 +165,7 @@ class FromResidual final : public ConstraintFunction {
 
   F f_;
   RowUnit unit_;
-  // One per body, sized once, so that an evaluation does not allocate. For one thread at a time.
+  // One per body, sized once, so that an evaluation does not allocate. They carry nothing from call to call.
   mutable std::vector<Matrix3d> R_;
   mutable std::vector<View<Dual<0>>> plain_;
   mutable std::vector<View<Dual<6>>> dual_;
@@ -178,7 +175,7 @@ class FromResidual final : public ConstraintFunction {
 template <class Function, class F>
 Constraint from_residual(std::string name, std::vector<BodyId> bodies, F f, RowUnit unit) {
   const std::size_t K = bodies.size();
-  return {std::move(name), std::move(bodies), std::make_shared<Function>(std::move(f), K, unit)};
+  return {std::move(name), std::move(bodies), std::make_unique<Function>(std::move(f), K, unit)};
 }
 
 }  // namespace detail

@@ -1,11 +1,12 @@
-// A Bullet program that records itself, for a report that opens with a double click:
+// Records a Bullet program, for a report that opens with a double click:
 //
 //     linchpin::bullet::Recorder recorder(exact, world);  // after bodies and joints are there
 //     …                                                   // steps, as before
 //     recorder.write("run.html");                         // or .rec, .glb, .gltf, .mcap
 //
-// Link linchpin::recording beside linchpin::bullet or linchpin::bullet-float64. Compiled with the program, in its
-// precision, so that there is one library for both. Compiles with -fno-exceptions: use try_write there.
+// Link linchpin::recording beside linchpin::bullet or linchpin::bullet-float64. The header is compiled with the
+// program, in its precision, so there is one library for both. It also compiles with -fno-exceptions: use try_write
+// there.
 #pragma once
 
 #include <linchpin/bullet.h>
@@ -25,7 +26,7 @@
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 
-/// A shape as a viewer has it; what it does not have is drawn as the box around it, a plane not at all.
+/// Converts a shape for viewers. Other shapes than those of VisualShape become the box around them. A plane has none.
 inline recording::VisualShape visual_shape_of(const btCollisionShape& shape) {
   recording::VisualShape out;
   const auto around = [&] {
@@ -79,7 +80,7 @@ inline BodyKind kind_of(const btRigidBody& body) {
   return body.getInvInertiaDiagLocal().length2() == 0 ? BodyKind::particle : BodyKind::rigid;
 }
 
-/// How a world is stepped and what holds its joints together, in words: whoever compares has to name both.
+/// Describes how a world is stepped and how its joints are held, for comparisons of methods.
 /// @param direct  Bullet's solver, where it solves, does not iterate
 /// @return integrator and stabilisation
 inline std::pair<std::string, std::string> method_of(const btContactSolverInfo& info, const Options& options,
@@ -101,18 +102,23 @@ inline std::string host_name() {
   return "Bullet Physics " + std::to_string(btGetVersion() / 100) + "." + std::to_string(btGetVersion() % 100);
 }
 
+/// Settings of a Recorder. A plain value.
 struct RecorderOptions {
   double frames_per_second = 60;  ///< more in a short run, fewer where a page would pass some 11 MB
   std::string title{};            ///< of the scene; the program's name without it. Runs are compared by it
-  std::string command{};          ///< what a page says made it, if anything
+  std::string command{};          ///< the command that made the run, for the page; may be empty
 };
 
-/// Every step of a world under a Solver, of whatever mode, from when it is made; the bodies and constraints that are
-/// there when the first step has ended. Who makes it before them has no frame of the start. Costs a look at all bodies
-/// per step, and memory for a frame sixty times a second.
+/// Records every step of a world under a Solver of any mode. It records the bodies and constraints that exist when the
+/// first step after its construction has ended. Make it after them, so that there is a frame of the start. It reads all
+/// bodies in each step, and uses memory for a frame sixty times a second.
+///
+/// It installs itself as an action of the world, and the destructor removes it. The Solver and the world must outlive
+/// it. It owns the recording. In Mode::passive it owns a btJointFeedback of each joint without one, until it is
+/// destroyed. Use it from the thread that steps the world. It calls no function of the program.
 class Recorder final : private btActionInterface {
  public:
-  /// Both must outlive it.
+  /// @param solver, world  kept by reference
   Recorder(Solver& solver, btDiscreteDynamicsWorld& world, RecorderOptions options = {})
       : solver_(solver), world_(world), options_(std::move(options)) {
     look_at_start();
@@ -127,15 +133,15 @@ class Recorder final : private btActionInterface {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// Bullet's bodies have no names: without one they are body#0, body#1… by their place in the world. Before the first
-  /// step.
+  /// Gives a body a name. Call it before the first step. The default names are body#0, body#1… by the place in the
+  /// world.
   Recorder& name(const btRigidBody& body, std::string name) {
     names_[&body] = std::move(name);
     return *this;
   }
 
-  /// What was recorded so far, as the end of the name says: a page (.html), a recording for `linchpin report` and
-  /// `linchpin compare` (.rec), an animation (.glb, .gltf), a log for robotics viewers (.mcap).
+  /// Writes the recording so far. The end of the name selects the kind: a page (.html), a recording for `linchpin
+  /// report` and `linchpin compare` (.rec), an animation (.glb, .gltf) or a log for robotics viewers (.mcap).
   /// @throws std::invalid_argument for another name. @throws OrderError before the first step. @throws FileError where
   /// the file cannot be written.
   void write(const std::string& path) { recording::write(path, recorded(), run()); }
@@ -176,9 +182,8 @@ class Recorder final : private btActionInterface {
         bodies_.push_back(body);
       }
   }
-  // What Bullet itself does at a joint it tells by joint feedback, if asked: whoever asked before keeps his. Joints
-  // stand in reactions() as in the world; the constraints of the user's own, of which linchpin knows itself, come after
-  // them.
+  // Bullet reports its forces at a joint by a btJointFeedback. Joints that have one keep it. In reactions() the joints
+  // come in the order of the world, and the user's own constraints come after them.
   void listen() {
     if (solver_.options().mode != Mode::passive) return;
     bool same = seen_.size() == static_cast<std::size_t>(world_.getNumConstraints());
@@ -332,7 +337,7 @@ class Recorder final : private btActionInterface {
     if (!options_.title.empty()) out.title = options_.title;
     out.command = options_.command.empty() ? out.title : options_.command;
     if (!exact) {
-      const int type = const_cast<btDiscreteDynamicsWorld&>(world_).getConstraintSolver()->getSolverType();
+      const int type = world_.getConstraintSolver()->getSolverType();
       out.solver = type == BT_MLCP_SOLVER ? "bullet:mlcp" : type == BT_NNCG_SOLVER ? "bullet:nncg" : "bullet:si";
       if (type != BT_MLCP_SOLVER && info.m_numIterations != 10)
         out.solver += ":" + std::to_string(info.m_numIterations);

@@ -1,6 +1,8 @@
-// A run as frames for playback and plots: poses, gaps, energy and forces at so many frames a second. Whoever steps
-// fills it, state by state; write() makes it a page to look at or a file for the viewers of others. For a Bullet world
-// bullet_recorder.h does all of it. Host-free; grows with the frames, so its calls allocate.
+// A run as frames for playback and plots: poses, gaps, energy and forces at a number of frames a second. The program
+// adds each state. write() makes a page or a file for other viewers. For a Bullet world bullet_recorder.h does all of
+// this. The header depends on no host. A recording grows with the frames, so its calls allocate.
+//
+// The structs of this header are plain values.
 #pragma once
 
 #include <linchpin/error.h>
@@ -17,8 +19,8 @@ namespace linchpin::recording {
 
 struct Columns;  // tools/recording: the columns as JSON
 
-/// What becomes of the run's size: frames a second, more where that is few, fewer where the whole would become larger
-/// than that. The first state and the last are frames whatever these say.
+/// The number of frames of a recording: frames a second, more in a short run, fewer where the recording would be too
+/// large. The first and the last state are always frames.
 struct RecordingOptions {
   double frames_per_second = 60;
   double most_bytes = 8e6;  ///< of columns in single precision; a page becomes some 1.4 times as large
@@ -27,13 +29,15 @@ struct RecordingOptions {
   double least_bytes = 3e5;
 };
 
-/// As what a body is drawn.
+/// The shape by which a viewer draws a body.
 struct VisualShape {
   enum class Kind { none, box, sphere, capsule, cylinder };
   Kind kind = Kind::none;
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
 };
 
+/// The frames of one run. It owns copies of all that it receives, and keeps no reference. A copy shares nothing with
+/// the original. It calls no function of the program. One thread at a time may use one object.
 class Recording {
  public:
   struct Body {
@@ -49,41 +53,42 @@ class Recording {
     std::vector<int> bodies;  ///< into the bodies; -1 is the world
     /// Of those, the one that forces are shown on: the first that moves.
     std::size_t on = 0;
-    /// Of a reaction with rows in other units too, what is in this one.
+    /// Returns the gap of a reaction in the unit of this joint.
     double gap_of(const Reaction& r) const { return unit == "m" ? r.gap : unit == "rad" ? r.gap_angle : r.residual; }
   };
   struct Signal {
     std::string name, unit;
   };
 
-  /// @param steps  that the run shall have, of dt [s]; 0 if nobody knows: every step is a frame then, and of frames
-  /// that become too many every other one is dropped as they come, and its worst gap and energy go to the next
+  /// @param dt     length of a step [s]
+  /// @param steps  number of steps of the run. 0: it is unknown. Then every step is a frame. When there are too many
+  /// frames, every other one is removed, and the next one gets its largest gap and energy.
   Recording(const RecordingOptions& options, double dt, long steps, std::vector<Body> bodies, std::vector<Joint> links,
             std::vector<Signal> signals);
 
-  const std::vector<Joint>& links() const { return links_; }
+  const std::vector<Joint>& links() const { return links_; }  ///< Valid as long as the recording.
 
-  /// Every state of the run, from the first to the last, in order. A frame's gaps and energy are the worst of the
-  /// states since the frame before.
+  /// Adds a state. Call it for every state of the run, from the first to the last. The gaps and the energy of a frame
+  /// are the largest of the states since the frame before.
   /// @param states  of the bodies; a coordinate has its value in p.x and its rate in v.x
   /// @param gaps    of the links, in their units; NaN where there is none
   /// @param energy  [J], or NaN where it means nothing
   void state(double t, std::span<const BodyState> states, std::span<const double> gaps, double energy);
-  /// Whether the last state is a frame, which wants forces and signals before the next.
+  /// Returns whether the last state is a frame. Then call forces() before the next state.
   bool is_frame() const { return is_frame_; }
 
   struct Force {
     static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-    Wrench on;                                                ///< the whole, on the link's body `on`
+    Wrench on;                                                ///< the whole force, on the link's body `on`
     double ideal = nan, nonideal = nan, stabilisation = nan;  ///< sizes of its parts there [N]
-    /// Those of a reaction on one of its bodies.
+    /// Returns the force of a reaction on one of its bodies.
     static Force of(const Reaction& r, std::size_t body) {
       const int k = static_cast<int>(body);
       return {r.on(k), (r.ideal.on(k).force + r.induced.on(k).force).norm(), r.prescribed.on(k).force.norm(),
               r.stabilisation.on(k).force.norm()};
     }
   };
-  /// At the last state. @param forces  of the links; fewer where those at the end are not known
+  /// Adds forces and signals at the last state. @param forces  of the links; fewer where the last ones are not known
   void forces(std::span<const Force> forces, std::span<const double> signals);
 
   long frames() const { return frames_; }
@@ -112,7 +117,7 @@ class Recording {
   std::vector<double> point_, place_;  // where forces act: on the link's body `on` in its axes; in the world
 };
 
-/// What a page says beside the frames. NaN is no number.
+/// The texts and numbers of a page beside the frames. NaN is no number.
 struct RecordedRun {
   static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   std::string title = "run";     ///< what was simulated; recordings are compared if they have the same
@@ -133,9 +138,10 @@ struct RecordedRun {
   std::size_t bodies = 0, joints = 0;
 };
 
-/// Writes what the end of the name asks for: `.html` a page, `.rec` a recording for `linchpin report` and `linchpin
-/// compare`, `.glb` or `.gltf` an animation, `.mcap` a log for robotics viewers (whole with RecordingOptions::full).
-/// Beside its place first, so that nobody reads half of it.
+/// Writes a file whose kind follows from the end of the name. `.html` is a page, and `.rec` a recording for `linchpin
+/// report` and `linchpin compare`. `.glb` and `.gltf` are animations. `.mcap` is a log for robotics viewers, which is
+/// complete with RecordingOptions::full. The text is written to a temporary file first, so no reader finds a part of
+/// it.
 /// @throws std::invalid_argument for another name. @throws OrderError before the first state. @throws FileError where
 /// the file cannot be written.
 void write(const std::string& path, const Recording& recording, const RecordedRun& run);

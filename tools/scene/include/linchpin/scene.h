@@ -1,6 +1,11 @@
 // A scene file read: bodies, joints, typed constraints, forces and laws as plain data, from which a System is made, and
-// from which a host makes its world. Hides TOML, the equation language, generators and includes. Needs exceptions:
-// files come from outside. The format is docs/scenes.md.
+// from which a host makes its world. Hides TOML, the equation language, generators and includes. The format is
+// docs/scenes.md. The library needs exceptions. Programs without exceptions use try_load() and try_load_text().
+//
+// The structs of this header are values without references to other objects, except where a comment says otherwise. A
+// copy of a Model shares the functions `make` and the work memory of its channels with the original. Systems that are
+// made from one Model, its copies and its channels serve one thread at a time together. Different models are
+// independent.
 //
 //     linchpin::scene::Model model = linchpin::scene::load("winch.toml");
 //     linchpin::System system = model.system();
@@ -28,8 +33,8 @@
 
 namespace linchpin::scene {
 
-/// What is wrong with a scene file. what() is the whole message: "file:line:column: error: …", the source line and a
-/// caret under the place.
+/// A fault in a scene file. what() is the whole message: "file:line:column: error: …", the source line and a caret
+/// under the place.
 class SceneError : public FileError {
  public:
   SceneError(const std::string& whole, std::string file_, std::size_t line_, std::size_t column_, std::string message_)
@@ -39,6 +44,7 @@ class SceneError : public FileError {
   std::string message;               ///< without the place
 };
 
+/// The shape of a body, for collisions and pictures.
 struct Shape {
   enum class Kind { none, box, sphere, capsule, cylinder };
   Kind kind = Kind::none;
@@ -51,8 +57,8 @@ struct PlacedShape {
   Pose pose;  ///< in body axes, from the centre of mass
 };
 
-/// A body as the file has it, or a coordinate: start.p.x is its value, start.v.x its rate. Body i of a model is
-/// BodyId{i + 1} of its System.
+/// A body of the file, or a coordinate: start.p.x is its value, start.v.x its rate. Body i of a model is BodyId{i + 1}
+/// of its System.
 struct SceneBody {
   std::string name;
   BodyKind kind = BodyKind::rigid;
@@ -78,7 +84,7 @@ struct SceneConstraint {
   std::string type;               ///< equation, velocity, or a joint's: ball, hinge, slider, …
   std::vector<std::string> text;  ///< the equations as typed; empty for joints
   std::vector<BodyId> bodies;
-  /// A new function each time: constraints of two systems must not share one.
+  /// Makes a new constraint, which shares no internal state with others.
   std::function<Constraint(std::vector<BodyId>)> make;
   std::vector<Law> laws;
   bool rheonomic = false;       ///< time occurs in it
@@ -87,18 +93,20 @@ struct SceneConstraint {
   /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
   std::optional<std::pair<double, double>> limits;
   double start = 0;       ///< of a robot's joint at t = 0, of which the limits are: angle [rad] or shift [m]
-  double rate = 0;        ///< likewise, how fast it changes [rad/s or m/s]; the bodies' velocities have it too
+  double rate = 0;        ///< rate of a robot's joint at t = 0 [rad/s or m/s]; it is in the bodies' velocities
   bool tree = false;      ///< holds a link of a multibody, its second body, to its parent: there by coordinates
   bool imported = false;  ///< a joint of an included .bullet file
 };
 
+/// An impressed force. Forces that `make` returns may share work memory.
 struct SceneForce {
   std::string name;
   std::vector<BodyId> bodies;
   std::function<Force(std::vector<BodyId>)> make;
 };
 
-/// What a channel is evaluated on: the state and, where it reads them, the forces at that state.
+/// The input of a channel: the state and, where it reads them, the forces at that state. It consists of references and
+/// is valid during one call.
 struct Observation {
   const System& system;  ///< for masses and potentials
   const State& state;
@@ -106,13 +114,15 @@ struct Observation {
 };
 
 /// A quantity to log or to expect, as an expression: "reaction(winch)", "energy()", "dist2(a.position, b.position)".
+/// Copies share one evaluator with its work memory, so one thread at a time may use a channel and its copies.
 class Channel {
  public:
   const std::string& text() const { return text_; }
   const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
   int size() const;                                  ///< 1, or 3 for a vector
   bool reads_forces() const;
-  /// size() values; NaN where a force is asked for that is not among the reactions. For one thread at a time.
+  /// Returns size() values, NaN for a force that is not among the reactions. Valid until the next call for this channel
+  /// or a copy.
   std::span<const double> operator()(const Observation& at) const;
 
  private:
@@ -130,12 +140,13 @@ struct Expectation {
   std::vector<double> is;       ///< channel size; empty: what it was at t = 0
   double tolerance = 0;         ///< of the host `bare`
   double tolerance_bullet = 0;  ///< of `bullet-float64`; 0: not judged there
-  double tolerance_single = 0;  ///< of `bullet`; likewise
+  double tolerance_single = 0;  ///< of `bullet`; 0: not judged there
 };
 
 enum class Host { bare, bullet, bullet_float64 };
 const char* to_string(Host host);
 
+/// A scene that has been read. It owns all its data. It needs neither the file nor other objects after load().
 struct Model {
   std::string file;
   std::vector<std::string> files;    ///< every file that was read for it, the scene first; includes, the .bullet file
@@ -147,11 +158,11 @@ struct Model {
   bool contacts = false;            ///< bodies of a Bullet host collide
   std::string bullet_file;          ///< included .bullet file, or empty
   int robots = 0, multibodies = 0;  ///< how many robots; how many multibodies they are
-  std::vector<std::string> native;  ///< what of it is no equality, and so in no System: limits, motors, in words
-  /// What was taken as it stands and is hardly meant, each as SceneError has it: an inertia that no distribution of
-  /// mass has.
+  std::vector<std::string> native;  ///< its parts that are no equality and in no System, such as limits and motors
+  /// Values that were accepted but are probably mistakes, such as an inertia that no distribution of mass has. Each
+  /// text has the form of a SceneError.
   std::vector<std::string> warnings;
-  std::vector<std::string> notes;  ///< what of a robot's file was left out, in words
+  std::vector<std::string> notes;  ///< parts of a robot's file that were left out
   StepOptions options;             ///< for a Stepper
   std::vector<SceneBody> bodies;   ///< coordinates last
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
@@ -161,33 +172,34 @@ struct Model {
   std::vector<Channel> logs;
   std::vector<Expectation> expectations;
 
-  /// A System with everything in it, laws too. @throws std::invalid_argument only if the model was edited into
-  /// nonsense.
+  /// Makes a System with all bodies, constraints, forces and laws. It does not refer to the Model. @throws
+  /// std::invalid_argument only if the program has changed the model to one that is not valid.
   System system() const;
 };
 
-/// Holds a run against what its scene expects.
+/// Compares a run with the expectations of its scene. It points to the expectations of the Model, which must exist and
+/// stay unchanged as long as the Judge is used. It evaluates their channels, so it serves the thread of the Model.
 class Judge {
  public:
   /// @param dt  of the run, which may not be the scene's
   Judge(const Model& model, Host host, double dt);
   struct Verdict {
     const Expectation* expectation = nullptr;
-    bool judged = false;  ///< its time was reached, and a force it reads was there
-    bool met = false;     ///< and it was so. What was asked of this host and not judged is not met
+    bool judged = false;  ///< Its time was reached, and the forces that it reads were there.
+    bool met = false;     ///< It was judged, and the error was within the tolerance.
     double error = 0;     ///< largest |value − is|
     double tolerance = 0;
     std::vector<double> got;  ///< at the time, or where the error was largest
   };
-  /// At every state of the run, from t = 0.
+  /// Call it at every state of the run, from t = 0.
   void see(const Observation& at);
-  /// Whether a state at time t is worth its forces.
+  /// Returns whether an expectation at time t reads forces.
   bool needs_forces(double t) const;
-  /// The lengths of the parts in which a step from t is to be taken, so that one ends at each time within it that an
-  /// expectation waits for: mostly dt alone.
+  /// Returns the lengths of the parts of a step from t [s]. One part ends at each time of an expectation within the
+  /// step. Without such a time the result is dt alone.
   std::vector<double> parts(double t, double dt) const;
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
-  /// Why an expectation was not judged, in words; empty where it was.
+  /// Returns why an expectation was not judged. Empty if it was judged.
   std::string why_not(const Verdict& verdict) const;
 
  private:
@@ -198,7 +210,7 @@ class Judge {
   std::vector<std::vector<double>> first_;
 };
 
-/// A .bullet file is included, and no importer was given to load(); how long the scene runs is known all the same.
+/// A .bullet file is included, and load() has no importer. The duration of the scene is known nevertheless.
 class NeedsHost : public SceneError {
  public:
   NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_)
@@ -208,39 +220,38 @@ class NeedsHost : public SceneError {
   std::vector<std::string> files;  ///< as Model::files
 };
 
-/// What a .bullet file holds.
+/// The contents of a .bullet file.
 struct Imported {
   std::vector<SceneBody> bodies;  ///< in the host's order
-  /// Its joints between those bodies (BodyId{i + 1} is bodies[i]); left out by a host that has them in its world
-  /// already.
+  /// Its joints between those bodies (BodyId{i + 1} is bodies[i]). A host that has them in its world leaves them out.
   std::vector<SceneConstraint> joints;
-  std::vector<std::string> native;  ///< what the host keeps to itself, in words: "door: limits"
+  std::vector<std::string> native;  ///< the parts that stay with the host: "door: limits"
   std::optional<Vector3d> gravity;  ///< [m/s²], where the file has one
 };
-/// Reads a .bullet file; called with its path.
+/// Reads a .bullet file from a path. load() calls it in its own thread and does not keep it.
 using BulletImporter = std::function<Imported(const std::string& path)>;
 
-/// What a robot is made as where there is a choice: on Bullet's hosts. The mechanics are the same.
+/// The representation of a robot on the hosts of Bullet. The mechanics are the same.
 enum class RobotsAs {
   bodies,    ///< btRigidBody, joints are constraints
   multibody  ///< btMultiBody, joints of the tree are coordinates; what closes loops is constraints
 };
 
-/// What a caller says otherwise than the file, or beside it.
+/// Values of the caller that replace values of the file.
 struct Overrides {
-  /// In place of numbers in the [params] of the scene itself; what is computed from them follows.
+  /// Numbers that replace those in the [params] of the scene itself. Values that depend on them change with them.
   std::map<std::string, double, std::less<>> params;
   std::vector<std::string> logs;   ///< channels after those of [[log]]
   std::optional<RobotsAs> robots;  ///< in place of what [model] says
 };
 
-/// Reads a scene and everything it includes, or a .bullet file by itself, and checks what can be checked without
-/// a step: names, shapes, masses, the types in expressions, that every residual and its derivatives are finite at the
-/// start.
-/// @throws SceneError for whatever is wrong; NeedsHost; std::invalid_argument for an override that [params] does not
-/// have as a number.
+/// Reads a scene and everything it includes, or a .bullet file by itself. Checks all that can be checked without a
+/// step. These are names, shapes, masses and the types in expressions. Every residual and its derivatives must be
+/// finite at the start. Any thread may call it.
+/// @throws SceneError for a fault of a file. @throws NeedsHost without an importer. @throws std::invalid_argument for
+/// an override that is no number of [params].
 [[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {}, const Overrides& overrides = {});
-/// The same for a text; `path` stands for it in messages and is where includes are looked for.
+/// Does the same for a text. Messages use `path` as its name, and includes are relative to it.
 [[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
                               const Overrides& overrides = {});
 Result<Model> try_load(const std::string& path, const BulletImporter& import = {},

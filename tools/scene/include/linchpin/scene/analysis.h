@@ -1,5 +1,9 @@
-// What can be said of a system without running it: what kind each constraint is, and where it can rest. Works on any
+// Analysis of a system without a simulation: the kind of each constraint, and places of equilibrium. It works on any
 // System, from a file or not.
+//
+// The structs of this header are plain values. The functions do not change the system. They call the functions of its
+// constraints, forces and kinematic bodies in the calling thread, so one thread at a time may use one system. These
+// functions must not call a solver.
 #pragma once
 
 #include <linchpin/dynamics.h>
@@ -14,7 +18,7 @@
 
 namespace linchpin::scene {
 
-/// Whether rows on velocities are rows on positions in disguise.
+/// The relation of rows on velocities to rows on positions.
 enum class Integrability {
   holonomic,           ///< on positions to begin with
   exact,               ///< each row is the rate of a function of positions and time
@@ -27,15 +31,16 @@ const char* to_string(Integrability kind);
 struct Classification {
   Integrability kind = Integrability::nonholonomic;
   bool linear = true;  ///< in the velocities
-  /// Changes with time, by itself or by a kinematic body. A row that is integrable is rheonomic also by a term without
-  /// a velocity, for its function has time in it: velocity.y = 1 is the rate of y − t. A nonholonomic row is not: that
-  /// of a turntable is scleronomic and acatastatic.
+  /// Changes with time, by itself or by a kinematic body. An integrable row with a term without a velocity is also
+  /// rheonomic, because its function contains time: velocity.y = 1 is the rate of y − t. A nonholonomic row with such a
+  /// term is not: that of a turntable is scleronomic and acatastatic.
   bool rheonomic = false;
   bool catastatic = true;  ///< met by bodies at rest: no term without a velocity
   /// All derivatives of some row vanish at the state, though not around it: nothing could hold it there.
   bool zero_jacobian = false;
-  /// Of exact rows: the functions, where they are polynomials of positions, components of body axes, coordinates with
-  /// their sines and cosines, and time, to 1e-8 of the row at places they were not found from; else empty.
+  /// The functions of exact rows, if they are polynomials. The variables are positions, components of body axes,
+  /// coordinates with their sines and cosines, and time. The functions agree with the row to 1e-8 at places that were
+  /// not used to find them. Otherwise empty.
   std::string integral;
 };
 
@@ -45,8 +50,8 @@ struct Classification {
 /// not integrable by itself.
 [[nodiscard]] Classification classify(const System& system, ConstraintId id, const State& state);
 
-/// A combination of rows on velocities that is a condition on positions in disguise, while the constraints it is taken
-/// from are nonholonomic as a whole: the row along the normal of a rolling contact holds a wheel on its road.
+/// A combination of rows on velocities that is equivalent to a condition on positions. The constraints of these rows
+/// are nonholonomic as a whole. Example: the row along the normal of a rolling contact holds a wheel on its road.
 struct IntegrableCombination {
   struct Row {
     ConstraintId constraint;
@@ -58,9 +63,9 @@ struct IntegrableCombination {
   std::string integral;   ///< as Classification::integral, of the combination; with constant coefficients only
 };
 
-/// Combinations of the rows of constraints that are nonholonomic, together with all constraints that share movable
-/// bodies with them. Found from what can be reached along all rows by ways of finite length, numerically to 1e-5 of the
-/// rows. Nothing is looked for where these bodies have more than 80 velocities.
+/// Finds combinations of the rows of nonholonomic constraints, together with all constraints that share movable bodies
+/// with them. It computes which places can be reached along all rows by paths of finite length, to 1e-5 of the rows. It
+/// does not search where these bodies have more than 80 velocities.
 /// @param kinds  of all constraints, by ConstraintId. @param state  on the constraints
 [[nodiscard]] std::vector<IntegrableCombination> integrable_combinations(const System& system,
                                                                          std::span<const Classification> kinds,
@@ -72,54 +77,58 @@ struct Equilibrium {
   double residual = 0;  ///< largest generalized force left in a virtual displacement, relative to the largest force
   enum class Stability { stable, unstable, marginal } stability = Stability::marginal;
   /// Squares of the small-oscillation frequencies [1/s²], ascending: stiffness against mass in the virtual
-  /// displacements. Negative ones lead away. Those below 1e-9 of the terms they are a sum of, and those that the
-  /// rounding of the forces alone can make, are 0. Where one is, nothing is decided: marginal. Velocity-dependent
-  /// forces (damping, Coriolis) are not in them.
+  /// displacements. Negative ones belong to motions away from the equilibrium. Values below 1e-9 of the terms of their
+  /// sum, and values that rounding of the forces alone can make, are 0. With such a value the stability is marginal.
+  /// Velocity-dependent forces (damping, Coriolis) are not included.
   std::vector<double> frequencies_squared;
-  /// Their imaginary parts where some are complex, else empty: circulatory forces, which have no potential, feed an
-  /// oscillation that grows (flutter). The motions are exp(λt) with λ² the negative of the complex square.
+  /// Their imaginary parts, if some are complex. Otherwise empty. Circulatory forces, which have no potential, then
+  /// increase an oscillation (flutter). The motions are exp(λt) with λ² the negative of the complex square.
   std::vector<double> imaginary_parts;
   std::vector<double> lambda;  ///< of the block's rows, least norm
-  /// It belongs to a continuum of places of rest: a way along a rate of 0 goes on through such places, at the same
-  /// potential. The search keeps one of those that it comes to.
+  /// It belongs to a continuum of equilibria at the same potential, along a direction of frequency 0. The search keeps
+  /// one of those that it finds.
   bool continuum = false;
 };
 
 struct EquilibriumSearch {
-  /// From the state given and from places around it, always the same ones. Besides, from where the forces take the
-  /// given state, from where components of positions are zero, and from between what was found.
+  /// Number of starts: at the given state and at places around it, which are always the same. Further starts are where
+  /// the forces move the given state, where components of positions are zero, and between the equilibria found.
   int starts = 24;
   double spread = 1.0;
-  /// Rest in a frame turning with this rate about a line through `centre` [rad/s]: centrifugal forces count, and what
-  /// is no place of rest any more when turned with the frame (for its constraints or gravity do not turn) is left out.
+  /// Rate of a rotating frame about a line through `centre` [rad/s]. The search then finds equilibria in that frame,
+  /// with centrifugal forces. It leaves out those that are no equilibria after a rotation with the frame, because
+  /// constraints or gravity do not rotate.
   Vector3d omega = Vector3d::Zero(), centre = Vector3d::Zero();
-  /// Asked often, with the starts done and known of; false ends the search with what was found so far.
+  /// Called often in the thread of the search, with the number of starts done and known. If it returns false, the
+  /// search ends with the equilibria found so far.
   std::function<bool(int done, int of)> go_on = {};
 };
 
-/// Places where the system rests with time held at state.t, laws left out and constraints on velocities taken for what
-/// they allow (not for what they ask for: see requiring_motion), each once, lowest potential first. Newton on
-/// virtual displacements; O(n³) per step, so for some hundred columns at most.
+/// Finds equilibria of the system at the time state.t, each once, lowest potential first. It leaves out laws.
+/// Constraints on velocities count by the displacements that they allow, not by the velocities that they prescribe; see
+/// requiring_motion(). The method is Newton on virtual displacements. It costs O(n³) per iteration, so it is for some
+/// hundred columns at most.
 [[nodiscard]] std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
                                                        const EquilibriumSearch& search = {});
 
 /// The kinematic bodies that move, of those that a constraint or a force mentions.
 [[nodiscard]] std::vector<BodyId> moving_kinematic_bodies(const System& system);
 
-/// What changes with time by itself, kinematic bodies held where they are: a joint with a prescribed motion, an
-/// equation in which t occurs. Told from values at five times, at the start and at a place beside it.
+/// Constraints and forces that depend on time explicitly, with kinematic bodies at rest. Examples are a joint with a
+/// prescribed motion and an equation that contains t. The values are compared at five times, at the start and at a
+/// place beside it.
 struct TimeDependence {
   std::vector<ConstraintId> constraints;
   std::vector<std::string> forces;
 };
 [[nodiscard]] TimeDependence time_dependence(const System& system);
 
-/// Constraints on velocities that bodies at rest in the frame turning with `omega` [rad/s] about a line through
-/// `centre` do not meet at this state: where there is one, it is no place of rest.
+/// Returns the constraints on velocities that exclude rest at this state. The frame of rest rotates with `omega`
+/// [rad/s] about a line through `centre`. With such a constraint the state is no equilibrium.
 [[nodiscard]] std::vector<ConstraintId> requiring_motion(const System& system, const State& state,
                                                          const Vector3d& omega, const Vector3d& centre);
 
-/// The turning at a constant rate that all of them share, when they do: ω and a point of the axis.
+/// Returns the constant rotation that all moving kinematic bodies share, if there is one: ω and a point of the axis.
 [[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(const System& system);
 
 }  // namespace linchpin::scene

@@ -1,4 +1,4 @@
-// Names as people write them: the nearest known one to a misspelt one, and how equations have them.
+// Names: the known name that is nearest to a misspelt one, and names in equations. Any thread may call the functions.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace linchpin::scene {
 
-/// The known name with the fewest edits from `word`, when that is near enough to be a slip; else empty. A letter in the
-/// wrong case is half an edit.
+/// Returns the known name with the fewest edits from `word`, if it is near enough to be a slip. Otherwise the result is
+/// empty. A letter in the wrong case is half an edit.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-/// As an equation takes it: in single quotes unless it is of letters, digits and _.
+/// Returns a name in the form of an equation: in single quotes unless it consists of letters, digits and _.
 std::string quoted(const std::string& name);
 
 }  // namespace linchpin::scene

@@ -1,11 +1,11 @@
-// What a scene calls itself.
+// The title of a scene. Any thread may call the function.
 #pragma once
 
 #include <string>
 
 namespace linchpin::scene {
 
-/// The `title` of a scene's text that could be loaded; empty without one.
+/// Returns the `title` of the text of a scene that can be loaded. Empty without one.
 std::string title_of(const std::string& text);
 
 }  // namespace linchpin::scene
