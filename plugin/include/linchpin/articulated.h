@@ -6,6 +6,7 @@
 // else that the host does to trees (contacts, limits, motors, damping) stays with the host.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/host.h>
 #include <linchpin/system.h>
 #include <linchpin/wrench.h>
@@ -92,7 +93,7 @@ struct TreeState {
 using RotationOverStep = Quaterniond (*)(const Vector3d& w, double dt);
 
 /// Adds the mechanical energy of a tree [J], with the potential energy of its moving links in the gravity `g` [m/s²].
-void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum);
+LINCHPIN_API void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum);
 
 // ---- the host's own rows ----
 
@@ -138,7 +139,7 @@ struct JointForces {
 
 /// The trees of a host, by their index in the order of TreeSolver::set_trees(). Velocities have 6 + joint rates
 /// numbers, as TreeState has them. An implementation contains no algorithm. No call may throw.
-class TreeWorld {
+class LINCHPIN_API TreeWorld {
  public:
   virtual ~TreeWorld() = default;
 
@@ -188,7 +189,7 @@ class TreeWorld {
 /// Call begin_step() before the host adds forces to velocities, and begin_rows() when its rows are set up. Call
 /// project_rows() after each of its iterations, and finish() when all islands are solved. ConstraintSolver::end_step()
 /// contains the end of the step of trees.
-class TreeSolver {
+class LINCHPIN_API TreeSolver {
  public:
   /// Adds itself to the reports and to the step of `solver`.
   /// @param solver, world  kept by reference

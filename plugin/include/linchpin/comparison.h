@@ -2,6 +2,7 @@
 // measured (Mode::passive). An adapter runs the host's solver and hands over what it would have done.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/host.h>
 
 #include <string>
@@ -18,7 +19,7 @@ struct NativeComparison {
   double velocity_difference = 0;      ///< largest |Δv| of its bodies, the host's against exact end velocity [m/s]
 };
 
-class Comparison {
+class LINCHPIN_API Comparison {
  public:
   explicit Comparison(ConstraintSolver& solver) : solver_(solver) {}
 

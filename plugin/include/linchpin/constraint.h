@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/detail/jet.h>
+#include <linchpin/export.h>
 #include <linchpin/system.h>
 
 #include <array>
@@ -41,7 +42,7 @@ struct Linearization {
 /// The equations of a constraint. Stock joints implement it by hand (joints.h). `holonomic`, `nonholonomic` and
 /// `on_acceleration` below make one from a lambda. Functions may keep scratch memory and angles, so only one thread at
 /// a time may evaluate one function.
-class ConstraintFunction {
+class LINCHPIN_API ConstraintFunction {
  public:
   virtual ~ConstraintFunction() = default;
   virtual int rows() const = 0;
@@ -65,7 +66,7 @@ class ConstraintFunction {
 
 /// A named constraint between K bodies, ready to be added to a System. Copies share the function and its internal
 /// state, so make one for each system.
-class Constraint {
+class LINCHPIN_API Constraint {
  public:
   /// @throws std::invalid_argument  unless there is a name and a function of that number of bodies, each named once.
   Constraint(std::string name, std::vector<BodyId> bodies, std::shared_ptr<ConstraintFunction> function);
@@ -123,7 +124,7 @@ namespace detail {
 template <class...>
 inline constexpr bool never = false;
 /// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
-[[noreturn]] void no_such_body(std::size_t k, std::size_t count);
+[[noreturn]] LINCHPIN_API void no_such_body(std::size_t k, std::size_t count);
 }  // namespace detail
 
 /// Pose of one body: all that a holonomic residual may read. T is a number type of detail/jet.h.
@@ -266,8 +267,8 @@ struct ConstraintCheck {
 /// residuals and for hand-derived functions alike. b and φ̇ are also compared at invented velocities, so that a state
 /// at rest hides nothing. It reports errors above 1e-5 (b: 1e-4), non-finite values, and a constraint none of whose
 /// bodies can move. Costs about 30 evaluations per body. Allocates. Never throws.
-[[nodiscard]] ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
-                                               const State& state) noexcept;
+[[nodiscard]] LINCHPIN_API ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
+                                                            const State& state) noexcept;
 
 // ---- implementation ----
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/detail/jet.h>
+#include <linchpin/export.h>
 
 #include <cstddef>
 #include <memory>
@@ -14,7 +15,7 @@ namespace linchpin {
 
 /// The inertia of coordinates that one mass matrix couples: M q̈ + h = Q. T is quadratic in q̇, and M is symmetric
 /// positive definite. Only one thread at a time may evaluate one function.
-class Kinetics {
+class LINCHPIN_API Kinetics {
  public:
   virtual ~Kinetics() = default;
   virtual int size() const = 0;  ///< Number n of coordinates.
@@ -43,7 +44,7 @@ struct Coordinates {
 namespace detail {
 
 /// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
-[[noreturn]] void no_coordinates();
+[[noreturn]] LINCHPIN_API void no_coordinates();
 
 /// Kinetics of a function that can be evaluated on number types: `F::operator()(const Coordinates<T>&) const → T`.
 template <class F>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/assembly.h>
+#include <linchpin/export.h>
 #include <linchpin/law_report.h>
 #include <linchpin/laws.h>
 #include <linchpin/problem.h>
@@ -22,7 +23,7 @@ struct Reaction;  // report.h
 /// The full equation (T5) at a state, kept for many states. An evaluation assembles, factors, and solves for the ideal
 /// forces. It then calls the laws and solves again with the same factor. One object serves one block of constraints and
 /// one thread at a time. It does not allocate after warm-up.
-class Dynamics {
+class LINCHPIN_API Dynamics {
  public:
   explicit Dynamics(const System& system, SolveOptions options = {});
   Dynamics(const System& system, std::span<const ConstraintId> constraints, SolveOptions options = {});

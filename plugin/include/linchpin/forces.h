@@ -2,6 +2,7 @@
 // laws.h.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/laws.h>
 #include <linchpin/system.h>
 
@@ -40,7 +41,7 @@ class ForceFrame {
 };
 
 /// A named impressed force on any number of bodies, with its potential energy where it has one.
-class Force {
+class LINCHPIN_API Force {
  public:
   /// @param act     adds its forces to the frame. It reads bodies in the order given here.
   /// @param energy  potential [J] at a state. Leave it empty for forces without one. Then energy has no meaning for the
@@ -65,7 +66,7 @@ class Force {
 /// @param stiffness [N/m] ≥ 0.
 /// @param rest [m] ≥ 0.
 /// @param damping [N·s/m] ≥ 0. A damped spring has no potential.
-Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double stiffness,
-             double rest, double damping = 0);
+LINCHPIN_API Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ,
+                          double stiffness, double rest, double damping = 0);
 
 }  // namespace linchpin

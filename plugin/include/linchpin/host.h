@@ -9,6 +9,7 @@
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 #include <linchpin/joint_mapping.h>
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
@@ -136,7 +137,7 @@ struct LawWarning {
   long steps = 0;    ///< Number of such steps; 0: it holds as long as laws and constraints stay as they are.
 };
 /// Returns the text of a warning, and its first time and number of steps, as a summary prints it.
-std::string warning_text(const LawWarning& warning);
+LINCHPIN_API std::string warning_text(const LawWarning& warning);
 
 // ---- bodies and rows of the host ----
 
@@ -225,7 +226,7 @@ struct PairRow {
 /// Chooses pairs of the bodies of a constraint for a host whose islands and rows know two bodies. The first body of all
 /// pairs is one that moves. The second is −1 where there is one body.
 /// @param stands  by body: it does not move by forces
-std::vector<std::array<int, 2>> pairs_of_bodies(std::span<const char> stands);
+LINCHPIN_API std::vector<std::array<int, 2>> pairs_of_bodies(std::span<const char> stands);
 
 /// Settings of the host's row solver.
 struct RowSettings {
@@ -389,7 +390,7 @@ struct JointImpulse {
 
 /// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are identified by the
 /// ids that ConstraintSolver::add_body() returned, joints by their entries. No call may throw.
-class World {
+class LINCHPIN_API World {
  public:
   virtual ~World() = default;
   /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
@@ -486,7 +487,7 @@ struct Finding {
 
 /// A solver of constraints beside the islands of rigid bodies, as that of articulated bodies. Reports contain what it
 /// solves.
-class Companion {
+class LINCHPIN_API Companion {
  public:
   virtual ~Companion() = default;
   virtual void update_reports() = 0;
@@ -509,7 +510,8 @@ class Companion {
 
 /// Adds the energy of a body that moves, that of its weight included [J].
 /// @param inverse_inertia  [1/(kg·m²)], body axes; zeros: it does not turn about that axis
-void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity, double& to);
+LINCHPIN_API void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity,
+                             double& to);
 
 // ---- what an adapter calls ----
 
@@ -517,7 +519,7 @@ struct SolverHistory;
 struct Context;
 
 /// Finds the constraint forces of a host's world, step by step.
-class ConstraintSolver {
+class LINCHPIN_API ConstraintSolver {
  public:
   /// @param world  kept by reference; it must live longer than the solver
   /// @throw std::invalid_argument  a tolerance or the tension frequency limit is not above 0, or a count is too small
@@ -730,18 +732,18 @@ class ConstraintSolver {
 inline constexpr const char* world_has_ended = "the world of this solver has been destroyed";
 
 /// @throws std::invalid_argument with the reason, where there is one
-void demand(const std::string& why);
+LINCHPIN_API void demand(const std::string& why);
 /// @throws std::invalid_argument "linchpin: who: why", where there is a reason
-void demand(const std::string& who, const std::string& why);
+LINCHPIN_API void demand(const std::string& who, const std::string& why);
 /// @throws OrderError with the reason why a world is absent, where it is
-void demand_world(const World& world, const std::string& who);
+LINCHPIN_API void demand_world(const World& world, const std::string& who);
 
 /// One constraint of a solver: a reference, cheap to copy. It is valid while its solver exists, the world has not been
 /// destroyed and the constraint has not been removed; see valid(). A handle that is not valid, or is empty, is safe to
 /// use: law() and unilateral() throw OrderError with the reason ("the constraint has been removed", "the solver of this
 /// handle has been destroyed", …), name() is empty, and all other calls do nothing. It stays invalid when another
 /// constraint gets the place. Use it in the thread of its solver.
-class ConstraintHandle {
+class LINCHPIN_API ConstraintHandle {
  public:
   ConstraintHandle() = default;
   ConstraintHandle(ConstraintSolver& solver, int entry);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/export.h>
 #include <linchpin/integration_method.h>
 #include <linchpin/system.h>
 
@@ -32,7 +33,7 @@ namespace linchpin {
 /// The next substep calls continue_from_last() in place of store().
 ///
 /// Does not allocate after warm-up. One object serves one thread at a time.
-class RungeKuttaStages {
+class LINCHPIN_API RungeKuttaStages {
  public:
   /// @param method  rk4 or adaptive. @param from  its address must stay valid until the step is over. @param h  [s]
   void begin(const Dynamics& dynamics, Method method, const State& from, double h);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/export.h>
 #include <linchpin/integration_method.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
@@ -95,7 +96,7 @@ struct Crossing {
 
 /// Motion without a host. Keeps the state, the recorded impulses and its work memory. A step does not allocate after
 /// warm-up. One object serves one thread at a time.
-class Stepper {
+class LINCHPIN_API Stepper {
  public:
   /// Assembles the start. Gaps are closed in the mass metric and velocities are projected (T14). `start()` reports
   /// both.

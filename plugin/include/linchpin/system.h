@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 
 #include <Eigen/Core>
 #include <Eigen/Geometry>
@@ -77,10 +78,10 @@ struct State {
 };
 
 /// Moves one pose along a constant twist for dt, by the exponential map (T1): p + dt v, exp(dt [w]×) q.
-void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
+LINCHPIN_API void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
 /// Returns the rotation vector [rad] (W) that takes one orientation to another, at most half a turn long. It is the
 /// inverse of `advance`.
-Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
+LINCHPIN_API Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
 
 enum class BodyKind {
   fixed,      ///< Does not move and has no columns.
@@ -98,7 +99,7 @@ class Kinetics;    // coordinates.h
 /// The bodies, constraints, forces and laws of one model. Functions that build it throw std::invalid_argument with the
 /// name and the value. `add…` and `set_mass` have `try_` twins that do not throw (linchpin/error.h). Names are not
 /// empty, and unique among bodies, among constraints and among forces. The name of a removed thing is free again.
-class System {
+class LINCHPIN_API System {
  public:
   System();
   ~System();

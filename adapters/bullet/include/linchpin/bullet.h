@@ -16,6 +16,7 @@
 #include <linchpin/comparison.h>
 #include <linchpin/constraint.h>
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 #include <linchpin/forces.h>
 #include <linchpin/host.h>
 #include <linchpin/joints.h>
@@ -47,6 +48,15 @@
 #endif
 /// The namespace of the adapter. Its last part is the precision of Bullet, and is inline.
 #define LINCHPIN_BULLET_NAMESPACE linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+
+/// Marks the public names of the adapter: see linchpin/export.h.
+#if defined(LINCHPIN_BULLET_BUILD)
+#define LINCHPIN_BULLET_API LINCHPIN_EXPORT
+#elif defined(LINCHPIN_BULLET_SHARED)
+#define LINCHPIN_BULLET_API LINCHPIN_IMPORT
+#else
+#define LINCHPIN_BULLET_API LINCHPIN_STATIC
+#endif
 
 class btMultiBody;
 class btMultiBodyConstraint;
@@ -175,7 +185,7 @@ struct Options {
 
 /// One constraint of a Solver, by name. Its other calls, such as law(), unilateral() and reaction(), are those of any
 /// host: see linchpin/host.h.
-class Handle : public host::ChainedHandle<Handle> {
+class LINCHPIN_BULLET_API Handle : public host::ChainedHandle<Handle> {
  public:
   Handle() = default;
   /// Whether Bullet lets the linked bodies collide (it does to begin with). The user's own constraints only.
@@ -190,7 +200,7 @@ class Handle : public host::ChainedHandle<Handle> {
 };
 
 /// What a step callback sees, after Bullet has integrated.
-struct Step {
+struct LINCHPIN_BULLET_API Step {
   double t = 0;   ///< [s] at the end of the step
   double dt = 0;  ///< [s]
   Solver& solver;
@@ -210,7 +220,7 @@ class History {
 };
 
 /// Replaces the equality part of a world's constraint solver for as long as it lives.
-class Solver {
+class LINCHPIN_BULLET_API Solver {
  public:
   /// Installs itself: the solver found must be a btSequentialImpulseConstraintSolver or a btNNCGConstraintSolver
   /// exactly (in Mode::passive also a btMLCPSolver); it keeps solving contacts, limits and motors. In a
@@ -495,6 +505,6 @@ struct JointMapping {
   Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();  ///< where its wrench is reported [m]
   std::string native;  ///< limits, motors and whatever else stays with Bullet, and why; empty when nothing does
 };
-JointMapping mapping_of(btTypedConstraint& joint);
+LINCHPIN_BULLET_API JointMapping mapping_of(btTypedConstraint& joint);
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
 
@@ -12,6 +13,15 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+/// Marks the public names of linchpin::recording: see linchpin/export.h.
+#if defined(LINCHPIN_RECORDING_BUILD)
+#define LINCHPIN_RECORDING_API LINCHPIN_EXPORT
+#elif defined(LINCHPIN_RECORDING_SHARED)
+#define LINCHPIN_RECORDING_API LINCHPIN_IMPORT
+#else
+#define LINCHPIN_RECORDING_API LINCHPIN_STATIC
+#endif
 
 namespace linchpin::recording {
 
@@ -34,7 +44,7 @@ struct VisualShape {
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
 };
 
-class Recording {
+class LINCHPIN_RECORDING_API Recording {
  public:
   struct Body {
     std::string name;
@@ -138,7 +148,8 @@ struct RecordedRun {
 /// Beside its place first, so that nobody reads half of it.
 /// @throws std::invalid_argument for another name. @throws OrderError before the first state. @throws FileError where
 /// the file cannot be written.
-void write(const std::string& path, const Recording& recording, const RecordedRun& run);
-Result<void> try_write(const std::string& path, const Recording& recording, const RecordedRun& run) noexcept;
+LINCHPIN_RECORDING_API void write(const std::string& path, const Recording& recording, const RecordedRun& run);
+LINCHPIN_RECORDING_API Result<void> try_write(const std::string& path, const Recording& recording,
+                                              const RecordedRun& run) noexcept;
 
 }  // namespace linchpin::recording

@@ -12,6 +12,7 @@
 #include <linchpin/error.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
+#include <linchpin/scene/export.h>
 #include <linchpin/stepper.h>
 #include <linchpin/system.h>
 
@@ -30,7 +31,7 @@ namespace linchpin::scene {
 
 /// What is wrong with a scene file. what() is the whole message: "file:line:column: error: …", the source line and a
 /// caret under the place.
-class SceneError : public FileError {
+class LINCHPIN_SCENE_API SceneError : public FileError {
  public:
   SceneError(const std::string& whole, std::string file_, std::size_t line_, std::size_t column_, std::string message_)
       : FileError(whole), file(std::move(file_)), line(line_), column(column_), message(std::move(message_)) {}
@@ -70,7 +71,7 @@ struct SceneBody {
 };
 
 /// The unit of the generalized force on a coordinate of this unit: N m of rad, N of m, J/unit of others, none of none.
-std::string force_unit(const std::string& unit);
+LINCHPIN_SCENE_API std::string force_unit(const std::string& unit);
 
 /// A stock joint or a typed constraint.
 struct SceneConstraint {
@@ -106,7 +107,7 @@ struct Observation {
 };
 
 /// A quantity to log or to expect, as an expression: "reaction(winch)", "energy()", "dist2(a.position, b.position)".
-class Channel {
+class LINCHPIN_SCENE_API Channel {
  public:
   const std::string& text() const { return text_; }
   const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
@@ -134,9 +135,9 @@ struct Expectation {
 };
 
 enum class Host { bare, bullet, bullet_float64 };
-const char* to_string(Host host);
+LINCHPIN_SCENE_API const char* to_string(Host host);
 
-struct Model {
+struct LINCHPIN_SCENE_API Model {
   std::string file;
   std::vector<std::string> files;    ///< every file that was read for it, the scene first; includes, the .bullet file
   Vector3d gravity = {0, -9.81, 0};  ///< [m/s²]
@@ -167,7 +168,7 @@ struct Model {
 };
 
 /// Holds a run against what its scene expects.
-class Judge {
+class LINCHPIN_SCENE_API Judge {
  public:
   /// @param dt  of the run, which may not be the scene's
   Judge(const Model& model, Host host, double dt);
@@ -199,7 +200,7 @@ class Judge {
 };
 
 /// A .bullet file is included, and no importer was given to load(); how long the scene runs is known all the same.
-class NeedsHost : public SceneError {
+class LINCHPIN_SCENE_API NeedsHost : public SceneError {
  public:
   NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_)
       : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)) {}
@@ -239,13 +240,15 @@ struct Overrides {
 /// start.
 /// @throws SceneError for whatever is wrong; NeedsHost; std::invalid_argument for an override that [params] does not
 /// have as a number.
-[[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {}, const Overrides& overrides = {});
+[[nodiscard]] LINCHPIN_SCENE_API Model load(const std::string& path, const BulletImporter& import = {},
+                                            const Overrides& overrides = {});
 /// The same for a text; `path` stands for it in messages and is where includes are looked for.
-[[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
-                              const Overrides& overrides = {});
-Result<Model> try_load(const std::string& path, const BulletImporter& import = {},
-                       const Overrides& overrides = {}) noexcept;
-Result<Model> try_load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
-                            const Overrides& overrides = {}) noexcept;
+[[nodiscard]] LINCHPIN_SCENE_API Model load_text(std::string_view text, const std::string& path,
+                                                 const BulletImporter& import = {}, const Overrides& overrides = {});
+LINCHPIN_SCENE_API Result<Model> try_load(const std::string& path, const BulletImporter& import = {},
+                                          const Overrides& overrides = {}) noexcept;
+LINCHPIN_SCENE_API Result<Model> try_load_text(std::string_view text, const std::string& path,
+                                               const BulletImporter& import = {},
+                                               const Overrides& overrides = {}) noexcept;
 
 }  // namespace linchpin::scene

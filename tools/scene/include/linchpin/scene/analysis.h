@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/scene/export.h>
 #include <linchpin/system.h>
 
 #include <functional>
@@ -22,7 +23,7 @@ enum class Integrability {
   integrable_here,     ///< not by itself, but together with the other constraints of the system
   nonholonomic         ///< no function of positions and time says the same
 };
-const char* to_string(Integrability kind);
+LINCHPIN_SCENE_API const char* to_string(Integrability kind);
 
 struct Classification {
   Integrability kind = Integrability::nonholonomic;
@@ -43,7 +44,7 @@ struct Classification {
 /// are central differences of order 6; a difference of two of them counts above 1e-7 of their sizes, and above 1e-10 of
 /// the row. Costs some (6K)² · 6 linearisations for K bodies, O(n) of them for the whole system when the constraint is
 /// not integrable by itself.
-[[nodiscard]] Classification classify(const System& system, ConstraintId id, const State& state);
+[[nodiscard]] LINCHPIN_SCENE_API Classification classify(const System& system, ConstraintId id, const State& state);
 
 /// A combination of rows on velocities that is a condition on positions in disguise, while the constraints it is taken
 /// from are nonholonomic as a whole: the row along the normal of a rolling contact holds a wheel on its road.
@@ -62,9 +63,8 @@ struct IntegrableCombination {
 /// bodies with them. Found from what can be reached along all rows by ways of finite length, numerically to 1e-5 of the
 /// rows. Nothing is looked for where these bodies have more than 80 velocities.
 /// @param kinds  of all constraints, by ConstraintId. @param state  on the constraints
-[[nodiscard]] std::vector<IntegrableCombination> integrable_combinations(const System& system,
-                                                                         std::span<const Classification> kinds,
-                                                                         const State& state);
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<IntegrableCombination> integrable_combinations(
+    const System& system, std::span<const Classification> kinds, const State& state);
 
 /// A place of rest: applied and constraint forces balance in every virtual displacement (principle of virtual work).
 struct Equilibrium {
@@ -100,11 +100,11 @@ struct EquilibriumSearch {
 /// Places where the system rests with time held at state.t, laws left out and constraints on velocities taken for what
 /// they allow (not for what they ask for: see requiring_motion), each once, lowest potential first. Newton on
 /// virtual displacements; O(n³) per step, so for some hundred columns at most.
-[[nodiscard]] std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
-                                                       const EquilibriumSearch& search = {});
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
+                                                                          const EquilibriumSearch& search = {});
 
 /// The kinematic bodies that move, of those that a constraint or a force mentions.
-[[nodiscard]] std::vector<BodyId> moving_kinematic_bodies(const System& system);
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<BodyId> moving_kinematic_bodies(const System& system);
 
 /// What changes with time by itself, kinematic bodies held where they are: a joint with a prescribed motion, an
 /// equation in which t occurs. Told from values at five times, at the start and at a place beside it.
@@ -112,14 +112,16 @@ struct TimeDependence {
   std::vector<ConstraintId> constraints;
   std::vector<std::string> forces;
 };
-[[nodiscard]] TimeDependence time_dependence(const System& system);
+[[nodiscard]] LINCHPIN_SCENE_API TimeDependence time_dependence(const System& system);
 
 /// Constraints on velocities that bodies at rest in the frame turning with `omega` [rad/s] about a line through
 /// `centre` do not meet at this state: where there is one, it is no place of rest.
-[[nodiscard]] std::vector<ConstraintId> requiring_motion(const System& system, const State& state,
-                                                         const Vector3d& omega, const Vector3d& centre);
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<ConstraintId> requiring_motion(const System& system, const State& state,
+                                                                            const Vector3d& omega,
+                                                                            const Vector3d& centre);
 
 /// The turning at a constant rate that all of them share, when they do: ω and a point of the axis.
-[[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(const System& system);
+[[nodiscard]] LINCHPIN_SCENE_API std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(
+    const System& system);
 
 }  // namespace linchpin::scene
