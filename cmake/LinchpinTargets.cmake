@@ -37,20 +37,35 @@ function(linchpin_own target)
   endif()
 endfunction()
 
-# linchpin_library(<target> <name>): what all installed libraries share. <name> is the name after linchpin::, the file is
-# liblinchpin-<name>, the install component and the export set are <name>, so that find_package components match.
-function(linchpin_library target name)
-  linchpin_own(${target})
+# linchpin_library_file(<target> <name>): how liblinchpin-<name> is named, and what a shared one exports.
+function(linchpin_library_file target name)
   # Public headers are C++20, whatever the consumer's default is.
   target_compile_features(${target} PUBLIC cxx_std_20)
-  add_library(linchpin::${name} ALIAS ${target})
+  # The definitions of linchpin/export.h. Both precisions of an adapter have the same ones.
+  string(REGEX REPLACE "-.*" "" macro ${name})
+  string(TOUPPER LINCHPIN_${macro} macro)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    target_compile_definitions(${target} PUBLIC ${macro}_SHARED)
+  endif()
   set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    DEFINE_SYMBOL ${macro}_BUILD
     EXPORT_NAME ${name}
     OUTPUT_NAME linchpin-${name}
     VERSION ${PROJECT_VERSION}
     # Before 1.0 a minor version may break the ABI, so it is part of the soname.
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     INSTALL_RPATH $ORIGIN)
+endfunction()
+
+# linchpin_library(<target> <name>): what all installed libraries share. <name> is the name after linchpin::, the file is
+# liblinchpin-<name>, the install component and the export set are <name>, so that find_package components match.
+function(linchpin_library target name)
+  linchpin_own(${target})
+  linchpin_library_file(${target} ${name})
+  add_library(linchpin::${name} ALIAS ${target})
   install(TARGETS ${target} EXPORT linchpin-${name}
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${name}
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name}

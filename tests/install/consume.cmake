@@ -1,4 +1,5 @@
-# Configures, builds and runs CONSUMER against STAGE; with FAILS, expects CMake to refuse it with a matching message.
+# Configures, builds and runs CONSUMER against STAGE; with FAILS, expects CMake to refuse it with a matching message. With
+# SAME_AS, compares what it prints with what that other consumer has printed.
 file(REMOVE_RECURSE ${BINARY})
 execute_process(
   COMMAND ${CMAKE_COMMAND} -S ${CONSUMER} -B ${BINARY} -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${STAGE}
@@ -25,7 +26,17 @@ execute_process(COMMAND ${CMAKE_COMMAND} --build ${BINARY} RESULT_VARIABLE resul
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "the consumer was not built")
 endif()
-execute_process(COMMAND ${BINARY}/consumer RESULT_VARIABLE result)
+execute_process(COMMAND ${BINARY}/consumer RESULT_VARIABLE result OUTPUT_FILE ${BINARY}/printed)
+file(READ ${BINARY}/printed printed)
+message("${printed}")
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "the consumer ran and returned ${result}")
+endif()
+if(SAME_AS)
+  get_filename_component(folder ${BINARY} DIRECTORY)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${BINARY}/printed ${folder}/${SAME_AS}/printed
+    RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "the consumer printed something else than ${SAME_AS}")
+  endif()
 endif()

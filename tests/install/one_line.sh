@@ -15,5 +15,5 @@ for precision in bullet-float64 bullet; do
   command=${command/g++/$compiler}
   echo "$command"
   eval "$command"
-  "$work/game-$precision"
+  LD_LIBRARY_PATH=$stage/lib "$work/game-$precision"  # for shared libraries
 done

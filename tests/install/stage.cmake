@@ -1,8 +1,22 @@
-# Installs the build tree into STAGE and looks for what must not travel.
+# Installs the build tree, or COMPONENTS of it in this order, into STAGE and looks for what must not travel.
 file(REMOVE_RECURSE ${STAGE})
-execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE} OUTPUT_QUIET RESULT_VARIABLE result)
-if(NOT result EQUAL 0)
-  message(FATAL_ERROR "cmake --install failed")
+function(install_into_stage)
+  execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE} ${ARGN} OUTPUT_QUIET RESULT_VARIABLE result)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "cmake --install ${ARGN} failed")
+  endif()
+endfunction()
+if(COMPONENTS)
+  foreach(component IN LISTS COMPONENTS)
+    install_into_stage(--component ${component})
+  endforeach()
+else()
+  install_into_stage()
+endif()
+if(COMPONENTS MATCHES "shared")
+  # So that nothing can be linked with them.
+  file(GLOB archives ${STAGE}/*/*.a)
+  file(REMOVE ${archives})
 endif()
 
 if(EXISTS ${STAGE}/bin/linchpin)

@@ -14,6 +14,8 @@
 asm(".section .rodata\n"
     ".global linchpin_report_template\n"
     ".global linchpin_report_template_end\n"
+    ".hidden linchpin_report_template\n"
+    ".hidden linchpin_report_template_end\n"
     "linchpin_report_template:\n"
     ".incbin \"" LINCHPIN_REPORT_TEMPLATE
     "\"\n"

@@ -8,6 +8,7 @@
 // The structs of this header are plain values.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/host.h>
 #include <linchpin/system.h>
 #include <linchpin/wrench.h>
@@ -94,7 +95,7 @@ struct TreeState {
 using RotationOverStep = Quaterniond (*)(const Vector3d& w, double dt);
 
 /// Adds the mechanical energy of a tree [J], with the potential energy of its moving links in the gravity `g` [m/s²].
-void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum);
+LINCHPIN_API void add_energy(const TreeModel& model, const TreeState& state, const Vector3d& g, double& sum);
 
 // ---- the host's own rows ----
 
@@ -144,7 +145,7 @@ struct JointForces {
 /// The program owns the TreeWorld. It must outlive its TreeSolver, which keeps a reference. The solvers call it only
 /// from the thread that calls them. Spans are valid during the call. find_trees() and mesh_gears() may call the
 /// functions that their comments name. No other function may change a solver.
-class TreeWorld {
+class LINCHPIN_API TreeWorld {
  public:
   virtual ~TreeWorld() = default;
 
@@ -201,7 +202,7 @@ class TreeWorld {
 ///
 /// It serves the thread of its ConstraintSolver. begin_step(), project_rows(), finish() and the reports call functions
 /// of constraints and laws in that thread. Such a function must not call a solver.
-class TreeSolver {
+class LINCHPIN_API TreeSolver {
  public:
   /// Adds itself to the reports and to the step of `solver`.
   /// @param solver, world  kept by reference

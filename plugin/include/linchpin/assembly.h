@@ -2,6 +2,7 @@
 // masses, forces and residuals.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/problem.h>
 #include <linchpin/system.h>
 
@@ -15,7 +16,7 @@ namespace linchpin {
 
 /// A plain value. The layout of an island: bodies and constraints that are assembled and solved together, with their
 /// columns and rows. A system may be divided into islands that share no constraint.
-struct IslandLayout {
+struct LINCHPIN_API IslandLayout {
   std::vector<BodyId> bodies;             ///< Movable bodies, in column order, which is the order of BodyId.
   std::vector<int> column;                ///< First column of each body, and n at the end.
   std::vector<ConstraintId> constraints;  ///< Enabled constraints, in row order.
@@ -28,15 +29,15 @@ struct IslandLayout {
 };
 
 /// The whole system as one island.
-IslandLayout whole_system(const System& system);
+LINCHPIN_API IslandLayout whole_system(const System& system);
 /// Makes the layout of the given constraints and all their movable bodies, in BodyId order. Reuses the memory of `out`.
-void lay_out_island(const System& system, std::span<const ConstraintId> constraints, IslandLayout& out);
+LINCHPIN_API void lay_out_island(const System& system, std::span<const ConstraintId> constraints, IslandLayout& out);
 
 /// A, b and the residuals (T4) of an island at a state, beside the ConstrainedProblem that contains A and b.
 ///
 /// An Assembly is a value that owns all its memory. It refers to no system. Set `layout`, and call the two functions
 /// below. They write the other members, and private memory for later calls.
-struct Assembly {
+struct LINCHPIN_API Assembly {
   IslandLayout layout;
   ConstrainedProblem problem;
   std::vector<double> position;  ///< [m] φ (0 for rows of the other levels).
@@ -77,11 +78,11 @@ struct Assembly {
 /// Fills all of `out` but Q and c, for out.layout, at `state`: M, A, b, residuals, v. Does not allocate after warm-up.
 /// The functions below call the functions of constraints, kinetic energies and forces of the system, in the calling
 /// thread. Text of exceptions goes to `failure`. One thread at a time may evaluate one system.
-void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept;
+LINCHPIN_API void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept;
 /// Fills Q (T2): gravity, gyroscopic torque and the forces of the system. c is set to zero.
-void assemble_forces(const System& system, const State& state, Assembly& out) noexcept;
+LINCHPIN_API void assemble_forces(const System& system, const State& state, Assembly& out) noexcept;
 
 /// The problem of a whole system with ideal constraints only. Laws need the ideal forces first: see Dynamics.
-[[nodiscard]] ConstrainedProblem assemble(const System& system, const State& state);
+[[nodiscard]] LINCHPIN_API ConstrainedProblem assemble(const System& system, const State& state);
 
 }  // namespace linchpin

@@ -2,6 +2,7 @@
 // measured (Mode::passive). An adapter runs the host's solver and hands over what it would have done.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/host.h>
 
 #include <string>
@@ -22,7 +23,7 @@ struct NativeComparison {
 ///
 /// It keeps a reference to the solver, which must outlive it, and owns its results. It calls no function of the program
 /// and serves the thread of the solver.
-class Comparison {
+class LINCHPIN_API Comparison {
  public:
   explicit Comparison(ConstraintSolver& solver) : solver_(solver) {}
 

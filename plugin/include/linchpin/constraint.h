@@ -7,6 +7,7 @@
 #pragma once
 
 #include <linchpin/detail/jet.h>
+#include <linchpin/export.h>
 #include <linchpin/system.h>
 
 #include <array>
@@ -50,7 +51,7 @@ struct Linearization {
 /// share work memory. It may throw: a step then fails or is left to the host, and the report contains the text. An
 /// evaluation is const, but it may use scratch memory of the function. A gear also takes its first angles from its
 /// first evaluation. So only one thread at a time may use one function. Different functions are independent.
-class ConstraintFunction {
+class LINCHPIN_API ConstraintFunction {
  public:
   virtual ~ConstraintFunction() = default;
   /// Returns a copy with the same internal state. Later changes of one do not influence the other. A derived class
@@ -91,7 +92,7 @@ struct ConstraintParts;
 /// same object for all copies, and must exist as long as they do. A move is cheap and leaves an object that can only be
 /// assigned or destroyed. Pointers to the function stay valid when the constraint is moved. One thread at a time may
 /// use one constraint.
-class Constraint {
+class LINCHPIN_API Constraint {
  public:
   /// @throws std::invalid_argument  unless there is a name and a function of that number of bodies, each named once.
   Constraint(std::string name, std::vector<BodyId> bodies, std::unique_ptr<ConstraintFunction> function);
@@ -156,7 +157,7 @@ struct AutodiffSeed;
 template <class...>
 inline constexpr bool never = false;
 /// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
-[[noreturn]] void no_such_body(std::size_t k, std::size_t count);
+[[noreturn]] LINCHPIN_API void no_such_body(std::size_t k, std::size_t count);
 }  // namespace detail
 
 /// Pose of one body: all that a holonomic residual may read. T is a number type of detail/jet.h.
@@ -305,8 +306,8 @@ struct ConstraintCheck {
 /// residuals and for hand-derived functions alike. b and φ̇ are also compared at invented velocities, so that a state
 /// at rest hides nothing. It reports errors above 1e-5 (b: 1e-4), non-finite values, and a constraint none of whose
 /// bodies can move. Costs about 30 evaluations per body. Allocates. Never throws.
-[[nodiscard]] ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
-                                               const State& state) noexcept;
+[[nodiscard]] LINCHPIN_API ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
+                                                            const State& state) noexcept;
 
 // ---- implementation ----
 

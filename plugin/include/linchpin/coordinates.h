@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/detail/jet.h>
+#include <linchpin/export.h>
 
 #include <cstddef>
 #include <memory>
@@ -19,7 +20,7 @@ namespace linchpin {
 /// Kinetics, whatever the number of systems that share it. Solvers call it while they evaluate a state, from the thread
 /// of the solver. The spans of a call are valid during the call. It must not call a solver. If it throws, the
 /// evaluation or the step fails with the text.
-class Kinetics {
+class LINCHPIN_API Kinetics {
  public:
   virtual ~Kinetics() = default;
   virtual int size() const = 0;  ///< Number n of coordinates.
@@ -48,7 +49,7 @@ struct Coordinates {
 namespace detail {
 
 /// @throws std::invalid_argument. It is compiled in the library, because headers compile without exceptions.
-[[noreturn]] void no_coordinates();
+[[noreturn]] LINCHPIN_API void no_coordinates();
 
 /// Kinetics of a function that can be evaluated on number types: `F::operator()(const Coordinates<T>&) const → T`.
 template <class F>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/assembly.h>
+#include <linchpin/export.h>
 #include <linchpin/law_report.h>
 #include <linchpin/laws.h>
 #include <linchpin/problem.h>
@@ -30,7 +31,7 @@ struct Reaction;  // report.h
 /// compute with work memory of the object and keep the result. Evaluations call the functions of constraints, kinetic
 /// energies, forces and laws in the calling thread. Such a function must not call a solver. If it throws, the
 /// evaluation returns Status::invalid, and reason() has the text.
-class Dynamics {
+class LINCHPIN_API Dynamics {
  public:
   explicit Dynamics(const System& system, SolveOptions options = {});
   Dynamics(const System& system, std::span<const ConstraintId> constraints, SolveOptions options = {});

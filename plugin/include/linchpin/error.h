@@ -11,6 +11,8 @@
 // different threads at the same time.
 #pragma once
 
+#include <linchpin/export.h>
+
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -28,19 +30,19 @@ enum class ErrorKind {
 };
 
 /// A call that is not possible in the present state of its object.
-class OrderError : public std::logic_error {
+class LINCHPIN_API OrderError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
 /// A file that cannot be read, written or understood.
-class FileError : public std::runtime_error {
+class LINCHPIN_API FileError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 /// Why a call was refused. The text names the thing, the value and what to do.
-struct Error {
+struct LINCHPIN_API Error {
   ErrorKind kind = ErrorKind::none;
   std::string message;
 
@@ -99,7 +101,7 @@ class [[nodiscard]] Result<void> {
 
 namespace detail {
 /// Calls `call(data)`. Returns the error of the exception that it has thrown, or none.
-Error error_of(void (*call)(void*), void* data) noexcept;
+LINCHPIN_API Error error_of(void (*call)(void*), void* data) noexcept;
 }  // namespace detail
 
 /// Calls a function that may throw, once and before it returns. @return its value, or the error of the exception. The

@@ -2,6 +2,7 @@
 // laws.h.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/laws.h>
 #include <linchpin/system.h>
 
@@ -47,7 +48,7 @@ class ForceFrame {
 /// its thread. Reports of energy call `energy`. The functions must not change the system or call a solver: solvers of
 /// one thread share work memory. If `act` throws, the evaluation or the step fails with the text. Two threads may use
 /// two forces whose functions share nothing.
-class Force {
+class LINCHPIN_API Force {
  public:
   /// @param act     adds its forces to the frame. It reads bodies in the order given here.
   /// @param energy  potential [J] at a state. Leave it empty for forces without one. Then energy has no meaning for the
@@ -72,7 +73,7 @@ class Force {
 /// @param stiffness [N/m] ≥ 0.
 /// @param rest [m] ≥ 0.
 /// @param damping [N·s/m] ≥ 0. A damped spring has no potential.
-Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double stiffness,
-             double rest, double damping = 0);
+LINCHPIN_API Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ,
+                          double stiffness, double rest, double damping = 0);
 
 }  // namespace linchpin

@@ -11,6 +11,7 @@
 #include <linchpin/constraint.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 #include <linchpin/joint_mapping.h>
 #include <linchpin/laws.h>
 #include <linchpin/report.h>
@@ -139,7 +140,7 @@ struct LawWarning {
   long steps = 0;    ///< Number of such steps; 0: it holds as long as laws and constraints stay as they are.
 };
 /// Returns the text of a warning, and its first time and number of steps, as a summary prints it.
-std::string warning_text(const LawWarning& warning);
+LINCHPIN_API std::string warning_text(const LawWarning& warning);
 
 // ---- bodies and rows of the host ----
 
@@ -230,7 +231,7 @@ struct PairRow {
 /// Chooses pairs of the bodies of a constraint for a host whose islands and rows know two bodies. The first body of all
 /// pairs is one that moves. The second is −1 where there is one body.
 /// @param stands  by body: it does not move by forces
-std::vector<std::array<int, 2>> pairs_of_bodies(std::span<const char> stands);
+LINCHPIN_API std::vector<std::array<int, 2>> pairs_of_bodies(std::span<const char> stands);
 
 /// Settings of the host's row solver.
 struct RowSettings {
@@ -402,7 +403,7 @@ struct JointImpulse {
 /// inside calls of the solver, and only from the thread that makes them. Arguments are valid during the call. Functions
 /// of a World may call const functions of the solver. find_joints(), look_at_bodies(), map_joints() and map_joint() may
 /// also call the functions that their comments name. No other function may change the solver or begin a step.
-class World {
+class LINCHPIN_API World {
  public:
   virtual ~World() = default;
   /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
@@ -500,7 +501,7 @@ struct Finding {
 /// A solver of constraints beside the islands of rigid bodies, as that of articulated bodies. Reports contain what it
 /// solves. The ConstraintSolver keeps a pointer, does not own it, and calls it from its own thread. Before it is
 /// destroyed, call set_companion(nullptr).
-class Companion {
+class LINCHPIN_API Companion {
  public:
   virtual ~Companion() = default;
   virtual void update_reports() = 0;
@@ -523,7 +524,8 @@ class Companion {
 
 /// Adds the energy of a body that moves, that of its weight included [J].
 /// @param inverse_inertia  [1/(kg·m²)], body axes; zeros: it does not turn about that axis
-void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity, double& to);
+LINCHPIN_API void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia, const Vector3d& gravity,
+                             double& to);
 
 // ---- what an adapter calls ----
 
@@ -546,7 +548,7 @@ struct Context;
 /// laws, in the calling thread. These functions must not call the solver, or another solver of linchpin: solvers of one
 /// thread share work memory. Only World may call back, as its comment says. A function that throws leaves its island to
 /// the host in that step.
-class ConstraintSolver {
+class LINCHPIN_API ConstraintSolver {
  public:
   /// @param world  kept by reference; it must live longer than the solver
   /// @throws std::invalid_argument  if a tolerance or the tension frequency limit is not above 0, or a count is too
@@ -772,11 +774,11 @@ class ConstraintSolver {
 inline constexpr const char* world_has_ended = "the world of this solver has been destroyed";
 
 /// @throws std::invalid_argument with the reason, where there is one
-void demand(const std::string& why);
+LINCHPIN_API void demand(const std::string& why);
 /// @throws std::invalid_argument "linchpin: who: why", where there is a reason
-void demand(const std::string& who, const std::string& why);
+LINCHPIN_API void demand(const std::string& who, const std::string& why);
 /// @throws OrderError with the reason why a world is absent, where it is
-void demand_world(const World& world, const std::string& who);
+LINCHPIN_API void demand_world(const World& world, const std::string& who);
 
 /// One constraint of a solver. A handle is a reference that is cheap to copy. It owns nothing, and destroying it
 /// changes nothing. It is valid while its solver exists, the world has not been destroyed and the constraint has not
@@ -789,7 +791,7 @@ void demand_world(const World& world, const std::string& who);
 /// Use a handle in the thread of its solver, and not inside a residual or a law. Functions that are not const look for
 /// joints that the program has deleted, or compute reports. References and spans are valid until the next step and
 /// until constraints or laws change.
-class ConstraintHandle {
+class LINCHPIN_API ConstraintHandle {
  public:
   ConstraintHandle() = default;
   ConstraintHandle(ConstraintSolver& solver, int entry);

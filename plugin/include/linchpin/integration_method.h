@@ -1,6 +1,8 @@
 // The integration methods. The header has values only, and any thread may call its function.
 #pragma once
 
+#include <linchpin/export.h>
+
 #include <array>
 
 namespace linchpin {
@@ -24,6 +26,7 @@ enum class Method {
 };
 inline constexpr std::array all_methods{Method::semi_implicit, Method::rk4,    Method::adaptive,
                                         Method::adaptive8,     Method::rattle, Method::rattle4};
-const char* to_string(Method method);  ///< Name in scenes and on the command line: "semi-implicit", "rk4", …
+/// Name in scenes and on the command line: "semi-implicit", "rk4", …
+LINCHPIN_API const char* to_string(Method method);
 
 }  // namespace linchpin

@@ -6,6 +6,7 @@
 // be moved but not copied.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/joints.h>
 
 #include <array>
@@ -19,7 +20,7 @@
 namespace linchpin::host {
 
 /// The part of a joint that linchpin holds, as the joint is configured now, and the part that stays with the host.
-struct JointShape {
+struct LINCHPIN_API JointShape {
   JointRows rows;                                ///< in the bodies' own axes; none where the host has all
   std::unique_ptr<ConstraintFunction> function;  ///< in place of rows: a gear
   Vector3d application_A = Vector3d::Zero(), application_B = Vector3d::Zero();  ///< where its wrench is reported [m]
@@ -60,15 +61,16 @@ struct JointAxis {
   bool is_locked() const { return lower == upper && !motor && !spring && !soft; }
 };
 /// Limits of an angle that is brought to −π … π before: those that span a whole turn stop nothing.
-bool stops(double lower, double upper);
+LINCHPIN_API bool stops(double lower, double upper);
 
 /// Turns about z of the frames. Only that axis of A's frame is trusted where the frame is skewed.
 /// @param about  a locked angle t holds x_A cos t − y_A sin t square to y_B
-JointShape hinge_joint(const JointFrame& a, const JointFrame& b, const JointAxis& about, bool holds_point);
+LINCHPIN_API JointShape hinge_joint(const JointFrame& a, const JointFrame& b, const JointAxis& about, bool holds_point);
 /// Slides along x of the frames and turns about it. @param about  y_B leads y_A by this angle
-JointShape slider_joint(const JointFrame& a, const JointFrame& b, const JointAxis& along, const JointAxis& about);
+LINCHPIN_API JointShape slider_joint(const JointFrame& a, const JointFrame& b, const JointAxis& along,
+                                     const JointAxis& about);
 /// A ball joint that may also hold x of the frames together, and then y.
-JointShape cone_twist_joint(const JointFrame& a, const JointFrame& b, bool holds_swing, bool holds_twist);
+LINCHPIN_API JointShape cone_twist_joint(const JointFrame& a, const JointFrame& b, bool holds_swing, bool holds_twist);
 
 /// The order of the Euler angles of a joint: the axes of A and of B that span them, the middle one, and the parity.
 struct EulerOrder {
@@ -77,8 +79,8 @@ struct EulerOrder {
 };
 /// A joint with a linear and an angular position for each of three axes.
 /// @param axes  linear x y z [m], angular x y z [rad]
-JointShape six_axis_joint(const JointFrame& a, const JointFrame& b, const std::array<JointAxis, 6>& axes,
-                          const EulerOrder& order);
+LINCHPIN_API JointShape six_axis_joint(const JointFrame& a, const JointFrame& b, const std::array<JointAxis, 6>& axes,
+                                       const EulerOrder& order);
 
 /// Mixes the settings of a joint into one number. An adapter compares it with an earlier one to find that the program
 /// has changed a setting. Zero is the same with either sign. Different settings have the same number with a probability
@@ -112,6 +114,6 @@ class SettingsMixer {
 /// the gear was first evaluated. Two poses determine a rotation below half a turn, from the begin of a (sub)step to its
 /// end. A body may have turned further under host rows: the teeth then mesh again where they are. A clone has its own
 /// angles.
-std::unique_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio);
+LINCHPIN_API std::unique_ptr<ConstraintFunction> body_gear(const Vector3d& u_A, const Vector3d& u_B, double ratio);
 
 }  // namespace linchpin::host

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/export.h>
 
 #include <cstddef>
 #include <string>
@@ -36,48 +37,52 @@ struct JointFrame {
 namespace joints {
 
 /// 3P: the two points coincide.
-Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ);
+LINCHPIN_API Constraint ball(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ);
 /// 3P + 2D: leaves rotation about one axis.
-Constraint hinge(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ,
-                 const Vector3d& u_B);
+LINCHPIN_API Constraint hinge(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                              const Vector3d& p_BQ, const Vector3d& u_B);
 /// 2L + 3D: slides along x of the frames and does not rotate. The frames must have the same orientation when the joint
 /// is satisfied.
-Constraint slider(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B);
+LINCHPIN_API Constraint slider(std::string name, BodyId a, const JointFrame& frame_A, BodyId b,
+                               const JointFrame& frame_B);
 /// 3P + 3D: the two frames coincide.
-Constraint weld(std::string name, BodyId a, const JointFrame& frame_A, BodyId b, const JointFrame& frame_B);
+LINCHPIN_API Constraint weld(std::string name, BodyId a, const JointFrame& frame_A, BodyId b,
+                             const JointFrame& frame_B);
 /// 3P + 1D: u_A stays perpendicular to u_B. (A cross with one axis in each body.)
-Constraint universal(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
-                     const Vector3d& p_BQ, const Vector3d& u_B);
+LINCHPIN_API Constraint universal(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                                  const Vector3d& p_BQ, const Vector3d& u_B);
 /// 2L + 2D: slides along one axis and rotates about it.
-Constraint cylindrical(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
-                       const Vector3d& p_BQ, const Vector3d& u_B);
+LINCHPIN_API Constraint cylindrical(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                                    const Vector3d& p_BQ, const Vector3d& u_B);
 /// 1L + 2D: a point of b stays in the plane of a through p_AQ with normal u_A, and u_B stays along u_A.
-Constraint planar(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b, const Vector3d& p_BQ,
-                  const Vector3d& u_B);
+LINCHPIN_API Constraint planar(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                               const Vector3d& p_BQ, const Vector3d& u_B);
 /// 2L: a point of b stays on a line of a.
-Constraint point_on_line(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
-                         const Vector3d& p_BQ);
+LINCHPIN_API Constraint point_on_line(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                                      const Vector3d& p_BQ);
 /// 1L: a point of b stays in a plane of a.
-Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
-                          const Vector3d& p_BQ);
+LINCHPIN_API Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                                       const Vector3d& p_BQ);
 /// Keeps |p_AQ − p_BQ| = length by one row [m] (φ = (d² − l²)/2l). @param length [m] > 0.
-Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double length);
+LINCHPIN_API Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ,
+                            double length);
 /// A point of b stays at distance `radius` [m] > 0 from a point of a. It is the constraint of `rod` under another name.
-Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
-                           const Vector3d& p_BQ);
+LINCHPIN_API Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, double radius, BodyId b,
+                                        const Vector3d& p_BQ);
 /// Couples two rotations relative to `carrier`, θ_a about u_A of a and θ_b about u_B of b: θ_a + ratio·θ_b = constant.
 /// Angles are measured about the axes as they lie in the carrier at the first evaluation. They are unwrapped from step
 /// to step, so that the residual is positional and does not drift [rad]. Other joints must hold the axes in place in
 /// the carrier. A body must turn by less than half a turn in a step. A copy that is made before the first evaluation
 /// measures its own angles. A later copy continues with the angles so far. @param ratio  not 0; > 0 for wheels that
 /// turn against each other.
-Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
-                BodyId carrier = ground);
+LINCHPIN_API Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B,
+                             double ratio, BodyId carrier = ground);
 
 /// One single row of the primitives, for hosts and for joints not listed here.
-Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B, double c = 0);
-Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
-                    const Vector3d& p_BQ, double d0 = 0);
+LINCHPIN_API Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B,
+                                double c = 0);
+LINCHPIN_API Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
+                                 const Vector3d& p_BQ, double d0 = 0);
 
 }  // namespace joints
 
@@ -120,8 +125,8 @@ struct JointRows {
 namespace joints {
 
 /// @param application_A, application_B  points where its wrench is reported [m], body axes.
-Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
-                 const Vector3d& application_B);
+LINCHPIN_API Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
+                              const Vector3d& application_B);
 
 /// A generic callable of time on number types: [](auto t) { return 1.5 + 0.1 * sin(t); }
 template <class F>
@@ -153,8 +158,8 @@ Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, con
 
 namespace detail {
 /// Argument checks of joints, compiled where exceptions are enabled. @throws std::invalid_argument.
-Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u);
-void require_finite(const std::string& joint, const char* what, const Vector3d& p);
+LINCHPIN_API Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u);
+LINCHPIN_API void require_finite(const std::string& joint, const char* what, const Vector3d& p);
 }  // namespace detail
 
 namespace joints {

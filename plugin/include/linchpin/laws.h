@@ -7,6 +7,7 @@
 // of the catalogue. Functions with a System serve one thread at a time for one system.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/system.h>
 
 #include <concepts>
@@ -23,7 +24,7 @@ namespace linchpin {
 /// Input of a law: the reaction of its constraint and the relative motion. World axes. *Free* directions are those in
 /// which the constraint can apply no force (for `slip`) or no moment about `point` (for `spin`): along a rail, about a
 /// hinge's axis. A plain value, but `first` and `second` are valid during the call of the law only.
-struct ConstraintReaction {
+struct LINCHPIN_API ConstraintReaction {
   double t = 0;                       ///< Time [s].
   Vector3d point = Vector3d::Zero();  ///< Point where the constraint acts on the first body [m].
   /// Normal force: force of the constraint on the first body [N], coupled or frictionless, as `NormalForce` selects
@@ -101,7 +102,7 @@ enum class Side { first, second };  ///< One of the two bodies of a law.
 /// A lambda that jumps where its slip changes sign causes a warning with its name. Steps of a host and
 /// Method::semi_implicit hold it at the jump. rk4 and adaptive follow it from one side to the other, so use `coulomb`
 /// instead.
-class Law {
+class LINCHPIN_API Law {
  public:
   /// One summand. Exactly one of `force`, `static_limit` and `multiplier` is set.
   struct Term {
@@ -127,7 +128,7 @@ class Law {
     std::function<Vector3d(const ConstraintReaction&)> belt;
     std::optional<Side> belt_on;
     /// Contribution of the belt to `ConstraintReaction::slip` [m/s] (W). Zero without a belt.
-    Vector3d belt_slip(const ConstraintReaction& n) const;
+    LINCHPIN_API Vector3d belt_slip(const ConstraintReaction& n) const;
 
     /// Internal state (LuGre). Both functions are given where there is a state. `internal_state_rate` is the rate at
     /// `ConstraintReaction::internal_state`. Methods rk4 and the adaptive methods integrate it in their stages as they
@@ -190,7 +191,7 @@ class Law {
   std::span<const Term> terms() const { return terms_; }  ///< Valid until the Law is changed or assigned.
   explicit operator bool() const { return !terms_.empty(); }
 
-  friend Law operator+(Law a, const Law& b);
+  friend LINCHPIN_API Law operator+(Law a, const Law& b);
 
  private:
   std::vector<Term> terms_;
@@ -201,16 +202,16 @@ class Law {
 namespace laws {
 
 /// Dry friction μ·N against the slip. It sticks up to the same bound.
-Law coulomb(double mu);
+LINCHPIN_API Law coulomb(double mu);
 /// Dry friction that sticks up to mu_static·N and slides with mu_kinetic·N, which is not larger.
-Law coulomb(double mu_static, double mu_kinetic);
+LINCHPIN_API Law coulomb(double mu_static, double mu_kinetic);
 /// Friction −μ N slip/√(slip² + speed²), smooth through zero. It slides slowly where `coulomb` sticks. @param speed
 /// [m/s] > 0.
-Law regularized_coulomb(double mu, double speed);
+LINCHPIN_API Law regularized_coulomb(double mu, double speed);
 /// Viscous force −coefficient·slip. @param coefficient [N·s/m].
-Law viscous(double coefficient);
+LINCHPIN_API Law viscous(double coefficient);
 /// Viscous torque −coefficient·spin. @param coefficient [N·m·s/rad].
-Law viscous_torque(double coefficient);
+LINCHPIN_API Law viscous_torque(double coefficient);
 /// Friction that falls with speed: N (μ_k + (μ_s − μ_k) exp(−(|slip|/speed)^shape)) + viscous·|slip|. It sticks up to
 /// μ_s N.
 struct Stribeck {
@@ -219,9 +220,9 @@ struct Stribeck {
   double shape = 2;                      ///< Exponent > 0.
   double viscous = 0;                    ///< Viscous coefficient [N·s/m].
 };
-Law stribeck(const Stribeck& parameters);
+LINCHPIN_API Law stribeck(const Stribeck& parameters);
 /// `stribeck` smoothed through zero over `width` [m/s] > 0, as regularized_coulomb is.
-Law regularized_stribeck(const Stribeck& parameters, double width);
+LINCHPIN_API Law regularized_stribeck(const Stribeck& parameters, double width);
 /// LuGre friction with bristles of deflection z. ż = slip − |slip| z/g with g = N (μ_k + (μ_s − μ_k)
 /// e^{−(|slip|/speed)²}) / stiffness. The force is −(stiffness z + damping ż + viscous slip). It is regular: below the
 /// bound it yields elastically. It is not declared dissipative, because bristles release the energy that they stored.
@@ -232,16 +233,16 @@ struct LuGre {
   double speed = 0;    ///< Stribeck speed [m/s] > 0.
   double viscous = 0;  ///< Viscous coefficient [N·s/m].
 };
-Law lugre(const LuGre& parameters);
+LINCHPIN_API Law lugre(const LuGre& parameters);
 /// Quadratic drag −coefficient·|slip|·slip. @param coefficient [N·s²/m²].
-Law drag(double coefficient);
+LINCHPIN_API Law drag(double coefficient);
 /// A given force [N] on the first body at the application point. Not dissipative.
-Law constant_force(const Vector3d& force, Axes in = Axes::of_world);
+LINCHPIN_API Law constant_force(const Vector3d& force, Axes in = Axes::of_world);
 /// Force charge·(E + u × B), where u is the velocity at the point relative to the second body. Not dissipative. @param
 /// charge [C]. @param E [V/m] (W). @param B [T] (W).
-Law lorentz(double charge, const Vector3d& E, const Vector3d& B);
+LINCHPIN_API Law lorentz(double charge, const Vector3d& E, const Vector3d& B);
 /// Moment arm·N against free rotation about axes perpendicular to the normal force. @param arm [m].
-Law rolling_resistance(double arm);
+LINCHPIN_API Law rolling_resistance(double arm);
 
 /// Friction of a joint from its whole reaction, as in commercial codes. A law without effect is refused: neither
 /// preload nor coefficient, or neither preload nor a radius. F is the force, M the moment about the application point.
@@ -255,14 +256,14 @@ struct JointFriction {
 };
 /// Torque about the free axis up to μ (pin_radius (|F_radial| + |M|/bending_arm) + friction_radius |F_axial|) +
 /// preload.
-Law hinge_friction(const JointFriction& parameters);
+LINCHPIN_API Law hinge_friction(const JointFriction& parameters);
 /// Torque against the whole free spin, with the same bound and all of F radial.
-Law ball_friction(const JointFriction& parameters);
+LINCHPIN_API Law ball_friction(const JointFriction& parameters);
 /// Force along the free direction up to μ (|F| + |M|/bending_arm) + preload.
-Law slider_friction(const JointFriction& parameters);
+LINCHPIN_API Law slider_friction(const JointFriction& parameters);
 /// Friction of one bore that slides and rotates. Force and torque/pin_radius share the slider's bound. @param
 /// pin_radius > 0.
-Law cylinder_friction(const JointFriction& parameters);
+LINCHPIN_API Law cylinder_friction(const JointFriction& parameters);
 
 }  // namespace laws
 
@@ -272,11 +273,11 @@ Law cylinder_friction(const JointFriction& parameters);
 /// reads the force of the constraint on the first. @throws std::invalid_argument if the application point of the
 /// constraint is unknown. It is unknown for a residual without `set_application_points` or `set_application_point`.
 /// Constraints between particles only, or between one particle and fixed or kinematic bodies, need neither.
-void add_law(System& system, ConstraintId on, Law law);
-Result<void> try_add_law(System& system, ConstraintId on, Law law) noexcept;
-void clear_laws(System& system, ConstraintId on);
+LINCHPIN_API void add_law(System& system, ConstraintId on, Law law);
+LINCHPIN_API Result<void> try_add_law(System& system, ConstraintId on, Law law) noexcept;
+LINCHPIN_API void clear_laws(System& system, ConstraintId on);
 /// The laws of a constraint. Valid until a law or a constraint is added or removed.
-std::span<const Law> laws_on(const System& system, ConstraintId on);
+LINCHPIN_API std::span<const Law> laws_on(const System& system, ConstraintId on);
 
 /// A unilateral constraint: active while its multiplier is ≥ 0 for φ ≥ 0 on the free side (or ≤ 0 for φ ≤ 0).
 struct Unilateral {
@@ -287,7 +288,8 @@ struct Unilateral {
 /// Makes a constraint of one position row unilateral. In `Stepper`, rk4 and adaptive switch it at the event itself.
 /// semi_implicit switches it in the step in which the event lies. rattle rejects the step (stepper.h). @throws
 /// std::invalid_argument for other constraints.
-void set_unilateral(System& system, ConstraintId on, Unilateral how = {});
-const Unilateral& unilateral(const System& system, ConstraintId on);  ///< Valid until constraints are added.
+LINCHPIN_API void set_unilateral(System& system, ConstraintId on, Unilateral how = {});
+/// The reference is valid until constraints are added.
+LINCHPIN_API const Unilateral& unilateral(const System& system, ConstraintId on);
 
 }  // namespace linchpin

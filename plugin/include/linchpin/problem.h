@@ -5,6 +5,8 @@
 // The structs of this header are plain values. Any number of threads may call the free functions at the same time.
 #pragma once
 
+#include <linchpin/export.h>
+
 #include <Eigen/Core>
 
 #include <memory>
@@ -17,7 +19,7 @@ namespace linchpin {
 
 /// All data that `solve` needs, at one time: M v̇ = Q + Q^N + Q^W under A v̇ = b (T5). It is plain data, so that a
 /// program can print, save and replay it (`write_json`, `read_json`). SI units, world axes, n columns, m rows.
-struct ConstrainedProblem {
+struct LINCHPIN_API ConstrainedProblem {
   struct Entry {
     int column = 0;
     double value = 0;
@@ -44,15 +46,15 @@ struct ConstrainedProblem {
 
 /// The file form of a ConstrainedProblem, schema 1 (docs/architecture.md). Numbers have 17 digits, so that a round
 /// trip is exact.
-[[nodiscard]] std::string write_json(const ConstrainedProblem& problem);
+[[nodiscard]] LINCHPIN_API std::string write_json(const ConstrainedProblem& problem);
 /// @throws std::invalid_argument that names the place (line and column, or the key and index) and the error. Shapes are
 /// checked here. `solve` checks positive definiteness and finiteness.
-[[nodiscard]] ConstrainedProblem read_json(std::string_view text);
+[[nodiscard]] LINCHPIN_API ConstrainedProblem read_json(std::string_view text);
 
 enum class Status { ok, redundant, contradictory, invalid };  ///< The values are in rising precedence.
-const char* to_string(Status status);
+LINCHPIN_API const char* to_string(Status status);
 enum class Backend { automatic, dense, sparse };
-const char* to_string(Backend backend);
+LINCHPIN_API const char* to_string(Backend backend);
 
 struct SolveOptions {
   /// `dense` is the dense reference solver (T8). `sparse` and `automatic` factor over the graph of bodies and
@@ -115,7 +117,8 @@ struct Acceleration {
 /// the rows as given. Never throws. Malformed or non-finite data give Status::invalid with the reason, and no numbers.
 /// The cost is proportional to bodies and rows where constraints form trees, and O(n m min(n, m)) with the dense
 /// solver. Allocates. A `ConstraintFactorization` does not allocate after warm-up.
-[[nodiscard]] Acceleration solve(const ConstrainedProblem& problem, const SolveOptions& options = {}) noexcept;
+[[nodiscard]] LINCHPIN_API Acceleration solve(const ConstrainedProblem& problem,
+                                              const SolveOptions& options = {}) noexcept;
 
 /// One factorisation for many right-hand sides (T7, T8). Data that depend only on which rows use which bodies are kept
 /// while that stays the same. Memory only grows.
@@ -123,7 +126,7 @@ struct Acceleration {
 /// An object owns its factor and does not refer to the problem after factor(). It can be moved but not copied. It calls
 /// no function of the program. Const functions solve with work memory of the object, so one thread at a time may use
 /// one object. Different objects are independent.
-class ConstraintFactorization {
+class LINCHPIN_API ConstraintFactorization {
  public:
   explicit ConstraintFactorization(SolveOptions options = {});
   ~ConstraintFactorization();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/export.h>
 #include <linchpin/system.h>
 
 #include <Eigen/Core>
@@ -38,9 +39,10 @@ struct NewtonReport {
 /// @param tolerance  on |φ| [m or the row's unit], and on |ψ|·dt. A residual at round-off counts as converged.
 /// @param residual_target  [m] or empty: target of φ in place of 0 [m or the row's unit]. If it does not converge, v,
 /// lambda and force hold the best iterate. If no iterate was better, they are unchanged.
-NewtonReport solve_end_of_step(const System& system, const Dynamics& dynamics, const State& base, State& end, double dt,
-                               std::span<double> v, std::span<double> lambda, std::span<double> force, double tolerance,
-                               int max_solves, std::span<const double> residual_target = {});
+LINCHPIN_API NewtonReport solve_end_of_step(const System& system, const Dynamics& dynamics, const State& base,
+                                            State& end, double dt, std::span<double> v, std::span<double> lambda,
+                                            std::span<double> force, double tolerance, int max_solves,
+                                            std::span<const double> residual_target = {});
 
 /// Moves poses in the mass metric until φ = 0 at state.t. Velocities stay unchanged, because an initial gap is not a
 /// velocity (T12, T14). Joints that are turned far from their required rotation (`JointRows::Alignment`) are first
@@ -49,14 +51,15 @@ NewtonReport solve_end_of_step(const System& system, const Dynamics& dynamics, c
 /// @param turned  receives the largest rotation of a body [rad], when given together with `moved`.
 /// @param most_turn  limit of the rotation of a body by turning back [rad]. Poses stay where that limit leaves them.
 /// @return largest remaining |φ|, and the angle of a joint that is still turned far
-double project_positions(const System& system, const Dynamics& dynamics, State& state, double tolerance, int max_solves,
-                         double* moved = nullptr, double* turned = nullptr,
-                         double most_turn = std::numeric_limits<double>::infinity());
+LINCHPIN_API double project_positions(const System& system, const Dynamics& dynamics, State& state, double tolerance,
+                                      int max_solves, double* moved = nullptr, double* turned = nullptr,
+                                      double most_turn = std::numeric_limits<double>::infinity());
 
 /// Projects velocities: v⁺ = v − M⁻¹AᵀG⁺(A v + φ_t), the impulse at activation (T14). @return the kinetic energy of the
 /// jump, ½ΔvᵀMΔv [J].
 /// @param lambda  [m] added: its multipliers. May be empty. Not added for blocks with acceleration rows.
-double project_velocities(const System& system, const Dynamics& dynamics, State& state, std::span<double> lambda = {});
+LINCHPIN_API double project_velocities(const System& system, const Dynamics& dynamics, State& state,
+                                       std::span<double> lambda = {});
 
 /// Computes the geometric-stiffness frequency ω of T15 [rad/s]: the largest over the bodies of the block, for rotation
 /// about their centres under this block's own forces.
@@ -64,15 +67,15 @@ double project_velocities(const System& system, const Dynamics& dynamics, State&
 /// @param enough  [rad/s] below this value the result may be an upper bound, ω² ≤ Σ|r||f| / least principal moment. The
 /// bound needs stock joints (joints.h) of rigid bodies only, and costs a tenth. 0: exact. Infinity: the bound, where
 /// there is one.
-double tension_frequency(const System& system, const Dynamics& dynamics, const State& state,
-                         std::span<const double> lambda, double enough = 0);
+LINCHPIN_API double tension_frequency(const System& system, const Dynamics& dynamics, const State& state,
+                                      std::span<const double> lambda, double enough = 0);
 
 /// Computes K⁺ of T15 of each body of the block, in block order [N·m/rad], world axes. It is the positive semidefinite
 /// part of the symmetric part of Σ (r·f) I₃ − r fᵀ. By it the block's own forces turn a rotated body back. Zero for
 /// particles.
 /// @param lambda  as in tension_frequency
-void geometric_stiffness(const System& system, const Dynamics& dynamics, const State& state,
-                         std::span<const double> lambda, std::vector<Matrix3d>& K);
+LINCHPIN_API void geometric_stiffness(const System& system, const Dynamics& dynamics, const State& state,
+                                      std::span<const double> lambda, std::vector<Matrix3d>& K);
 
 /// Result of the projection at the end of a step in stages.
 struct ProjectionReport {
@@ -92,7 +95,8 @@ struct ProjectionReport {
 /// @param v       [n] in: velocities at `off`. Out: those at `on`.
 /// @param lambda  [m] out: multipliers of the impulses that changed them.
 /// @param tolerance  on |φ|. A residual at round-off counts as converged. Does not allocate after warm-up.
-ProjectionReport project_state(const System& system, const Dynamics& dynamics, const State& off, State& on,
-                               std::span<double> v, std::span<double> lambda, double tolerance, int max_solves);
+LINCHPIN_API ProjectionReport project_state(const System& system, const Dynamics& dynamics, const State& off, State& on,
+                                            std::span<double> v, std::span<double> lambda, double tolerance,
+                                            int max_solves);
 
 }  // namespace linchpin

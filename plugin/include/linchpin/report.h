@@ -4,6 +4,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/export.h>
 #include <linchpin/system.h>
 #include <linchpin/wrench.h>
 
@@ -42,7 +43,7 @@ struct Reaction : Wrenches {
 
 /// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + constraints +
 /// (imbalance). Each term is recorded separately, none by subtraction (T11).
-struct MomentumBalance {
+struct LINCHPIN_API MomentumBalance {
   BodyId body;
   Vector6 momentum = Vector6::Zero();  ///< M (v₁ − v₀).
   Vector6 applied = Vector6::Zero();   ///< dt·Q as the step applied it.
@@ -79,7 +80,7 @@ struct EnergyBalance {
 
 /// One term of one law: its effort at the end of the last step, and sums since the start. Work is on its two bodies
 /// together, kinematic and fixed ones included. It is ≤ 0 for dissipative laws without a belt.
-struct LawWork {
+struct LINCHPIN_API LawWork {
   enum class Mode {
     smooth,  ///< Not dry friction.
     sticks,
@@ -124,35 +125,36 @@ struct LawWork {
 /// Texts on the differences between the coupled and the frictionless normal force of laws since the start, and on which
 /// of them the laws read. One line for each law with more than rounding, the largest first. Beyond `most` lines, the
 /// last line gives the number of the others.
-std::vector<std::string> normal_force_differences(std::span<const LawWork> laws, std::size_t most = 4);
+LINCHPIN_API std::vector<std::string> normal_force_differences(std::span<const LawWork> laws, std::size_t most = 4);
 
 /// Adds the work of `e` to `to`, its member `last` included. The effort acted for dt between the velocities v0 and v1
 /// [n] of the block. It is of the last evaluation of `dynamics` at `state`. @return the part of the work on bodies that
 /// the equations move.
-double add_law_work(const System& system, const Dynamics& dynamics, const State& state, const LawForce& e, double dt,
-                    std::span<const double> v0, std::span<const double> v1, LawWork& to);
+LINCHPIN_API double add_law_work(const System& system, const Dynamics& dynamics, const State& state, const LawForce& e,
+                                 double dt, std::span<const double> v0, std::span<const double> v1, LawWork& to);
 
 /// Kinetic energy [J]: ½ vᵀM v of bodies, T of coordinates.
-double kinetic_energy(const System& system, const State& state);
+LINCHPIN_API double kinetic_energy(const System& system, const State& state);
 /// Potential energy of gravity and of all forces that declare a potential [J].
-double potential_energy(const System& system, const State& state);
+LINCHPIN_API double potential_energy(const System& system, const State& state);
 /// Returns true if every force of the system has a potential, no law is active and no kinetic energy depends on time.
 /// Only then does energy have a meaning.
-bool conservative(const System& system);
-double energy(const System& system, const State& state);
+LINCHPIN_API bool conservative(const System& system);
+LINCHPIN_API double energy(const System& system, const State& state);
 /// Jacobi's integral Σ q̇ ∂L/∂q̇ − L [J]. It is the energy, except for a kinetic energy of coordinates. There terms of
 /// first degree in the rates do not count, and terms of degree zero count negatively. It is constant where T and V do
 /// not change with time.
-double energy_integral(const System& system, const State& state);
+LINCHPIN_API double energy_integral(const System& system, const State& state);
 /// Momentum [kg·m/s] (W).
-Vector3d linear_momentum(const System& system, const State& state);
+LINCHPIN_API Vector3d linear_momentum(const System& system, const State& state);
 /// Angular momentum about a world point [kg·m²/s] (W).
-Vector3d angular_momentum(const System& system, const State& state, const Vector3d& about = Vector3d::Zero());
+LINCHPIN_API Vector3d angular_momentum(const System& system, const State& state,
+                                       const Vector3d& about = Vector3d::Zero());
 /// E − ω·L for a frame that rotates uniformly with `omega` [rad/s] about a line through the origin. It is constant
 /// where forces and constraints do not change in that frame (T-WIRE, T-HOOP).
-double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega);
+LINCHPIN_API double energy_in_rotating_frame(const System& system, const State& state, const Vector3d& omega);
 
 /// Writes "hinge  F = (…) N at (…) m …", one line per reaction.
-std::ostream& operator<<(std::ostream& out, const Reaction& r);
+LINCHPIN_API std::ostream& operator<<(std::ostream& out, const Reaction& r);
 
 }  // namespace linchpin

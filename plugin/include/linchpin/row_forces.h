@@ -13,6 +13,7 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/export.h>
 #include <linchpin/laws.h>
 #include <linchpin/system.h>
 
@@ -39,10 +40,10 @@ struct Compliance {
 /// Adds a constraint with a motor on its row. The system gets a copy of the constraint.
 /// @throws std::invalid_argument  unless the constraint has one row on positions or velocities and at most two bodies.
 /// Also for values that Motor excludes, and where the forces on two bodies are not opposite at the initial state.
-ConstraintId add_motor(System& system, const Constraint& row, const Motor& motor);
+LINCHPIN_API ConstraintId add_motor(System& system, const Constraint& row, const Motor& motor);
 /// Adds a constraint with compliance. The system gets a copy of the constraint.
 /// @throws std::invalid_argument  unless the constraint is on positions and has at most two bodies. Also for values
 /// that Compliance excludes, and where the forces on two bodies are not opposite at the initial state.
-ConstraintId add_compliant(System& system, const Constraint& constraint, const Compliance& compliance);
+LINCHPIN_API ConstraintId add_compliant(System& system, const Constraint& constraint, const Compliance& compliance);
 
 }  // namespace linchpin

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/export.h>
 #include <linchpin/integration_method.h>
 #include <linchpin/system.h>
 
@@ -34,7 +35,7 @@ namespace linchpin {
 /// Does not allocate after warm-up. One object serves one thread at a time. It calls no function of the program. From
 /// begin() to the end of the step it keeps pointers to `from` and to the layout of `dynamics`, and both must exist. A
 /// copy continues the same step with the same pointers. Spans are valid until the next call that is not const.
-class RungeKuttaStages {
+class LINCHPIN_API RungeKuttaStages {
  public:
   /// @param method  rk4 or adaptive. @param from  its address must stay valid until the step is over. @param h  [s]
   void begin(const Dynamics& dynamics, Method method, const State& from, double h);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/export.h>
 #include <linchpin/integration_method.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
@@ -104,7 +105,7 @@ struct Crossing {
 /// The constructor, step(), set_state() and reactions() call the functions of constraints, forces, laws, kinematic
 /// bodies and watch() in the calling thread. Such a function must not call this Stepper or another solver, because
 /// solvers of one thread share work memory. Exceptions of residuals, forces and laws reject the step with the text.
-class Stepper {
+class LINCHPIN_API Stepper {
  public:
   /// Assembles the start. Gaps are closed in the mass metric and velocities are projected (T14). `start()` reports
   /// both.

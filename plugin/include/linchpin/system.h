@@ -5,6 +5,7 @@
 #pragma once
 
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 
 #include <Eigen/Core>
 #include <Eigen/Geometry>
@@ -79,10 +80,10 @@ struct State {
 };
 
 /// Moves one pose along a constant twist for dt, by the exponential map (T1): p + dt v, exp(dt [w]×) q.
-void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
+LINCHPIN_API void advance(BodyState& body, const Vector3d& v, const Vector3d& w, double dt);
 /// Returns the rotation vector [rad] (W) that takes one orientation to another, at most half a turn long. It is the
 /// inverse of `advance`.
-Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
+LINCHPIN_API Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
 
 enum class BodyKind {
   fixed,      ///< Does not move and has no columns.
@@ -111,7 +112,7 @@ class Kinetics;    // coordinates.h
 /// One thread at a time may change a System or evaluate its functions. Several threads may call its const functions
 /// together while no thread changes it, except initial_state() and update_kinematic(). These two call the functions of
 /// kinematic bodies. Such a function must not change the System or call a solver.
-class System {
+class LINCHPIN_API System {
  public:
   System();
   ~System();

@@ -2,6 +2,8 @@
 // version may change the interface.
 #pragma once
 
+#include <linchpin/export.h>
+
 // The one place where the version is written. CMake, the commands and the package read it here.
 #define LINCHPIN_VERSION_MAJOR 0
 #define LINCHPIN_VERSION_MINOR 1
@@ -12,6 +14,6 @@ namespace linchpin {
 
 /// The version of the library, such as "0.1.0". It differs from LINCHPIN_VERSION if a program was compiled with the
 /// headers of another version. Any thread may call it.
-const char* version() noexcept;
+LINCHPIN_API const char* version() noexcept;
 
 }  // namespace linchpin

@@ -6,6 +6,7 @@
 // no reference to the arguments.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/joints.h>
 
 #include <string>
@@ -19,27 +20,27 @@ struct PlacedBody {
 };
 
 /// The bodies keep one point together.
-Constraint ball(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point);
+LINCHPIN_API Constraint ball(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point);
 /// The bodies turn about one axis through a point.
-Constraint hinge(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
-                 const Vector3d& axis);
+LINCHPIN_API Constraint hinge(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                              const Vector3d& axis);
 /// b slides along an axis through a point of it, and does not turn. The joint acts at the point.
-Constraint slider(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
-                  const Vector3d& axis);
+LINCHPIN_API Constraint slider(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                               const Vector3d& axis);
 /// The bodies keep their relative pose. The joint acts at the point.
-Constraint weld(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point);
+LINCHPIN_API Constraint weld(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point);
 /// The bodies keep one point together, and axis_a, fixed in a, stays perpendicular to axis_b, fixed in b. If the two
 /// are not perpendicular now, the first step closes the gap.
-Constraint universal(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
-                     const Vector3d& axis_a, const Vector3d& axis_b);
+LINCHPIN_API Constraint universal(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                                  const Vector3d& axis_a, const Vector3d& axis_b);
 /// b slides along an axis through a point, and turns about it.
-Constraint cylindrical(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
-                       const Vector3d& axis);
+LINCHPIN_API Constraint cylindrical(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                                    const Vector3d& axis);
 /// A point of b stays in the plane of a with that normal, and b turns about the normal only.
-Constraint planar(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
-                  const Vector3d& normal);
+LINCHPIN_API Constraint planar(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
+                               const Vector3d& normal);
 /// The two points keep their present distance. It must not be zero.
-Constraint rod(std::string name, const PlacedBody& a, const Vector3d& point_a, const PlacedBody& b,
-               const Vector3d& point_b);
+LINCHPIN_API Constraint rod(std::string name, const PlacedBody& a, const Vector3d& point_a, const PlacedBody& b,
+                            const Vector3d& point_b);
 
 }  // namespace linchpin::joints

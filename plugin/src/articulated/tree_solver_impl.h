@@ -15,7 +15,7 @@
 
 namespace linchpin::articulated {
 
-struct TreeSolver::Impl final : host::Companion {
+struct LINCHPIN_PRIVATE TreeSolver::Impl final : host::Companion {
   Impl(host::ConstraintSolver& of_solver, TreeWorld& w, RotationOverStep rotation)
       : owner(of_solver),
         c(owner.context()),

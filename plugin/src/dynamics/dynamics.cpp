@@ -16,7 +16,7 @@
 
 namespace linchpin {
 
-struct Dynamics::Impl {
+struct LINCHPIN_PRIVATE Dynamics::Impl {
   const System* system;
   bool everything;
   std::vector<ConstraintId> only;  // Constraints of the block, when not `everything`.
@@ -344,7 +344,7 @@ std::span<const double> Dynamics::internal_state_rate() const { return impl_->la
 void Dynamics::set_internal_state(std::span<const double> values) { impl_->laws_.set_internal_state(values); }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
 void Dynamics::evaluate_laws_at(const State& state) noexcept { impl_->evaluate_laws_at(state); }
-struct Dynamics::LawHistory {
+struct LINCHPIN_PRIVATE Dynamics::LawHistory {
   LawSolver::Snapshot snapshot;
 };
 std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {

@@ -15,7 +15,7 @@
 
 namespace linchpin::host {
 
-struct ConstraintSolver::Impl {
+struct LINCHPIN_PRIVATE ConstraintSolver::Impl {
   Impl(World& world, const SolverOptions& options)
       : c(world, options),
         builder(c),

@@ -37,7 +37,7 @@ inline bool by_tolerance(Method m) { return m == Method::adaptive || m == Method
 
 inline bool symplectic(Method m) { return m == Method::rattle || m == Method::rattle4; }
 
-struct Stepper::Impl {
+struct LINCHPIN_PRIVATE Stepper::Impl {
   System* system;
   State state;
   StepOptions options;

@@ -17,7 +17,7 @@ namespace linchpin {
 
 /// There may be a hundred thousand bodies and as many constraints. So data that only a few of them have are stored
 /// separately.
-struct System::Impl {
+struct LINCHPIN_PRIVATE System::Impl {
   struct Start {
     BodyState state{};
     std::function<BodyState(double)> motion{};

@@ -126,7 +126,7 @@ const char* to_string(Backend backend) {
 
 // ---- the solver ----
 
-struct ConstraintFactorization::Impl {
+struct LINCHPIN_PRIVATE ConstraintFactorization::Impl {
   SolveOptions options;
   detail::DenseFactorization dense;
   detail::SparseFactorization sparse;

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
+#include <thread>
+
 namespace linchpin::test::threads_test {
 namespace {
 
@@ -144,6 +148,65 @@ TEST(Threads, WhatIsRefusedFallsBackAsOnOne) {
   const auto one = outcome(1);
   EXPECT_GT(one.second, 0);
   EXPECT_TRUE(outcome(3) == one);
+}
+
+/// All that a program may read of a solver between two steps, with the bits of some numbers.
+std::vector<double> read_all(bullet::Solver& exact) {
+  std::vector<double> out{exact.t(), exact.energy(), static_cast<double>(exact.rank_report().rank)};
+  for (const Reaction& r : exact.reactions()) {
+    out.insert(out.end(), {r.on_a.force.x(), r.on_a.force.y(), r.on_a.force.z(), r.work, r.gap});
+    const bullet::Handle handle = exact.find(r.name);
+    out.push_back(handle.reaction().power);
+    out.push_back(static_cast<double>(handle.is_exact()) + static_cast<double>(handle.why_native().size()));
+  }
+  for (const MomentumBalance& b : exact.momentum_balances()) out.push_back(b.imbalance());
+  for (const LawWork& w : exact.laws()) out.push_back(w.work);
+  for (const bullet::LawWarning& w : exact.law_warnings()) out.push_back(w.t);
+  for (const auto& native : exact.native()) out.push_back(static_cast<double>(native.why.size()));
+  for (const auto& finding : exact.check()) out.push_back(static_cast<double>(finding.message.size()));
+  const ConstrainedProblem problem = exact.problem(exact.reactions()[0].name);
+  out.insert(out.end(), problem.Q.begin(), problem.Q.end());
+  for (const std::size_t n : {exact.summary().size(), write_json(problem).size()})
+    out.push_back(static_cast<double>(n));
+  out.push_back(static_cast<double>(exact.counts().solves));
+  return out;
+}
+
+struct RagdollWorld {
+  TestWorld w;
+  std::unique_ptr<bullet::Solver> exact;
+  RagdollWorld() {
+    for (int i = 0; i < 3; ++i) ragdoll(w, i);
+    exact = std::make_unique<bullet::Solver>(w.world, bullet::Options{.threads = 2});
+    exact->name_joint(*w.joints[1], "neck")
+        .law(laws::ball_friction({.mu_static = 0.3, .mu_kinetic = 0.2, .pin_radius = 0.05}));
+    exact->constrain("own", {*w.bodies[0]}, [](const auto& s) { return s[0].position().x; });
+    w.step(2);
+  }
+};
+
+// Two solvers share nothing: a program may read one in a thread while another thread makes, steps and destroys others.
+TEST(Threads, OneReadsASolverWhileAnotherStepsASecondOne) {
+  RagdollWorld read, stepped, alone;
+  const std::vector<double> expected = read_all(*read.exact);
+  alone.w.step(30);
+  std::atomic<bool> is_reading = false;
+  std::thread stepping([&] {
+    while (!is_reading) std::this_thread::yield();
+    for (int i = 0; i < 3; ++i) {
+      stepped.w.step(10);
+      const RagdollWorld another;
+    }
+    is_reading = false;
+  });
+  int different = 0;
+  is_reading = true;
+  do different += read_all(*read.exact) != expected;
+  while (is_reading);
+  stepping.join();
+  EXPECT_EQ(different, 0);
+  EXPECT_TRUE(stepped.w.bits() == alone.w.bits());
+  EXPECT_TRUE(read_all(*stepped.exact) == read_all(*alone.exact));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Sensor {
   Quaterniond axes = Quaterniond::Identity();  ///< turned by this
 };
 
-struct Channel::Impl {
+struct LINCHPIN_PRIVATE Channel::Impl {
   Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_);
   std::shared_ptr<const std::vector<scene::Sensor>> sensors;  ///< of the scene: inputs NAME_force and NAME_torque
   scene::Evaluator evaluate;

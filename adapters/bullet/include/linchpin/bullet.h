@@ -20,6 +20,7 @@
 #include <linchpin/comparison.h>
 #include <linchpin/constraint.h>
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 #include <linchpin/forces.h>
 #include <linchpin/host.h>
 #include <linchpin/joints.h>
@@ -51,6 +52,15 @@
 #endif
 /// The namespace of the adapter. Its last part is the precision of Bullet, and is inline.
 #define LINCHPIN_BULLET_NAMESPACE linchpin::bullet::inline LINCHPIN_BULLET_PRECISION
+
+/// Marks the public names of the adapter: see linchpin/export.h.
+#if defined(LINCHPIN_BULLET_BUILD)
+#define LINCHPIN_BULLET_API LINCHPIN_EXPORT
+#elif defined(LINCHPIN_BULLET_SHARED)
+#define LINCHPIN_BULLET_API LINCHPIN_IMPORT
+#else
+#define LINCHPIN_BULLET_API LINCHPIN_STATIC
+#endif
 
 class btMultiBody;
 class btMultiBodyConstraint;
@@ -182,7 +192,7 @@ struct Options {
 
 /// One constraint of a Solver, by name. Its other calls, such as law(), unilateral() and reaction(), are those of
 /// host::ConstraintHandle in linchpin/host.h. That class also states lifetime and threads. A handle owns nothing.
-class Handle : public host::ChainedHandle<Handle> {
+class LINCHPIN_BULLET_API Handle : public host::ChainedHandle<Handle> {
  public:
   Handle() = default;
   /// Sets whether the linked bodies collide, as they do at first. For the user's own constraints only.
@@ -198,7 +208,7 @@ class Handle : public host::ChainedHandle<Handle> {
 };
 
 /// The argument of a step callback. It is valid during the call.
-struct Step {
+struct LINCHPIN_BULLET_API Step {
   double t = 0;   ///< [s] at the end of the step
   double dt = 0;  ///< [s]
   Solver& solver;
@@ -236,7 +246,7 @@ class History {
 /// Reentrancy. A step and check() call residuals and laws. These must not call the Solver, change the world or step
 /// another solver of linchpin. A residual or law that throws leaves its island to Bullet in that step, and summary()
 /// has the text. The callback of on_step() may do all this but step the world.
-class Solver {
+class LINCHPIN_BULLET_API Solver {
  public:
   /// Installs itself. The solver of the world must be exactly a btSequentialImpulseConstraintSolver or a
   /// btNNCGConstraintSolver, or in Mode::passive a btMLCPSolver. It still solves contacts, limits and motors. In a
@@ -533,6 +543,6 @@ struct JointMapping {
   std::string native;  ///< limits, motors and other parts that stay with Bullet, and why; empty if there are none
 };
 /// Returns the mapping of a joint, also without a Solver. It changes nothing.
-JointMapping mapping_of(btTypedConstraint& joint);
+LINCHPIN_BULLET_API JointMapping mapping_of(btTypedConstraint& joint);
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

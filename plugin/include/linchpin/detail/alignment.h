@@ -2,6 +2,7 @@
 // header is not for direct use.
 #pragma once
 
+#include <linchpin/export.h>
 #include <linchpin/joints.h>
 
 #include <Eigen/Geometry>
@@ -58,10 +59,11 @@ inline double turned_away(const JointRows::Alignment& alignment, const Matrix3d&
 }
 
 /// The alignment of a constraint made by `joint`. It is null where there is none, and for any other constraint.
-const JointRows::Alignment* alignment_of(const ConstraintFunction& function);
+LINCHPIN_API const JointRows::Alignment* alignment_of(const ConstraintFunction& function);
 
 /// Overwrites the rows of the dots by the way back, where such a constraint is turned far.
 /// @return the angle [rad], or 0 where nothing is changed
-double linearize_way_back(const ConstraintFunction& function, std::span<const BodyState> X, Linearization out);
+LINCHPIN_API double linearize_way_back(const ConstraintFunction& function, std::span<const BodyState> X,
+                                       Linearization out);
 
 }  // namespace linchpin::detail

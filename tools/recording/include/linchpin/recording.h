@@ -6,6 +6,7 @@
 #pragma once
 
 #include <linchpin/error.h>
+#include <linchpin/export.h>
 #include <linchpin/report.h>
 #include <linchpin/system.h>
 
@@ -14,6 +15,15 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+/// Marks the public names of linchpin::recording: see linchpin/export.h.
+#if defined(LINCHPIN_RECORDING_BUILD)
+#define LINCHPIN_RECORDING_API LINCHPIN_EXPORT
+#elif defined(LINCHPIN_RECORDING_SHARED)
+#define LINCHPIN_RECORDING_API LINCHPIN_IMPORT
+#else
+#define LINCHPIN_RECORDING_API LINCHPIN_STATIC
+#endif
 
 namespace linchpin::recording {
 
@@ -38,7 +48,7 @@ struct VisualShape {
 
 /// The frames of one run. It owns copies of all that it receives, and keeps no reference. A copy shares nothing with
 /// the original. It calls no function of the program. One thread at a time may use one object.
-class Recording {
+class LINCHPIN_RECORDING_API Recording {
  public:
   struct Body {
     std::string name;
@@ -144,7 +154,8 @@ struct RecordedRun {
 /// it.
 /// @throws std::invalid_argument for another name. @throws OrderError before the first state. @throws FileError where
 /// the file cannot be written.
-void write(const std::string& path, const Recording& recording, const RecordedRun& run);
-Result<void> try_write(const std::string& path, const Recording& recording, const RecordedRun& run) noexcept;
+LINCHPIN_RECORDING_API void write(const std::string& path, const Recording& recording, const RecordedRun& run);
+LINCHPIN_RECORDING_API Result<void> try_write(const std::string& path, const Recording& recording,
+                                              const RecordedRun& run) noexcept;
 
 }  // namespace linchpin::recording

@@ -17,6 +17,7 @@
 #include <linchpin/error.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
+#include <linchpin/scene/export.h>
 #include <linchpin/stepper.h>
 #include <linchpin/system.h>
 
@@ -35,7 +36,7 @@ namespace linchpin::scene {
 
 /// A fault in a scene file. what() is the whole message: "file:line:column: error: …", the source line and a caret
 /// under the place.
-class SceneError : public FileError {
+class LINCHPIN_SCENE_API SceneError : public FileError {
  public:
   SceneError(const std::string& whole, std::string file_, std::size_t line_, std::size_t column_, std::string message_)
       : FileError(whole), file(std::move(file_)), line(line_), column(column_), message(std::move(message_)) {}
@@ -76,7 +77,7 @@ struct SceneBody {
 };
 
 /// The unit of the generalized force on a coordinate of this unit: N m of rad, N of m, J/unit of others, none of none.
-std::string force_unit(const std::string& unit);
+LINCHPIN_SCENE_API std::string force_unit(const std::string& unit);
 
 /// A stock joint or a typed constraint.
 struct SceneConstraint {
@@ -115,7 +116,7 @@ struct Observation {
 
 /// A quantity to log or to expect, as an expression: "reaction(winch)", "energy()", "dist2(a.position, b.position)".
 /// Copies share one evaluator with its work memory, so one thread at a time may use a channel and its copies.
-class Channel {
+class LINCHPIN_SCENE_API Channel {
  public:
   const std::string& text() const { return text_; }
   const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
@@ -144,10 +145,10 @@ struct Expectation {
 };
 
 enum class Host { bare, bullet, bullet_float64 };
-const char* to_string(Host host);
+LINCHPIN_SCENE_API const char* to_string(Host host);
 
 /// A scene that has been read. It owns all its data. It needs neither the file nor other objects after load().
-struct Model {
+struct LINCHPIN_SCENE_API Model {
   std::string file;
   std::vector<std::string> files;    ///< every file that was read for it, the scene first; includes, the .bullet file
   Vector3d gravity = {0, -9.81, 0};  ///< [m/s²]
@@ -179,7 +180,7 @@ struct Model {
 
 /// Compares a run with the expectations of its scene. It points to the expectations of the Model, which must exist and
 /// stay unchanged as long as the Judge is used. It evaluates their channels, so it serves the thread of the Model.
-class Judge {
+class LINCHPIN_SCENE_API Judge {
  public:
   /// @param dt  of the run, which may not be the scene's
   Judge(const Model& model, Host host, double dt);
@@ -211,7 +212,7 @@ class Judge {
 };
 
 /// A .bullet file is included, and load() has no importer. The duration of the scene is known nevertheless.
-class NeedsHost : public SceneError {
+class LINCHPIN_SCENE_API NeedsHost : public SceneError {
  public:
   NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_)
       : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)) {}
@@ -250,13 +251,15 @@ struct Overrides {
 /// finite at the start. Any thread may call it.
 /// @throws SceneError for a fault of a file. @throws NeedsHost without an importer. @throws std::invalid_argument for
 /// an override that is no number of [params].
-[[nodiscard]] Model load(const std::string& path, const BulletImporter& import = {}, const Overrides& overrides = {});
+[[nodiscard]] LINCHPIN_SCENE_API Model load(const std::string& path, const BulletImporter& import = {},
+                                            const Overrides& overrides = {});
 /// Does the same for a text. Messages use `path` as its name, and includes are relative to it.
-[[nodiscard]] Model load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
-                              const Overrides& overrides = {});
-Result<Model> try_load(const std::string& path, const BulletImporter& import = {},
-                       const Overrides& overrides = {}) noexcept;
-Result<Model> try_load_text(std::string_view text, const std::string& path, const BulletImporter& import = {},
-                            const Overrides& overrides = {}) noexcept;
+[[nodiscard]] LINCHPIN_SCENE_API Model load_text(std::string_view text, const std::string& path,
+                                                 const BulletImporter& import = {}, const Overrides& overrides = {});
+LINCHPIN_SCENE_API Result<Model> try_load(const std::string& path, const BulletImporter& import = {},
+                                          const Overrides& overrides = {}) noexcept;
+LINCHPIN_SCENE_API Result<Model> try_load_text(std::string_view text, const std::string& path,
+                                               const BulletImporter& import = {},
+                                               const Overrides& overrides = {}) noexcept;
 
 }  // namespace linchpin::scene

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <linchpin/dynamics.h>
+#include <linchpin/scene/export.h>
 #include <linchpin/system.h>
 
 #include <functional>
@@ -26,7 +27,7 @@ enum class Integrability {
   integrable_here,     ///< not by itself, but together with the other constraints of the system
   nonholonomic         ///< no function of positions and time says the same
 };
-const char* to_string(Integrability kind);
+LINCHPIN_SCENE_API const char* to_string(Integrability kind);
 
 struct Classification {
   Integrability kind = Integrability::nonholonomic;
@@ -48,7 +49,7 @@ struct Classification {
 /// are central differences of order 6; a difference of two of them counts above 1e-7 of their sizes, and above 1e-10 of
 /// the row. Costs some (6K)² · 6 linearisations for K bodies, O(n) of them for the whole system when the constraint is
 /// not integrable by itself.
-[[nodiscard]] Classification classify(const System& system, ConstraintId id, const State& state);
+[[nodiscard]] LINCHPIN_SCENE_API Classification classify(const System& system, ConstraintId id, const State& state);
 
 /// A combination of rows on velocities that is equivalent to a condition on positions. The constraints of these rows
 /// are nonholonomic as a whole. Example: the row along the normal of a rolling contact holds a wheel on its road.
@@ -67,9 +68,8 @@ struct IntegrableCombination {
 /// with them. It computes which places can be reached along all rows by paths of finite length, to 1e-5 of the rows. It
 /// does not search where these bodies have more than 80 velocities.
 /// @param kinds  of all constraints, by ConstraintId. @param state  on the constraints
-[[nodiscard]] std::vector<IntegrableCombination> integrable_combinations(const System& system,
-                                                                         std::span<const Classification> kinds,
-                                                                         const State& state);
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<IntegrableCombination> integrable_combinations(
+    const System& system, std::span<const Classification> kinds, const State& state);
 
 /// A place of rest: applied and constraint forces balance in every virtual displacement (principle of virtual work).
 struct Equilibrium {
@@ -108,11 +108,11 @@ struct EquilibriumSearch {
 /// Constraints on velocities count by the displacements that they allow, not by the velocities that they prescribe; see
 /// requiring_motion(). The method is Newton on virtual displacements. It costs O(n³) per iteration, so it is for some
 /// hundred columns at most.
-[[nodiscard]] std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
-                                                       const EquilibriumSearch& search = {});
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<Equilibrium> find_equilibria(const System& system, const State& state,
+                                                                          const EquilibriumSearch& search = {});
 
 /// The kinematic bodies that move, of those that a constraint or a force mentions.
-[[nodiscard]] std::vector<BodyId> moving_kinematic_bodies(const System& system);
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<BodyId> moving_kinematic_bodies(const System& system);
 
 /// Constraints and forces that depend on time explicitly, with kinematic bodies at rest. Examples are a joint with a
 /// prescribed motion and an equation that contains t. The values are compared at five times, at the start and at a
@@ -121,14 +121,16 @@ struct TimeDependence {
   std::vector<ConstraintId> constraints;
   std::vector<std::string> forces;
 };
-[[nodiscard]] TimeDependence time_dependence(const System& system);
+[[nodiscard]] LINCHPIN_SCENE_API TimeDependence time_dependence(const System& system);
 
 /// Returns the constraints on velocities that exclude rest at this state. The frame of rest rotates with `omega`
 /// [rad/s] about a line through `centre`. With such a constraint the state is no equilibrium.
-[[nodiscard]] std::vector<ConstraintId> requiring_motion(const System& system, const State& state,
-                                                         const Vector3d& omega, const Vector3d& centre);
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<ConstraintId> requiring_motion(const System& system, const State& state,
+                                                                            const Vector3d& omega,
+                                                                            const Vector3d& centre);
 
 /// Returns the constant rotation that all moving kinematic bodies share, if there is one: ω and a point of the axis.
-[[nodiscard]] std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(const System& system);
+[[nodiscard]] LINCHPIN_SCENE_API std::optional<std::pair<Vector3d, Vector3d>> rotation_of_kinematic_bodies(
+    const System& system);
 
 }  // namespace linchpin::scene
