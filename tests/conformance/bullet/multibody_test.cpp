@@ -412,7 +412,7 @@ TEST(Multibody, ALongTreeWithLoopsReactsAsTheSameBodiesInTheCoreAndAsItsDensePro
         exact.add(joints::ball("end", exact.id(link(mb, n - 1)), tree.on_last, linchpin::ground, tree.meets));
     w.step();
     const double tolerance = precision(1e-9, 2e-3);
-    for (const auto& [handle, id] : {std::pair(first, between), std::pair(last, end)}) {
+    for (auto [handle, id] : {std::pair(first, between), std::pair(last, end)}) {
       const Vector3d force = expected(id).on_a.force;
       EXPECT_LE((handle.reaction().on_a.force - force).norm(), tolerance * force.norm());
     }
