@@ -86,8 +86,8 @@ TEST(Assemble, JointsInABlockAreAsTheirFunctionsSay) {
     for (int i = 0; i < static_cast<int>(asked.layout.constraints.size()); ++i)
       for (int k = 0;
            k < p.system.constraint(asked.layout.constraints[static_cast<std::size_t>(i)]).function().bodies(); ++k) {
-        const auto one = asked.jacobian(i, k), other = written.jacobian(i, k);
-        EXPECT_TRUE(std::equal(one.begin(), one.end(), other.begin(), other.end())) << i << ", " << k;
+        const auto one = asked.jacobian(i, k), two = written.jacobian(i, k);
+        EXPECT_TRUE(std::equal(one.begin(), one.end(), two.begin(), two.end())) << i << ", " << k;
       }
     EXPECT_EQ(asked.problem.mass, written.problem.mass);
     for (std::size_t e = 0; e < asked.problem.entries.size(); ++e) {

@@ -13,7 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <memory>
 
 namespace linchpin::test::multibody_test {
 namespace {
@@ -412,7 +414,7 @@ TEST(Multibody, ALongTreeWithLoopsReactsAsTheSameBodiesInTheCoreAndAsItsDensePro
         exact.add(joints::ball("end", exact.id(link(mb, n - 1)), tree.on_last, linchpin::ground, tree.meets));
     w.step();
     const double tolerance = precision(1e-9, 2e-3);
-    for (const auto& [handle, id] : {std::pair(first, between), std::pair(last, end)}) {
+    for (auto [handle, id] : {std::pair(first, between), std::pair(last, end)}) {
       const Vector3d force = expected(id).on_a.force;
       EXPECT_LE((handle.reaction().on_a.force - force).norm(), tolerance * force.norm());
     }
@@ -532,6 +534,51 @@ TEST(Multibody, LoopsStayClosedForTwentySeconds) {
 
 // A leg of two by two bars on a body that flies: across its plane the point that closes it says nothing, and what
 // rounding leaves of that row must not be taken for a condition.
+// v·(−s, 1, 0) = 0, where the slope s grows with every accepted step.
+class Steeper final : public ConstraintFunction {
+ public:
+  static constexpr double growth = 0.002;
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<Steeper>(*this); }
+  int rows() const override { return 1; }
+  int bodies() const override { return 1; }
+  Level level() const override { return Level::velocity; }
+  RowUnit unit(int) const override { return RowUnit::custom; }
+  void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
+    out[0] = X[0].v.y() - slope_ * X[0].v.x();
+  }
+  void linearize(std::span<const BodyState> X, double, Linearization out) const override {
+    std::fill(out.A.begin(), out.A.end(), 0.0);
+    out.A[0] = -slope_, out.A[1] = 1;
+    out.position[0] = 0;
+    out.velocity[0] = X[0].v.y() - slope_ * X[0].v.x();
+    out.b[0] = slope_ * X[0].a.x() - X[0].a.y();
+  }
+  void accept(std::span<const BodyState>, double) override { slope_ += growth; }
+
+ private:
+  double slope_ = 0;
+};
+
+TEST(Multibody, AFunctionWithAnInternalStateIsTheSameForLawsOnLinks) {
+  LinkWorld w;
+  btMultiBody& mb = w.multibody(2, true);
+  for (int i = 0; i < 2; ++i)
+    mb.setupPrismatic(i, 1, bt(0.1, 0.1, 0.1), i - 1, straight, i == 0 ? bt(1, 0, 0) : bt(0, 1, 0), bt(0, 0, 0),
+                      bt(0, 0, 0), true);
+  w.finish(mb);
+  mb.setJointVel(0, 2);
+  bullet::Solver exact(w.world);
+  bullet::Handle slope = exact.add(Constraint("slope", {exact.id(link(mb, 1))}, std::make_unique<Steeper>())
+                                       .set_application_points({Vector3d::Zero()}));
+  slope.law(laws::coulomb(0.2));
+  for (int i = 0; i < 60; ++i) {
+    w.step();
+    const Vector3d friction = slope.reaction().prescribed.on_a.force;
+    ASSERT_LT(friction.x(), -1) << i;
+    ASSERT_NEAR(friction.y() / friction.x(), Steeper::growth * i, precision(1e-9, 1e-5)) << i;
+  }
+}
+
 TEST(Multibody, APlanarLoopOnAFreeBaseIsClosedByABallJointInEveryStep) {
   LinkWorld w;
   btMultiBody& mb = w.multibody(4, false, 5, bt(0.1, 0.2, 0.1));
