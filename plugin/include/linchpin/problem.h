@@ -97,14 +97,18 @@ struct RankReport {
   std::vector<int> redundant, undetermined, contradictory;
 };
 
+/// A vector of any length. Its memory is not aligned for vector units, so that a program and the library that are built
+/// for different ones may pass it to each other.
+using VectorX = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::DontAlign>;
+
 /// The result of `solve` (T5): M v̇ = Q + ideal + nonideal.
 struct Acceleration {
   Status status = Status::ok;
-  std::string reason;        ///< For `invalid`: what is wrong and where. Otherwise empty.
-  Eigen::VectorXd vdot;      ///< [n] v̇.
-  Eigen::VectorXd ideal;     ///< [n] Q^N = Aᵀλ. It does no work in any virtual displacement.
-  Eigen::VectorXd nonideal;  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c.
-  Eigen::VectorXd lambda;    ///< [m] Multipliers of Q^N, least norm in the rows as given.
+  std::string reason;  ///< For `invalid`: what is wrong and where. Otherwise empty.
+  VectorX vdot;        ///< [n] v̇.
+  VectorX ideal;       ///< [n] Q^N = Aᵀλ. It does no work in any virtual displacement.
+  VectorX nonideal;    ///< [n] Q^W = c − AᵀG⁺A M⁻¹c.
+  VectorX lambda;      ///< [m] Multipliers of Q^N, least norm in the rows as given.
   int rank = 0;
   double residual = 0;               ///< ‖A v̇ − b‖∞, recomputed from A.
   Backend backend = Backend::dense;  ///< The solver that was used.

@@ -22,7 +22,7 @@ bool usable(const SolveOptions& o) {
 }
 
 // e = b − A x, or −A x.
-void error_of(const ConstrainedProblem& problem, const Eigen::VectorXd& x, bool with_b, std::vector<double>& e) {
+void error_of(const ConstrainedProblem& problem, const VectorX& x, bool with_b, std::vector<double>& e) {
   for (int r = 0; r < problem.m(); ++r) {
     double sum = with_b ? problem.b[at(r)] : 0.0;
     for (int i = problem.row_start[at(r)]; i < problem.row_start[at(r) + 1]; ++i) {
@@ -32,7 +32,7 @@ void error_of(const ConstrainedProblem& problem, const Eigen::VectorXd& x, bool 
   }
 }
 
-std::span<double> span_of(Eigen::VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
+std::span<double> span_of(VectorX& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
 
 std::vector<std::string> names(const ConstrainedProblem& problem, const std::vector<int>& which) {
   std::vector<std::string> out;
@@ -60,7 +60,7 @@ Acceleration solve_with(const ConstrainedProblem& problem, std::span<const doubl
   out.nonideal.setZero(n);
   out.lambda.setZero(m);
   std::vector<double> e(at(m)), scale(at(m));
-  Eigen::VectorXd dv(n);
+  VectorX dv(n);
 
   solver.inverse_mass(Q, span_of(out.vdot));  // (T2)
   error_of(problem, out.vdot, true, e);
@@ -71,7 +71,7 @@ Acceleration solve_with(const ConstrainedProblem& problem, std::span<const doubl
   const RankReport ranks = solver.report(e, scale, false);
 
   if (std::any_of(problem.c.begin(), problem.c.end(), [](double c) { return c != 0; })) {
-    Eigen::VectorXd free(n);
+    VectorX free(n);
     solver.inverse_mass(problem.c, span_of(free));
     error_of(problem, free, false, e);
     solver.size_of_terms({}, span_of(free), scale);
