@@ -2,8 +2,10 @@
 // Both have stock joints, a constraint of the program's own and friction. The output must not depend on how the program
 // is compiled, or on whether the libraries are shared.
 #include <btBulletDynamicsCommon.h>
+#include <linchpin/assembly.h>
 #include <linchpin/bullet.h>
 #include <linchpin/coordinates.h>
+#include <linchpin/problem.h>
 #include <linchpin/stepper.h>
 
 #include <cstdio>
@@ -58,6 +60,7 @@ std::string refused(Call call) {
 class Height final : public ConstraintFunction {
  public:
   explicit Height(double height) : height_(height) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<Height>(*this); }
   int rows() const override { return 1; }
   int bodies() const override { return 1; }
   Level level() const override { return Level::position; }
@@ -154,9 +157,12 @@ void without_a_host() {
           system.add(joints::hinge("hinge", ground, Vector3d::Zero(), {0, 0, 1}, crank, {-0.5, 0, 0}, {0, 0, 1})),
           laws::hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.1, .pin_radius = 0.1}));
   system.add(joints::rod("rod", crank, Vector3d(0.5, 0, 0), bob, Vector3d::Zero(), 1));
-  add_law(system, system.add(Constraint("table", {puck}, std::make_shared<Height>(3))), laws::coulomb(0.1));
+  add_law(system, system.add(Constraint("table", {puck}, std::make_unique<Height>(3))), laws::coulomb(0.1));
   system.add(nonholonomic("rolling", {r}, [](const auto& s) { return s[0].velocity().x - 0.1 * sin(s.t); }));
   system.add(spring("spring", crank, {0.5, 0, 0}, ground, {2, 0, 0}, 5, 0.5));
+  const Acceleration answer = solve(assemble(system, system.initial_state()));
+  for (const double x : answer.vdot) print("acceleration", {x});
+  for (const double x : answer.lambda) print("multiplier", {x});
   for (const Method method : {Method::semi_implicit, Method::adaptive}) {
     std::printf("%s\n", to_string(method));
     Stepper stepper(system, system.initial_state(), {.method = method});
