@@ -1,5 +1,5 @@
-// Marks the public names of the libraries. A shared library exports these names and no others. With a static library
-// the marks have no effect on a program.
+// Marks the public names of the libraries. A shared library exports these names and no others. A static library works
+// without any definition.
 //
 // CMake defines LINCHPIN_CORE_SHARED for the shared library and for its programs, and LINCHPIN_CORE_BUILD while the
 // shared library itself is compiled. Each other library has a macro and two such definitions of its own.
