@@ -155,7 +155,7 @@ std::vector<double> read_all(bullet::Solver& exact) {
   std::vector<double> out{exact.t(), exact.energy(), static_cast<double>(exact.rank_report().rank)};
   for (const Reaction& r : exact.reactions()) {
     out.insert(out.end(), {r.on_a.force.x(), r.on_a.force.y(), r.on_a.force.z(), r.work, r.gap});
-    const bullet::Handle handle = exact.find(r.name);
+    bullet::Handle handle = exact.find(r.name);
     out.push_back(handle.reaction().power);
     out.push_back(static_cast<double>(handle.is_exact()) + static_cast<double>(handle.why_native().size()));
   }
