@@ -176,7 +176,8 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
         Law{half};
       },
       "lugre: a term with an internal state has both memory_rate and advance");
-  expect_refused([] { Law(Law::Term{}); }, "law: a term has either an effort, or both holding and sliding");
+  expect_refused([] { Law(Law::Term{}); },
+                 "law: a term has one of force, multiplier, and static_limit with sliding_magnitude");
 }
 
 TEST(Laws, ALambdaOfAForceOrOfAnEffortIsALaw) {

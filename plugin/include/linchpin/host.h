@@ -892,7 +892,7 @@ class ChainedHandle : public ConstraintHandle {
     return self();
   }
   /// Switches the user's constraint off after a step in which one of its rows had an impulse above `impulse` [N·s or
-  /// N·m·s], as btTypedConstraint::setBreakingImpulseThreshold() does for Bullet's joints. broken() is then true.
+  /// N·m·s], as the breaking threshold of a joint of the host does. broken() is then true.
   /// enable(true) repairs it. @throws std::invalid_argument unless impulse > 0, and for joints of the world.
   Derived& breaking_impulse(double impulse) {
     try_breaking_impulse(impulse).value();

@@ -112,8 +112,9 @@ void ConstraintSolver::set_limits(int entry, double lower, double upper) {
   if (!(lower < upper) || (std::isinf(lower) && std::isinf(upper)))
     demand(named(r) + "the lower limit must be below the upper one, and one of them finite, got " +
            std::to_string(lower) + " and " + std::to_string(upper));
-  const auto* const before = dynamic_cast<const LimitedRow*>(&now.function());
-  auto row = std::make_unique<LimitedRow>((before ? before->row() : now.function()).clone(), lower, upper);
+  const bool has_limits = linchpin::detail::is_exactly<LimitedRow>(now.function());
+  const ConstraintFunction& free = has_limits ? static_cast<const LimitedRow&>(now.function()).row() : now.function();
+  auto row = std::make_unique<LimitedRow>(free.clone(), lower, upper);
   row->at_upper = std::isinf(lower);
   r.has_limits = true;
   r.unilateral = {.on = true, .negative = row->at_upper, .reengage = true};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/detail/class_of.h>
 #include <linchpin/row_forces.h>
 
 #include <memory>
@@ -59,8 +60,10 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& complian
 std::string why_no_row_forces(const System& system, const Constraint& constraint, std::span<const BodyState> X,
                               double t);
 /// The function of a constraint with forces in place of rows. Null for other constraints.
+/// The class of a function may have been compiled with -fno-rtti.
 inline const ForceRows* force_rows_of(const Constraint& constraint) {
-  return dynamic_cast<const ForceRows*>(&constraint.function());
+  const ConstraintFunction& function = constraint.function();
+  return is_exactly<ForceRows>(function) ? static_cast<const ForceRows*>(&function) : nullptr;
 }
 
 }  // namespace linchpin::detail

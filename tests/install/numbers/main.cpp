@@ -121,6 +121,13 @@ void in_bullet() {
     exact.name_joint(ball, "ball").law([](const ConstraintReaction& n) {
       return ForceMoment{Vector3d::Zero(), Vector3d(-0.02 * n.spin_velocity)};
     });
+    exact.constrain("hook", {*bodies[3]}, [](const auto& s) { return s[0].position().z; })
+        .compliance({.stiffness = 1000, .damping = 10});
+    exact
+        .constrain_velocity("motor", {*bodies[2], *bodies[3]},
+                            [](const auto& s) { return dot(s[0].axis(0, 0, 1), s[1].omega() - s[0].omega()); })
+        .motor({.speed = 1, .max_force = 0.01});
+    exact.constrain("range", {*bodies[1]}, [](const auto& s) { return s[0].position().y; }).limits(1.5, 2.1);
     for (int i = 0; i < 120; ++i) world.stepSimulation(btScalar(1) / 120, 0);
     for (const auto& body : bodies) {
       print("position", body->getCenterOfMassPosition());
