@@ -615,8 +615,9 @@ class LINCHPIN_API ConstraintSolver {
   // The following four throw std::invalid_argument for a joint of the host and for values that have no meaning. The
   // first three throw it also for a constraint that has another of these settings, a law or unilateral().
   void set_motor(int entry, const Motor& motor);
-  /// @param compliance  with no finite stiffness: all rows are exact again
   void set_compliance(int entry, const Compliance& compliance);
+  /// All rows are exact equations again. @throws std::invalid_argument  a joint of the host
+  void set_equality(int entry);
   /// φ of one position row stays between two limits, one of which may be infinite.
   void set_limits(int entry, double lower, double upper);
   /// @param impulse  > 0; infinite: it does not break
@@ -804,6 +805,7 @@ class LINCHPIN_API ConstraintHandle {
   Result<void> try_unilateral(Unilateral how = {}) noexcept;
   Result<void> try_motor(const Motor& motor) noexcept;
   Result<void> try_compliance(const Compliance& compliance) noexcept;
+  Result<void> try_equality() noexcept;
   Result<void> try_limits(double lower, double upper) noexcept;
   Result<void> try_breaking_impulse(double impulse) noexcept;
   bool released() const;  ///< It is unilateral or has limits, and is inactive now.
@@ -813,8 +815,8 @@ class LINCHPIN_API ConstraintHandle {
   void remove();
   /// Computes the reports of the last step where they are not known yet, and returns the reaction.
   const Reaction& reaction();
-  /// Returns whether linchpin holds the constraint: not disabled, not released, and not left to the host in the last
-  /// step. Rows of a joint that the host keeps, such as limits, do not count.
+  /// Returns whether linchpin solves the constraint, as an equality, a motor or compliance: not disabled, not released,
+  /// and not left to the host in the last step. Rows of a joint that the host keeps, such as limits, do not count.
   bool is_exact();
   /// Returns the part of the constraint that the host solves, and the reason. Empty if there is none.
   std::string why_native();
@@ -862,6 +864,8 @@ class ChainedHandle : public ConstraintHandle {
     try_unilateral(how).value();
     return self();
   }
+  // A setting that is refused leaves the constraint as it was. Settings are not part of a history.
+
   /// Makes the user's constraint of one row a motor: a multiplier of at most `max_force` brings φ̇, or ψ of a
   /// constraint on velocities, to `speed`. A second call changes both, without a new analysis of the island. laws() has
   /// the force, the power and the work, and whether the motor reaches its speed (LawWork::Mode::sticks).
@@ -870,17 +874,26 @@ class ChainedHandle : public ConstraintHandle {
   ///       return dot(s[0].axis(0, 0, 1), s[1].omega() - s[0].omega());
   ///     }).motor({.speed = 10, .max_force = 2});
   ///
-  /// @throws std::invalid_argument for joints of the world, constraints of more rows or on accelerations, on
-  /// more than two bodies or with forces that are not opposite, and beside laws, limits, compliance or unilateral().
+  /// Its bodies sleep by the rules of the host unless its speed is not zero. The host's contacts and other rows do not
+  /// know the motor while they are solved: under a heavy load by contact it gives way, as a law does.
+  /// @throws std::invalid_argument for joints of the world, constraints of more rows or on accelerations, on more than
+  /// two bodies or with forces that are not opposite, and beside laws, limits, compliance or unilateral().
   Derived& motor(const Motor& motor) {
     try_motor(motor).value();
     return self();
   }
   /// Replaces exact rows of the user's constraint on positions by springs and dampers (row_forces.h). Its gap in
-  /// reaction() is then the deformation. Compliance{} makes all rows exact again.
+  /// reaction() is then the deformation. energy() does not contain that of the springs. Where the host solves the
+  /// island, as in Mode::passive, the rows are rigid. Contacts are coupled as with a motor.
   /// @throws std::invalid_argument as motor(), but for any number of rows.
   Derived& compliance(const Compliance& compliance) {
     try_compliance(compliance).value();
+    return self();
+  }
+  /// Makes all rows exact equations again: without motor, compliance, limits and unilateral().
+  /// @throws std::invalid_argument for joints of the world.
+  Derived& equality() {
+    try_equality().value();
     return self();
   }
   /// Lets φ of the user's constraint of one position row move between two limits [unit of φ]. At a limit the row pushes

@@ -625,13 +625,16 @@ void LawSolver::add_rows(const Scene& scene, Site& site) {
   thread_local std::vector<BodyState> X;
   const auto& rows = forces->evaluate(states_of(scene.system, scene.state, constraint, X), scene.state.t);
   site.first_row = static_cast<int>(rows_.size());
-  const Vector3d arm = scene.state[site.first].p - site.point;
+  // The residual need not depend on a first body that does not move, such as the ground.
+  const bool is_second = X.size() > 1 && scene.system.dof(site.first) == 0;
+  const Vector3d arm = scene.state[is_second ? site.second : site.first].p - site.point;
   const std::size_t width = 6 * X.size();
   for (std::size_t r = 0; r < rows.b.size(); ++r) {
-    const double* const J = &rows.A[r * width];
+    const double* const J = &rows.A[r * width + (is_second ? 6 : 0)];
     RowAtState& row = rows_.emplace_back();
     const Vector3d f(J[0], J[1], J[2]);
     row.direction << f, Vector3d(J[3], J[4], J[5]) + arm.cross(f);
+    if (is_second) row.direction *= -1;
     row.position = rows.position[r];
     row.velocity = rows.velocity[r];
     row.bias = -rows.b[r];

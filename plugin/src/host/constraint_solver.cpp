@@ -74,7 +74,7 @@ namespace {
 /// @throw std::invalid_argument with the name and the value of an option that no step can be made with
 const SolverOptions& checked(const SolverOptions& o) {
   const auto refuse = [](const char* name, const std::string& limit, const std::string& value) {
-    throw std::invalid_argument(std::string("linchpin: Options::") + name + " is " + limit + ", not " + value);
+    throw std::invalid_argument(std::string("linchpin: Options::") + name + " must be " + limit + ", got " + value);
   };
   const std::array<std::pair<const char*, double>, 5> positive{{{"rank_tolerance", o.rank_tolerance},
                                                                 {"newton_tolerance", o.newton_tolerance},
@@ -87,6 +87,8 @@ const SolverOptions& checked(const SolverOptions& o) {
   };
   for (const auto& [name, x] : positive)
     if (!(x > 0)) refuse(name, "above 0", text(x));
+  for (const auto& [name, x] : std::span(positive).first(4))
+    if (std::isinf(x)) refuse(name, "finite", text(x));
   for (const auto& [name, value, least] :
        {Count{"max_newton", o.max_newton, 0}, Count{"max_substeps", o.max_substeps, 1}, Count{"threads", o.threads, 1}})
     if (value < least) refuse(name, "at least " + std::to_string(least), std::to_string(value));

@@ -214,8 +214,10 @@ int write_constraints(Context& c, std::ostream& s) {
 
 void write_rank(Context& c, std::ostream& s, int exact) {
   int rows = 0, rank = 0;
+  bool any_island = c.companion && c.companion->rows() > 0;
   for (const auto& b : c.islands.all())
     if (b->took_part(c.step)) {
+      any_island = true;
       rows += start_problem(c, *b).solver().rows();
       rank += start_problem(c, *b).solver().rank();
     }
@@ -225,7 +227,7 @@ void write_rank(Context& c, std::ostream& s, int exact) {
   }
   if (rows > 0)
     s << "\n  rank " << rank << " of " << rows << " rows";
-  else if (exact > 0)
+  else if (exact > 0 && !any_island)
     s << "\n  no island was solved in the last step (asleep, or left to the native solver)";
   const std::vector<std::string> open = names_of(c, contradictory_reactions(c));
   if (!open.empty())

@@ -98,6 +98,13 @@ Result<void> ConstraintHandle::try_compliance(const Compliance& compliance) noex
   });
 }
 
+Result<void> ConstraintHandle::try_equality() noexcept {
+  return try_call([&] {
+    demand_valid();
+    solver_->set_equality(entry_);
+  });
+}
+
 Result<void> ConstraintHandle::try_limits(double lower, double upper) noexcept {
   return try_call([&] {
     demand_valid();

@@ -5,6 +5,7 @@
 #include "host/unilateral.h"
 #include "model/constraint_parts.h"
 #include "model/force_rows.h"
+#include "model/format.h"
 #include "model/limited_row.h"
 
 #include <cmath>
@@ -24,7 +25,8 @@ std::string named(const ConstraintEntry& r) { return "linchpin: constraint '" + 
 ConstraintEntry& require_own(Context& c, int entry, const char* what) {
   ConstraintEntry& r = c.constraints.at(entry);
   if (r.is_of_host() || r.owner == ConstraintEntry::Owner::multibody_joint)
-    demand("linchpin: '" + r.name + "' is a joint of the world: only constraints of your own can have " + what);
+    demand("linchpin: '" + r.name + "' is a joint of the world, and " + what +
+           " is for constraints of your own only. Use the setting of the joint itself");
   return r;
 }
 
@@ -39,8 +41,16 @@ ConstraintEntry& require_own_without(Context& c, int entry, const char* what, bo
   if (r.unilateral.on && !r.has_limits) has = "unilateral()";
   if (has)
     demand(named(r) + "has " + has + " and cannot have " + what +
-           " as well. Make a second constraint with the same residual");
+           " as well. Make a second constraint with the same residual, or call equality() first");
   return r;
+}
+
+/// Returns the result of a call whose messages lack the name of the library.
+template <class Call>
+auto valid(Call call) {
+  auto made = try_call(call);
+  if (!made) demand("linchpin: " + made.error().message);
+  return std::move(*made);
 }
 
 /// Puts another constraint in the place of that of an entry. Its id in the system changes.
@@ -63,8 +73,9 @@ void set_forces(ConstraintSolver& solver, Context& c, int entry, linchpin::detai
   ConstraintEntry& r = c.constraints[entry];
   const Constraint& now = c.constraints.of(r);
   std::vector<BodyState> X;
-  if (const std::string why = linchpin::detail::why_no_row_forces(c.system, now, read_states(c, now, X), c.t);
-      !why.empty())
+  read_states(c, now, X);
+  for (std::size_t k = 0; c.companion && k < X.size(); ++k) (void)c.companion->read_state(now.bodies()[k], X[k]);
+  if (const std::string why = linchpin::detail::why_no_row_forces(c.system, now, X, c.t); !why.empty())
     demand("linchpin: " + why);
   r.laws.assign(1, std::move(forces.law));
   replace(solver, c, entry, std::move(forces.constraint));
@@ -76,7 +87,7 @@ void set_forces(ConstraintSolver& solver, Context& c, int entry, linchpin::detai
 void ConstraintSolver::set_motor(int entry, const Motor& motor) {
   Context& c = impl_->c;
   ConstraintEntry& r = require_own_without(c, entry, "a motor", true, true);
-  linchpin::detail::RowForces forces = linchpin::detail::motor_on(c.constraints.of(r), motor);
+  linchpin::detail::RowForces forces = valid([&] { return linchpin::detail::motor_on(c.constraints.of(r), motor); });
   const auto* const now = force_rows_of(c.constraints.of(r));
   if (!now || !now->is_motor || r.deferred) return set_forces(*this, c, entry, std::move(forces));
   // Only the values of a motor change. The island keeps its analysis.
@@ -91,13 +102,28 @@ void ConstraintSolver::set_motor(int entry, const Motor& motor) {
 void ConstraintSolver::set_compliance(int entry, const Compliance& compliance) {
   Context& c = impl_->c;
   ConstraintEntry& r = require_own_without(c, entry, "compliance", true, true);
+  set_forces(*this, c, entry, valid([&] { return linchpin::detail::compliance_of(c.constraints.of(r), compliance); }));
+}
+
+void ConstraintSolver::set_equality(int entry) {
+  Context& c = impl_->c;
+  ConstraintEntry& r = require_own(c, entry, "equality()");
   const Constraint& now = c.constraints.of(r);
-  if (std::isinf(compliance.stiffness) && std::isinf(compliance.angular_stiffness) && force_rows_of(now)) {
-    r.laws.clear();
-    replace(*this, c, entry, ConstraintParts::with_function(now, force_rows_of(now)->whole().clone()));
-    return host::wake(c, r);
+  if (r.unilateral.on) {
+    r.unilateral = {.on = false};
+    for (const ConstraintId id : {r.id, r.link_id})
+      if (id.index >= 0) linchpin::set_unilateral(c.system, id, r.unilateral);
+    if (std::exchange(r.released, false)) c.world.enable(entry, r.enabled);
+    structure_changed();
   }
-  set_forces(*this, c, entry, linchpin::detail::compliance_of(now, compliance));
+  const auto* const forces = force_rows_of(now);
+  if (forces) r.laws.clear();
+  if (std::exchange(r.has_limits, false))
+    replace(*this, c, entry,
+            ConstraintParts::with_function(now, static_cast<const LimitedRow&>(now.function()).row().clone()));
+  else if (forces)
+    replace(*this, c, entry, ConstraintParts::with_function(now, forces->whole().clone()));
+  host::wake(c, r);
 }
 
 void ConstraintSolver::set_limits(int entry, double lower, double upper) {
@@ -110,8 +136,8 @@ void ConstraintSolver::set_limits(int entry, double lower, double upper) {
   if (now.function().level() != Level::position || now.function().rows() != 1)
     demand(named(r) + "only a constraint of one position row can have limits");
   if (!(lower < upper) || (std::isinf(lower) && std::isinf(upper)))
-    demand(named(r) + "the lower limit must be below the upper one, and one of them finite, got " +
-           std::to_string(lower) + " and " + std::to_string(upper));
+    demand(named(r) + "the lower limit must be below the upper one, and one of them finite, got " + text(lower) +
+           " and " + text(upper));
   const bool has_limits = linchpin::detail::is_exactly<LimitedRow>(now.function());
   const ConstraintFunction& free = has_limits ? static_cast<const LimitedRow&>(now.function()).row() : now.function();
   auto row = std::make_unique<LimitedRow>(free.clone(), lower, upper);
@@ -125,8 +151,8 @@ void ConstraintSolver::set_limits(int entry, double lower, double upper) {
 }
 
 void ConstraintSolver::set_breaking_impulse(int entry, double impulse) {
-  ConstraintEntry& r = require_own(impl_->c, entry, "a breaking impulse of linchpin's; set that of the joint");
-  if (!(impulse > 0)) demand(named(r) + "the breaking impulse must be above 0, got " + std::to_string(impulse));
+  ConstraintEntry& r = require_own(impl_->c, entry, "breaking_impulse()");
+  if (!(impulse > 0)) demand(named(r) + "the breaking impulse must be above 0, got " + text(impulse));
   r.breaking_impulse = impulse;
   structure_changed();
 }
@@ -137,7 +163,7 @@ void ConstraintSolver::set_unilateral(int entry, Unilateral how) {
   if (r.is_joint())
     demand("linchpin: '" + r.name +
            "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral");
-  if (r.has_limits) demand(named(r) + "has limits, which push one way already");
+  if (r.has_limits) demand(named(r) + "has limits, which push one way already. Call equality() to take them off");
   const ConstraintFunction& function = c.constraints.of(r).function();
   if (function.level() != Level::position || function.rows() != 1)
     demand("linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral");

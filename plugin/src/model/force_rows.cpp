@@ -126,14 +126,17 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
     term.multiplier = [k, d](double position, double velocity) { return -(k * position + d * velocity); };
     law = law + Law(std::move(term));
   }
-  if (!law) refuse(constraint, "compliance without a finite stiffness of any of its rows does nothing");
+  if (!law)
+    refuse(constraint,
+           "none of its rows has a finite stiffness. `stiffness` is for rows in metres or in a unit of your own, "
+           "`angular_stiffness` for rows in radians. A damper without a spring has a stiffness of 0");
   return {ConstraintParts::with_function(constraint, std::make_unique<ForceRows>(whole.clone(), std::move(exact))),
           law};
 }
 
 std::string why_no_row_forces(const System& system, const Constraint& constraint, std::span<const BodyState> X,
                               double t) {
-  if (X.size() < 2 || system.dof(constraint.bodies()[1]) == 0) return {};
+  if (X.size() < 2 || system.dof(constraint.bodies()[0]) == 0 || system.dof(constraint.bodies()[1]) == 0) return {};
   const ForceRows whole(whole_function(constraint).clone(), {});
   const ForceRows::Values& values = whole.evaluate(X, t);
   const std::size_t rows = values.b.size();

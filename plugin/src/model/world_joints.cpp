@@ -10,6 +10,10 @@ Vector3d point_in(const PlacedBody& body, const Vector3d& point) {
   return body.pose.q.conjugate() * (point - body.pose.p);
 }
 Vector3d axis_in(const PlacedBody& body, const Vector3d& axis) { return body.pose.q.conjugate() * axis; }
+/// @throws std::invalid_argument  a direction that is zero or not finite, by the name that the caller knows
+void require_direction(const std::string& joint, const char* what, const Vector3d& axis) {
+  (void)detail::unit_axis(joint, what, axis);
+}
 
 /// A frame at a point, with x along an axis, in the axes of a body.
 JointFrame frame_in(const PlacedBody& body, const Vector3d& point, const Vector3d& x) {
@@ -28,6 +32,7 @@ Constraint ball(std::string name, const PlacedBody& a, const PlacedBody& b, cons
 
 Constraint hinge(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
                  const Vector3d& axis) {
+  require_direction(name, "axis", axis);
   return hinge(std::move(name), a.id, point_in(a, point), axis_in(a, axis), b.id, point_in(b, point), axis_in(b, axis));
 }
 
@@ -44,18 +49,22 @@ Constraint weld(std::string name, const PlacedBody& a, const PlacedBody& b, cons
 
 Constraint universal(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
                      const Vector3d& axis_a, const Vector3d& axis_b) {
+  require_direction(name, "axis_a", axis_a);
+  require_direction(name, "axis_b", axis_b);
   return universal(std::move(name), a.id, point_in(a, point), axis_in(a, axis_a), b.id, point_in(b, point),
                    axis_in(b, axis_b));
 }
 
 Constraint cylindrical(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
                        const Vector3d& axis) {
+  require_direction(name, "axis", axis);
   return cylindrical(std::move(name), a.id, point_in(a, point), axis_in(a, axis), b.id, point_in(b, point),
                      axis_in(b, axis));
 }
 
 Constraint planar(std::string name, const PlacedBody& a, const PlacedBody& b, const Vector3d& point,
                   const Vector3d& normal) {
+  require_direction(name, "normal", normal);
   return planar(std::move(name), a.id, point_in(a, point), axis_in(a, normal), b.id, point_in(b, point),
                 axis_in(b, normal));
 }

@@ -5,6 +5,7 @@
 #include "projection/stock_joints_of.h"
 #include "projection/workspace.h"
 
+#include <linchpin/laws.h>
 #include <linchpin/projection.h>
 
 #include <Eigen/Eigenvalues>
@@ -28,10 +29,37 @@ struct ForceOnBody {
   }
 };
 
+/// Adds the stiffness of a force at an arm to the lower triangle of K (T15).
+void add_stiffness_of(const Vector3d& f, const Vector3d& r, Matrix3d& K) {
+  const double along = r.dot(f);
+  for (int a = 0; a < 3; ++a) {
+    for (int b = 0; b < a; ++b) K(a, b) -= 0.5 * (r[a] * f[b] + f[a] * r[b]);
+    K(a, a) += along - r[a] * f[a];
+  }
+}
+
+/// Adds the stiffness of the forces of motors and compliance, which have no multiplier.
+template <typename LeftOut>
+void add_stiffness_of_row_forces(const System& system, const Dynamics& dynamics, const State& state,
+                                 const LeftOut& left_out, std::vector<Matrix3d>& stiffness) {
+  const IslandLayout& layout = dynamics.assembly().layout;
+  for (const LawForce& e : dynamics.law_forces()) {
+    const ConstraintId id = layout.constraints[z(e.constraint)];
+    if (laws_on(system, id)[z(e.law)].terms()[z(e.term)].row < 0) continue;
+    const auto bodies = system.constraint(id).bodies();
+    for (std::size_t k = 0; k < bodies.size(); ++k) {
+      const int slot = layout.body_index(bodies[k]);
+      if (slot < 0 || layout.column[z(slot + 1)] - layout.column[z(slot)] != 6 || left_out(z(slot))) continue;
+      add_stiffness_of(k == 0 ? e.force : Vector3d(-e.force), e.p_WQ - state[bodies[k]].p, stiffness[z(slot)]);
+    }
+  }
+}
+
 /// Computes K of T15 by body of the block, in lower triangles, but for the bodies that `left_out` excludes.
 template <typename LeftOut>
-void add_stiffness(const System& system, const Assembly& assembly, const State& state, std::span<const double> lambda,
+void add_stiffness(const System& system, const Dynamics& dynamics, const State& state, std::span<const double> lambda,
                    const LeftOut& left_out, std::vector<Matrix3d>& stiffness) {
+  const Assembly& assembly = dynamics.assembly();
   const IslandLayout& layout = assembly.layout;
   stiffness.assign(layout.bodies.size(), Matrix3d::Zero());
   for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
@@ -40,14 +68,10 @@ void add_stiffness(const System& system, const Assembly& assembly, const State& 
       const int slot = assembly.body_index(static_cast<int>(i), k);
       if (slot < 0 || layout.column[z(slot + 1)] - layout.column[z(slot)] != 6 || left_out(z(slot))) continue;
       const auto [f, r] = ForceOnBody(constraint, assembly, state, lambda, static_cast<int>(i), k);
-      const double along = r.dot(f);
-      Matrix3d& K = stiffness[z(slot)];
-      for (int a = 0; a < 3; ++a) {
-        for (int b = 0; b < a; ++b) K(a, b) -= 0.5 * (r[a] * f[b] + f[a] * r[b]);
-        K(a, a) += along - r[a] * f[a];  // (T15)
-      }
+      add_stiffness_of(f, r, stiffness[z(slot)]);
     }
   }
+  add_stiffness_of_row_forces(system, dynamics, state, left_out, stiffness);
 }
 
 /// Bounds ω² of each body of stock joints by Σ|r||f| / least principal moment.
@@ -146,14 +170,14 @@ double tension_frequency(const System& system, const Dynamics& dynamics, const S
   most = 0;
   for (std::size_t s = 0; s < bound.size(); ++s)
     if (slow(s)) most = std::max(most, bound[s]);
-  add_stiffness(system, assembly, state, lambda, slow, stiffness);
+  add_stiffness(system, dynamics, state, lambda, slow, stiffness);
   return std::sqrt(largest_eigenvalue(assembly, stiffness, bound, most));
 }
 
 void geometric_stiffness(const System& system, const Dynamics& dynamics, const State& state,
                          std::span<const double> lambda, std::vector<Matrix3d>& K) {
   add_stiffness(
-      system, dynamics.assembly(), state, lambda, [](std::size_t) { return false; }, K);
+      system, dynamics, state, lambda, [](std::size_t) { return false; }, K);
   for (Matrix3d& k : K) {
     if (k.isZero(0)) continue;
     const Eigen::SelfAdjointEigenSolver<Matrix3d> solver(k);  // reads the lower triangle

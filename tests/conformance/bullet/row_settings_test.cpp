@@ -179,7 +179,7 @@ TEST(RowSettings, ComplianceIsASpringWithDamping) {
   }
   EXPECT_NEAR(spring.reaction().residual, m * 9.81 / k, precision(1e-6, 1e-5));
   EXPECT_NE(exact.summary().find("deformed by compliance: spring"), std::string::npos) << exact.summary();
-  spring.compliance({});  // exact again
+  spring.equality();
   w.step(240);
   EXPECT_NEAR(double(load.getWorldTransform().getOrigin().y()), 0, precision(1e-12, 1e-5));
 }
@@ -219,6 +219,7 @@ TEST(RowSettings, WhatCannotBeIsRefusedWithTheReason) {
   EXPECT_NE(message_of([&] { two.motor({.speed = 1, .max_force = 1}); }).find("one row"), std::string::npos);
   EXPECT_NE(message_of([&] { two.limits(0, 1); }).find("one position row"), std::string::npos);
   EXPECT_NE(message_of([&] { two.compliance({.stiffness = -1}); }).find("-1"), std::string::npos);
+  EXPECT_NE(message_of([&] { two.compliance({}); }).find("angular_stiffness"), std::string::npos);
   EXPECT_NE(message_of([&] { two.breaking_impulse(0); }).find("above 0"), std::string::npos);
   bullet::Handle one = exact.constrain("one", {b}, [](const auto& s) { return s[0].position().z; });
   EXPECT_NE(message_of([&] { one.limits(1, 1); }).find("below"), std::string::npos);
@@ -228,8 +229,45 @@ TEST(RowSettings, WhatCannotBeIsRefusedWithTheReason) {
   bullet::Handle sum =
       exact.constrain("sum", {a, b}, [](const auto& s) { return s[0].position().y + s[1].position().y; });
   EXPECT_NE(message_of([&] { sum.motor({.speed = 1, .max_force = 1}); }).find("opposite"), std::string::npos);
+  one.equality().motor({.speed = 1, .max_force = 1});
+  one.equality().equality();
   w.step(10);
   EXPECT_TRUE(w.finite());
+  EXPECT_NEAR(one.reaction().residual, 0, precision(1e-12, 1e-6));
+}
+
+// The links are light and thin, so that the springs turn them back many times in a step.
+TEST(RowSettings, ASwingingChainWithComplianceGainsNoEnergy) {
+  for (const double k : {1e4, 1e6, 1e8})
+    for (const double c : {0.0, 1e2}) {
+      SCOPED_TRACE(std::to_string(k) + ", " + std::to_string(c));
+      TestWorld w;
+      bullet::Solver exact(w.world);
+      btRigidBody* before = &w.box(0, half_box, btVector3(0, 0, 0));
+      for (int i = 0; i < 10; ++i) {
+        btRigidBody& next = w.box(0.1, half_box, btVector3(btScalar(i + 1), 0, 0));
+        next.setMassProps(btScalar(0.1), btVector3(btScalar(0.003), btScalar(0.009), btScalar(0.009)));
+        exact.ball("j" + std::to_string(i), *before, next, btVector3(btScalar(i + 0.5), 0, 0))
+            .compliance({.stiffness = k, .damping = c});
+        before = &next;
+      }
+      double most = 0;
+      for (int i = 0; i < 600; ++i) {
+        w.step(1, 1.0 / 60);
+        most = std::max(most, exact.energy());
+      }
+      EXPECT_LE(most, 2);  // of 50 J that the fall to the lowest place gives
+      EXPECT_TRUE(w.finite());
+    }
+}
+
+TEST(RowSettings, TheGroundNeedNotBeInTheResidual) {
+  Wheel s;
+  s.exact.constrain_velocity("drive", {ground, s.wheel}, [](const auto& b) { return b[1].omega().z; })
+      .motor({.speed = 3, .max_force = 100});
+  s.motor.enable(false);
+  s.w.step(24);
+  EXPECT_NEAR(s.rate(), 3, precision(1e-10, 1e-5));
 }
 
 TEST(RowSettings, BulletsOwnRowsOfAMotorHaveItsLargestForce) {

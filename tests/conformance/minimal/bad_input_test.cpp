@@ -27,17 +27,17 @@ std::string refusal_of(const std::function<void(host::SolverOptions&)>& set) {
 TEST(BadInput, OptionsAreRefusedByNameAndValue) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(refusal_of([&](host::SolverOptions& o) { o.max_tension_frequency = nan; }),
-            "linchpin: Options::max_tension_frequency is above 0, not nan");
+            "linchpin: Options::max_tension_frequency must be above 0, got nan");
   EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.max_tension_frequency = 0; }),
-            "linchpin: Options::max_tension_frequency is above 0, not 0");
+            "linchpin: Options::max_tension_frequency must be above 0, got 0");
   EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.rank_tolerance = -1; }),
-            "linchpin: Options::rank_tolerance is above 0, not -1");
+            "linchpin: Options::rank_tolerance must be above 0, got -1");
   EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.max_newton = -5; }),
-            "linchpin: Options::max_newton is at least 0, not -5");
+            "linchpin: Options::max_newton must be at least 0, got -5");
   EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.max_substeps = 0; }),
-            "linchpin: Options::max_substeps is at least 1, not 0");
+            "linchpin: Options::max_substeps must be at least 1, got 0");
   EXPECT_EQ(refusal_of([](host::SolverOptions& o) { o.threads = 0; }),
-            "linchpin: Options::threads is at least 1, not 0");
+            "linchpin: Options::threads must be at least 1, got 0");
   EXPECT_EQ(refusal_of([](host::SolverOptions&) {}), "accepted");
 }
 

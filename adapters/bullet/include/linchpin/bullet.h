@@ -344,7 +344,8 @@ class LINCHPIN_BULLET_API Solver {
 
   // Joints of linchpin's own, from points [m] and axes of the world at the present poses of the bodies
   // (world_joints.h). Unlike Bullet's joints they may act on links and on linchpin::ground. @throws as constrain(), and
-  // std::invalid_argument for an axis that is zero or not finite.
+  // std::invalid_argument for an axis that is zero or not finite. Without exceptions:
+  // `try_call([&] { return exact.hinge(…); })`.
   Handle ball(std::string name, BodyRef a, BodyRef b, const btVector3& point) {
     return add(joints::ball(name, placed(name, a), placed(name, b), from_bullet(point)));
   }
@@ -501,7 +502,7 @@ class LINCHPIN_BULLET_API Solver {
   ///
   /// A history does not contain the data of Bullet. These are poses, interpolated poses, velocities, forces and
   /// activation of bodies, and positions and velocities of multibodies. They are also contacts with their impulses, the
-  /// random seed of the native solver, and the settings of joints.
+  /// random seed of the native solver, and the settings of joints and of its own constraints.
   ///
   /// reset() in place of restore() also gives the same bits every time, without a history. Reactions and balances stay
   /// those of the last step until the next step.
