@@ -2,8 +2,8 @@
 // (stiffness and damping). Such a row is not satisfied exactly. Its multiplier is the force, and reports show it as a
 // law of the constraint: LawWork has the power and the work, Reaction::prescribed has the wrench.
 //
-// The constraint has one body or two. Of two bodies that move, its residual depends on the relative pose, and possibly
-// on time. The force on the second body is then opposite to the force on the first one.
+// The constraint has one body or two. If both move, its residual depends on their relative pose, and possibly on time.
+// The force on the second body is then opposite to the force on the first one.
 //
 // In steps of a host and of Method::semi_implicit the forces are those at the end of the step. They are therefore
 // stable for any stiffness along the row. Such a step damps a spring whose frequency times the step is not small. rk4
