@@ -2,7 +2,6 @@
 #include "host/constraint_solver_impl.h"
 #include "host/reactions.h"
 #include "host/unilateral.h"
-#include "model/force_rows.h"
 
 #include <linchpin/detail/alignment.h>
 
@@ -271,13 +270,6 @@ void ConstraintSolver::lock_axes() {
 
 // ---- laws and settings ----
 
-namespace {
-/// Returns the constraint of an entry, or null while the host has all of it.
-const Constraint* made(const Context& c, const ConstraintEntry& r) {
-  return r.deferred || r.id.index >= 0 ? &c.constraints.of(r) : nullptr;
-}
-}  // namespace
-
 void ConstraintSolver::add_law(int entry, Law law) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints.at(entry);
@@ -292,8 +284,7 @@ void ConstraintSolver::add_law(int entry, Law law) {
 void ConstraintSolver::clear_laws(int entry) {
   Context& c = impl_->c;
   ConstraintEntry& r = c.constraints.at(entry);
-  if (const Constraint* const constraint = made(c, r); constraint && linchpin::detail::force_rows_of(*constraint))
-    return;  // the law is that of its motor or compliance
+  if (!r.laws.empty() && r.laws[0].terms()[0].row >= 0) return;  // the law of its motor or compliance
   update_reports();
   structure_changed();
   r.laws.clear();

@@ -100,10 +100,8 @@ void GapMonitor::measure(Context& c) {
       w.gap = of_primitives(c.world, w);
     } else {
       const Constraint& constraint = c.system.constraint(w.id);
-      const auto* const forces = linchpin::detail::force_rows_of(constraint);
-      w.yields = forces != nullptr;
-      w.gap =
-          gap_of(forces ? forces->whole() : constraint.function(), read_states(c, constraint, states_), c.t, residual_);
+      w.yields = linchpin::detail::force_rows_of(constraint) != nullptr;
+      w.gap = gap_of(linchpin::detail::whole_function(constraint), read_states(c, constraint, states_), c.t, residual_);
     }
     if (w.has_orientation) set_turned_far(c.constraints[w.entry], w.gap.angle > linchpin::detail::far_turn);
     if (w.yields) continue;

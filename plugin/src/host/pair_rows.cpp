@@ -43,9 +43,7 @@ double join(const Context& c, const Constraint& constraint, const double* row, s
 }  // namespace
 
 int ConstraintSolver::pair_row_count(int entry) const {
-  const Constraint& constraint = this->constraint(entry);
-  const auto* const forces = linchpin::detail::force_rows_of(constraint);
-  return forces ? forces->whole().rows() : constraint.function().rows();
+  return linchpin::detail::whole_function(constraint(entry)).rows();
 }
 
 std::vector<PairRow> ConstraintSolver::pair_rows(int entry, int first, int second, double rate, double erp) const {

@@ -82,6 +82,18 @@ void set_forces(ConstraintSolver& solver, Context& c, int entry, linchpin::detai
   wake(c, c.constraints[entry]);
 }
 
+/// Sets how an entry is unilateral. One that is not unilateral any more acts again.
+void apply_unilateral(ConstraintSolver& solver, Context& c, int entry, Unilateral how) {
+  ConstraintEntry& r = c.constraints[entry];
+  r.unilateral = how;
+  for (const ConstraintId id : {r.id, r.link_id})
+    if (id.index >= 0) linchpin::set_unilateral(c.system, id, how);
+  if (!r.released || how.on) return;
+  r.released = false;
+  c.world.enable(entry, r.enabled);
+  solver.structure_changed();
+}
+
 }  // namespace
 
 void ConstraintSolver::set_motor(int entry, const Motor& motor) {
@@ -109,13 +121,7 @@ void ConstraintSolver::set_equality(int entry) {
   Context& c = impl_->c;
   ConstraintEntry& r = require_own(c, entry, "equality()");
   const Constraint& now = c.constraints.of(r);
-  if (r.unilateral.on) {
-    r.unilateral = {.on = false};
-    for (const ConstraintId id : {r.id, r.link_id})
-      if (id.index >= 0) linchpin::set_unilateral(c.system, id, r.unilateral);
-    if (std::exchange(r.released, false)) c.world.enable(entry, r.enabled);
-    structure_changed();
-  }
+  if (r.unilateral.on) apply_unilateral(*this, c, entry, {.on = false});
   const auto* const forces = force_rows_of(now);
   if (forces) r.laws.clear();
   if (std::exchange(r.has_limits, false))
@@ -166,15 +172,8 @@ void ConstraintSolver::set_unilateral(int entry, Unilateral how) {
   if (r.has_limits) demand(named(r) + "has limits, which push one way already. Call equality() to take them off");
   const ConstraintFunction& function = c.constraints.of(r).function();
   if (function.level() != Level::position || function.rows() != 1)
-    demand("linchpin: constraint '" + r.name + "': only a constraint of one position row can be unilateral");
-  r.unilateral = how;
-  for (const ConstraintId id : {r.id, r.link_id})
-    if (id.index >= 0) linchpin::set_unilateral(c.system, id, how);
-  if (r.released && !how.on) {
-    r.released = false;
-    c.world.enable(entry, r.enabled);
-    structure_changed();
-  }
+    demand(named(r) + "only a constraint of one position row can be unilateral");
+  apply_unilateral(*this, c, entry, how);
   host::wake(c, r);
 }
 

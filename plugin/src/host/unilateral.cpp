@@ -20,7 +20,7 @@ LinearizedEntry linearize(const Context& c, const ConstraintEntry& r) {
 
 bool linearize(const Constraint& constraint, std::span<const BodyState> X, double t, LinearizedEntry& out) {
   const auto* const forces = linchpin::detail::force_rows_of(constraint);
-  const std::size_t m = z(forces ? forces->whole().rows() : constraint.function().rows());
+  const std::size_t m = z(linchpin::detail::whole_function(constraint).rows());
   out.A.assign(m * 6 * X.size(), 0);
   for (auto* x : {&out.b, &out.position, &out.velocity}) x->assign(m, 0);
   try {

@@ -58,12 +58,6 @@ namespace {
   throw std::invalid_argument("constraint '" + constraint.name() + "': " + what);
 }
 
-/// The function of a constraint without earlier forces in place of its rows.
-const ConstraintFunction& whole_function(const Constraint& constraint) {
-  const ForceRows* const forces = force_rows_of(constraint);
-  return forces ? forces->whole() : constraint.function();
-}
-
 void require_at_most_two_bodies(const Constraint& constraint, const char* what) {
   if (constraint.bodies().size() > 2)
     refuse(constraint, std::string(what) + " acts between two bodies, or on one, and the constraint has " +

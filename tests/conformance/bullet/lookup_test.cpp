@@ -164,8 +164,9 @@ TEST(RunTimeOptions, ChangeBetweenTwoSteps) {
   EXPECT_EQ(refused([](bullet::Options& o) { o.mode = bullet::Mode::passive; }).kind, ErrorKind::argument);
   EXPECT_EQ(refused([](bullet::Options& o) { o.threads = 3; }).kind, ErrorKind::argument);
   EXPECT_EQ(refused([](bullet::Options& o) { o.compare_native = true; }).kind, ErrorKind::argument);
-  EXPECT_NE(refused([](bullet::Options& o) { o.gap_tolerance = -1; }).message.find("gap_tolerance must be above 0, got -1"),
-            std::string::npos);
+  EXPECT_NE(
+      refused([](bullet::Options& o) { o.gap_tolerance = -1; }).message.find("gap_tolerance must be above 0, got -1"),
+      std::string::npos);
 }
 
 TEST(StepCallback, IsReplacedAndRemoved) {
