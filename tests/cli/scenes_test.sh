@@ -234,7 +234,7 @@ at = 1
 is = 100
 END
 expect 4 run "$scratch/far.toml" --duration 0.5
-prints 'start gaps closed by moving bodies, without velocity: by at most 100 m'
+prints 'gaps at the start, closed by moving bodies without a velocity: at most 100 m'
 prints 'NOT JUDGED  p.x at 1 s = 100.0  \(the run ends before, at 0.5 s\)'
 says '1 expectation could not be judged'
 

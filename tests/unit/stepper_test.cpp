@@ -715,12 +715,12 @@ TEST(StepOptions, ThatNoStepCanBeMadeWithAreRefusedByName) {
   says([](StepOptions& o) { o.method = Method::rattle4, o.drift = Drift::none; }, "rattle4");
   says([](StepOptions& o) { o.drift = static_cast<Drift>(7); }, "drift is 7");
   says([](StepOptions& o) { o.relative_tolerance = -1; },
-       "relative_tolerance is not negative, and not both are zero; it is -1");
+       "relative_tolerance must be finite and not below 0, and not both tolerances may be 0, got -1");
   says([](StepOptions& o) { o.absolute_tolerance = std::nan(""); }, "absolute_tolerance");
-  says([](StepOptions& o) { o.baumgarte_rate = -10; }, "baumgarte_rate is positive, not -10");
+  says([](StepOptions& o) { o.baumgarte_rate = -10; }, "baumgarte_rate must be above 0, got -10");
   says([](StepOptions& o) { o.newton_tolerance = 0; }, "newton_tolerance");
   says([](StepOptions& o) { o.event_tolerance = -1; }, "event_tolerance");
-  says([](StepOptions& o) { o.max_newton = 0; }, "max_newton is at least 1, not 0");
+  says([](StepOptions& o) { o.max_newton = 0; }, "max_newton must be at least 1, got 0");
   says([](StepOptions& o) { o.max_substeps = -1; }, "max_substeps");
 }
 

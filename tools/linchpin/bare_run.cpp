@@ -252,7 +252,7 @@ std::string summary(const Json& row, const scene::Model& model) {
   if (model.multibodies > 0) out << "  not in this host: " << in_bodies << "\n";
   const double moved = row["start"]["moved_m"], turned = row["start"]["turned_rad"];
   if (moved > 1e-9 || turned > 1e-9) {
-    out << "  start gaps closed by moving bodies, without velocity: by at most " << moved << " m";
+    out << "  gaps at the start, closed by moving bodies without a velocity: at most " << moved << " m";
     if (turned > 1e-9) out << ", turning them by at most " << turned << " rad";
     out << "\n";
   }

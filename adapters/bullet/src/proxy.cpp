@@ -27,7 +27,7 @@ void Proxy::getInfo2(btConstraintInfo2* info) {
     write(row.J[0], info->m_J1linearAxis, info->m_J1angularAxis);
     write(row.J[1], info->m_J2linearAxis, info->m_J2angularAxis);
     info->m_constraintError[at] = btScalar(row.target);
-    info->m_upperLimit[at] = btScalar(std::min(row.max_impulse, double(SIMD_INFINITY)));
+    info->m_upperLimit[at] = btScalar(btMin(row.max_impulse, double(SIMD_INFINITY)));
     info->m_lowerLimit[at] = -info->m_upperLimit[at];
     at += info->rowskip;
   }

@@ -110,6 +110,18 @@ class LINCHPIN_API Dynamics {
   /// state.
   /// @param state  that of the last evaluation. @return the largest change of `v`, or the largest slip before.
   double reapply_stick(const State& state, std::span<double> v);
+  /// Adds the response of the laws to a change of velocity that an impulse makes, with the constraints kept. Without it
+  /// the impulse would find a joint free that static friction or a damper holds. It needs a step, and uses the laws of
+  /// the last evaluation, linearised: elements that stick go on sticking, smooth laws that are implicit in their slip
+  /// change with it, and all other forces stay. It does nothing without such laws.
+  /// @param state  that of the last evaluation
+  /// @param dv     [n] change of the end velocities, in and out. Costs O(n u + u²) for u unknown efforts, and O(u³) at
+  ///               the first call after an evaluation.
+  void add_law_response(const State& state, std::span<double> dv);
+  /// The same for a change that is found in iterations. Friction that sticks keeps its static bound.
+  /// @param dv      [n] the whole change, the response of earlier iterations included
+  /// @param so_far  response of the earlier iterations, in and out
+  void add_law_response(const State& state, std::span<double> dv, LawResponse& so_far);
   /// Internal states of laws (LuGre) at the last evaluation, and their rates there. Each law with a state has three
   /// numbers, in row order. Evaluations at an instant later than the last accept() advance them to first order with
   /// their normal force. An integrator that integrates them in its stages sets them by set_internal_state().
@@ -133,6 +145,11 @@ class LINCHPIN_API Dynamics {
   /// Restores a history, in this Dynamics or in another one with the same constraints and laws. The next evaluation is
   /// then the same to the last bit. Null: as before the first evaluation.
   void set_law_history(const std::shared_ptr<const LawHistory>& history);
+  /// Stores the history in this object. It does not allocate after warm-up.
+  void mark_law_history();
+  /// Restores the history of mark_law_history(). Friction modes stay as set_friction_mode() has set them. Without a mark
+  /// it does nothing.
+  void return_to_marked_law_history();
   const LawReport& law_report() const;
   /// Warnings with names and advice: laws whose normal force is undetermined by redundancy (T6), laws without a free
   /// direction for friction, and law_report().warning. With redundant rows it costs O(m r²). Allocates.

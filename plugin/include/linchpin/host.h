@@ -874,8 +874,7 @@ class ChainedHandle : public ConstraintHandle {
   ///       return dot(s[0].axis(0, 0, 1), s[1].omega() - s[0].omega());
   ///     }).motor({.speed = 10, .max_force = 2});
   ///
-  /// Its bodies sleep by the rules of the host unless its speed is not zero. The host's contacts and other rows do not
-  /// know the motor while they are solved: under a heavy load by contact it gives way, as a law does.
+  /// Its bodies sleep by the rules of the host unless its speed is not zero.
   /// @throws std::invalid_argument for joints of the world, constraints of more rows or on accelerations, on more than
   /// two bodies or with forces that are not opposite, and beside laws, limits, compliance or unilateral().
   Derived& motor(const Motor& motor) {

@@ -61,10 +61,9 @@ struct LawForce {
   Vector3d p_WQ = Vector3d::Zero();    ///< Point where both act [m] (W).
   /// Power on the two bodies together, at the state [W]. The motor of a belt is not one of these bodies.
   double power = 0;
-  NormalForce normal_force =
-      /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
-      /// none was found.
-      NormalForce::frictionless;
+  /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
+  /// none was found.
+  NormalForce normal_force = NormalForce::frictionless;
   Vector3d normal = Vector3d::Zero();         ///< Normal force that the law received: on the first body [N] (W).
   Vector3d normal_moment = Vector3d::Zero();  ///< Moment of that reaction about p_WQ [N·m] (W).
   /// The coupled normal force minus the frictionless one [N] (W), and the same for the moment [N·m] (W). It does not
@@ -72,10 +71,15 @@ struct LawForce {
   /// law gives the same effort for both.
   Vector3d difference = Vector3d::Zero(), difference_moment = Vector3d::Zero();
   int element = -1;  ///< Index into friction_elements() for dry friction, −1 for a smooth term.
-  long switches =
-      /// Number of mode changes up to the last accept(). A dry term counts each start of sticking or sliding. A smooth
-      /// term counts each reversal of its force.
-      0;
+  /// Number of mode changes up to the last accept(). A dry term counts each start of sticking or sliding. A smooth
+  /// term counts each reversal of its force.
+  long switches = 0;
+};
+
+/// Forces with which laws respond to impulses in a step (Dynamics::add_law_response()).
+struct LawResponse {
+  std::vector<double> efforts;  ///< Mean force of each unknown effort over the step. Empty: none so far.
+  std::vector<double> impulse;  ///< [n] Impulse of the last call [N·s; N·m·s].
 };
 
 /// How the laws were solved at the last evaluation.

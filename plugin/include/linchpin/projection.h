@@ -21,9 +21,8 @@ namespace linchpin {
 /// Result of the Newton to the end of the step.
 struct NewtonReport {
   bool converged = false;
-  bool least_squares =
-      /// Converged, but the rows contradict each other. No velocity meets them all, and this one is the nearest.
-      false;
+  /// Converged, but the rows contradict each other. No velocity meets them all, and this one is the nearest.
+  bool least_squares = false;
   int solves = 0;
   double residual = 0;  ///< Largest remaining |φ|/dt or |ψ| [m/s or as the row's unit implies].
 };

@@ -47,15 +47,12 @@ struct LINCHPIN_API MomentumBalance {
   BodyId body;
   Vector6 momentum = Vector6::Zero();  ///< M (v₁ − v₀).
   Vector6 applied = Vector6::Zero();   ///< dt·Q as the step applied it.
-  Vector6 host =
-      /// Contacts, limits, motors and springs of the host.
-      Vector6::Zero();
-  Vector6 constraints =
-      /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15).
-      Vector6::Zero();
-  Vector6 rounding =
-      /// M·(velocity as written to the host − v₁).
-      Vector6::Zero();
+  /// Contacts, limits, motors and springs of the host.
+  Vector6 host = Vector6::Zero();
+  /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15).
+  Vector6 constraints = Vector6::Zero();
+  /// M·(velocity as written to the host − v₁).
+  Vector6 rounding = Vector6::Zero();
   double gross_force = 0,
          /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
       gross_moment = 0;
@@ -98,10 +95,9 @@ struct LINCHPIN_API LawWork {
   double power = 0;  ///< Power at the state before the step [W].
   Mode mode = Mode::smooth;
   double bound = 0;  ///< Bound of dry friction at rest [N or N·m].
-  NormalForce normal_force =
-      /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
-      /// none was found.
-      NormalForce::frictionless;
+  /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
+  /// none was found.
+  NormalForce normal_force = NormalForce::frictionless;
   Wrench normal;      ///< That normal force, as a wrench on the first body.
   int solutions = 0;  ///< Number of solutions for the coupled normal force. 0 if no law reads it, or none was found.
   Branch branch = Branch::continuous;  ///< The branch that was taken where there are several.

@@ -60,9 +60,8 @@ struct StepReport {
   /// engaged.
   int mode_switches = 0;
   int sticking = 0;  ///< Number of friction elements that stick at the end.
-  bool rejected =
-      /// The finest substep had no finite, stable result on the constraints. The state is unchanged.
-      false;
+  /// The finest substep had no finite, stable result on the constraints. The state is unchanged.
+  bool rejected = false;
   std::string reason;  ///< The reason, when rejected or invalid.
   std::string
       /// Warning about laws, with names: LawReport::warning, or a law that damps faster than rk4 can follow. Otherwise

@@ -88,7 +88,7 @@ struct PrescribedMotion {
   std::vector<double> c;                       ///< the forces along the columns [columns]
   std::vector<double> dv;                      ///< what they do to v̇ [columns]
   std::vector<double> lambda;                  ///< the multipliers that they call up [rows]
-  std::vector<double> first_dv, first_lambda;  ///< before the host's rows were known
+  std::vector<double> first_dv, first_lambda;  ///< what the velocities have of them before the last solution
 };
 
 struct TreeIsland : host::Island {

@@ -106,6 +106,7 @@ bool TreeIslandSolver::start(host::Island& b) {
   t.projection.solve_end_of_step(step(), t.x.v, t.x.multipliers, loose * c_.options.newton_tolerance, most_solves);
   c_.counts.newton_solves += t.projection.take_solves();
   t.constraints.row_velocities(t.x.v, t.x.target);
+  if (t.has(host::Trait::laws)) laws_.begin_rows();
   return true;
 }
 
@@ -115,6 +116,7 @@ void TreeIslandSolver::project(host::Island& b, std::span<double> change) {
   for (std::size_t r = 0; r < t.x.row.size(); ++r) t.x.row[r] = t.x.target[r] - t.x.row[r];
   t.constraints.solve_kept(t.x.row, t.x.row_change, change);
   for (std::size_t r = 0; r < t.x.row.size(); ++r) t.x.multipliers[r] += t.x.row_change[r];
+  if (t.has(host::Trait::laws)) laws_.add_response(change);
 }
 
 // ---- its end ----

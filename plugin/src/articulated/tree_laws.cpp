@@ -289,12 +289,60 @@ void TreeLaws::solve_prescribed() {
     return;
   }
   spread_prescribed();
-  t_.constraints.to_joint_coordinates(p.dv);
+  add_rows_response(p.dv, p.lambda);
+}
+
+/// Takes dv to joint coordinates, and adds what the rows do so that it keeps them.
+void TreeLaws::add_rows_response(std::vector<double>& dv, std::vector<double>& lambda) {
+  t_.constraints.to_joint_coordinates(dv);
   if (t_.constraints.rows() == 0) return;
-  t_.constraints.row_velocities(p.dv, t_.x.row);
+  t_.constraints.row_velocities(dv, t_.x.row);
   for (double& x : t_.x.row) x = -x;
-  t_.constraints.solve(t_.x.row, p.lambda, t_.x.dv);
-  for (std::size_t k = 0; k < p.dv.size(); ++k) p.dv[k] += t_.x.dv[k];
+  dv_of_rows_.resize(dv.size());
+  t_.constraints.solve(t_.x.row, lambda, dv_of_rows_);
+  for (std::size_t k = 0; k < dv.size(); ++k) dv[k] += dv_of_rows_[k];
+}
+
+void TreeLaws::begin_rows() {
+  t_.x.before_rows = t_.x.v;
+  response_.efforts.clear();
+}
+
+void TreeLaws::add_response(std::span<double> change) {
+  if (!t_.prescribed.is_known) return;
+  total_.resize(change.size());
+  for (std::size_t k = 0; k < change.size(); ++k) total_[k] = t_.x.v[k] + change[k] - t_.x.before_rows[k];
+  velocities_of_members(total_, v1_);
+  t_.dynamics->add_law_response(c_.bodies.start, v1_, response_);
+  const IslandLayout& layout = t_.dynamics->assembly().layout;
+  c_rows_.assign(t_.prescribed.c.size(), 0.0);
+  dv_rows_.assign(t_.prescribed.dv.size(), 0.0);
+  lambda_rows_.assign(t_.prescribed.lambda.size(), 0.0);
+  clear_prescribed();
+  for (const Member& m : members_) {
+    const int slot = layout.body_index(m.id);
+    if (slot < 0) continue;
+    const int c = layout.column[z(slot)];
+    if (m.link.tree < 0) {
+      const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
+      for (int k = 0; k < b.dof; ++k) c_rows_[z(b.column + k)] = response_.impulse[z(c + k)];
+      continue;
+    }
+    Wrench& on = prescribed_[z(m.link.tree)][z(m.link.link + 1)];
+    on.force = host::head(response_.impulse, c);
+    on.moment = host::head(response_.impulse, c + 3);
+  }
+  spread_on_columns(c_rows_, dv_rows_);
+  add_rows_response(dv_rows_, lambda_rows_);
+  PrescribedMotion& p = t_.prescribed;
+  for (std::size_t k = 0; k < change.size(); ++k) {
+    change[k] += dv_rows_[k];
+    p.first_dv[k] += dv_rows_[k] / c_.dt;
+  }
+  for (std::size_t r = 0; r < lambda_rows_.size(); ++r) {
+    t_.x.multipliers[r] += lambda_rows_[r];
+    p.first_lambda[r] += lambda_rows_[r] / c_.dt;
+  }
 }
 
 void TreeLaws::answer_at_start() {
@@ -309,22 +357,31 @@ std::span<const BodyId> TreeLaws::bodies_of(const Prescribed& p) const {
 
 /// Writes the prescribed forces along the columns to c, and what they give to the solver's columns to dv.
 void TreeLaws::spread_prescribed() {
-  for (std::size_t t = 0; t < t_.trees.size(); ++t)
-    if (t_.trees[t]->column >= 0) prescribed_[t].assign(z(t_.trees[t]->tree.links() + 1), Wrench{});
+  clear_prescribed();
   for (const Prescribed& p : prescribed()) {
     const auto ids = bodies_of(p);
     add_prescribed(ids[0], 1, p);
     if (ids.size() > 1) add_prescribed(ids[1], -1, p);
   }
-  // This is for the rigid bodies alone: the trees' columns of c are still zero.
-  t_.constraints.solver().inverse_mass(t_.prescribed.c, t_.prescribed.dv);
+  spread_on_columns(t_.prescribed.c, t_.prescribed.dv);
+}
+
+void TreeLaws::clear_prescribed() {
+  for (std::size_t t = 0; t < t_.trees.size(); ++t)
+    if (t_.trees[t]->column >= 0) prescribed_[t].assign(z(t_.trees[t]->tree.links() + 1), Wrench{});
+}
+
+/// Adds the forces on links to c, and writes what c gives to the solver's columns to dv.
+/// @param c  [columns] in: forces on the rigid bodies alone
+void TreeLaws::spread_on_columns(std::vector<double>& c, std::vector<double>& dv) {
+  t_.constraints.solver().inverse_mass(c, dv);
   for (std::size_t at = 0; at < t_.trees.size(); ++at) {
     Tree& t = *t_.trees[at];
     if (t.column < 0) continue;
     const std::vector<Wrench>& on = prescribed_[at];
-    t.tree.generalized(on, t.own(std::span(t_.prescribed.c)));
+    t.tree.generalized(on, t.own(std::span(c)));
     for (std::size_t i = 0; i < t.wrenches.size(); ++i) t.wrenches[i] << on[i].force, on[i].moment;
-    t.tree.solve_factor(t.wrenches, t.own(std::span(t_.prescribed.dv)));
+    t.tree.solve_factor(t.wrenches, t.own(std::span(dv)));
   }
 }
 

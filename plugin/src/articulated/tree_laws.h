@@ -41,6 +41,11 @@ class TreeLaws {
   /// Reads the motions of all members at the step's start, and finds the forces that laws prescribe. Forces that
   /// depend on the impulses of the host's rows are not known yet.
   void evaluate();
+  /// Begins the iterations of the host's rows at the velocities x.v.
+  void begin_rows();
+  /// Adds the response of the laws to what the host's rows have changed so far.
+  /// @param change  [columns] change of x.v by the last iteration, in and out
+  void add_response(std::span<double> change);
   /// Solves the laws again with the impulses of the host's rows, which are known now.
   void resolve();
   /// Brings sticking contacts to rest again after Newton, which moves them a little.
@@ -86,6 +91,9 @@ class TreeLaws {
   void add_row_forces(const Tree& t, std::vector<Wrench>& on);
   void solve_prescribed();
   void spread_prescribed();
+  void spread_on_columns(std::vector<double>& c, std::vector<double>& dv);
+  void add_rows_response(std::vector<double>& dv, std::vector<double>& lambda);
+  void clear_prescribed();
   void add_prescribed(BodyId id, double sign, const Prescribed& p);
   void velocities_of_members(std::span<const double> v, std::vector<double>& out);
 
@@ -101,7 +109,11 @@ class TreeLaws {
   std::vector<std::vector<Wrench>> applied_;     // by tree: forces on links
   std::vector<std::vector<Wrench>> prescribed_;  // by tree: what laws prescribe on links
   std::vector<Reaction> reactions_;
-  std::vector<double> last_dv_, last_lambda_;  // before stick was reapplied
+  std::vector<double> last_dv_, last_lambda_;           // before stick was reapplied
+  LawResponse response_;                                // to the host's rows
+  std::vector<double> total_;                           // [columns] change by the rows so far
+  std::vector<double> c_rows_, dv_rows_, lambda_rows_;  // of the response in one iteration
+  std::vector<double> dv_of_rows_;                      // scratch
   std::shared_ptr<const Dynamics::LawHistory> to_restore_;
 };
 

@@ -339,6 +339,15 @@ double Dynamics::reapply_stick(const State& state, std::span<double> v) {
   if (d.status == Status::invalid || v.size() != d.vdot.size()) return 0;
   return d.laws_.reapply_stick(d.scene(state), v, d.vdot, d.nonideal, d.induced);
 }
+void Dynamics::add_law_response(const State& state, std::span<double> dv) {
+  Impl& d = *impl_;
+  if (d.status != Status::invalid && dv.size() == d.vdot.size()) d.laws_.respond(d.scene(state), dv, nullptr);
+}
+void Dynamics::add_law_response(const State& state, std::span<double> dv, LawResponse& so_far) {
+  Impl& d = *impl_;
+  so_far.impulse.assign(dv.size(), 0.0);
+  if (d.status != Status::invalid && dv.size() == d.vdot.size()) d.laws_.respond(d.scene(state), dv, &so_far);
+}
 std::span<const double> Dynamics::internal_state() const { return impl_->laws_.internal_state_now; }
 std::span<const double> Dynamics::internal_state_rate() const { return impl_->laws_.internal_state_rate; }
 void Dynamics::set_internal_state(std::span<const double> values) { impl_->laws_.set_internal_state(values); }
@@ -355,6 +364,8 @@ std::shared_ptr<const Dynamics::LawHistory> Dynamics::law_history() const {
 void Dynamics::set_law_history(const std::shared_ptr<const LawHistory>& history) {
   impl_->laws_.restore(history ? history->snapshot : LawSolver::Snapshot{});
 }
+void Dynamics::mark_law_history() { impl_->laws_.mark(); }
+void Dynamics::return_to_marked_law_history() { impl_->laws_.return_to_mark(); }
 const LawReport& Dynamics::law_report() const { return impl_->laws_.report; }
 
 std::vector<std::string> Dynamics::warnings() const {

@@ -5,6 +5,7 @@
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/law_report.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@ namespace linchpin {
 /// slide with its solution
 bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                 std::span<double> induced) {
+  coupling_.is_linearized = false;
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
   solve(scene);
@@ -418,6 +420,7 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
     }
   }
   scratch_.change = coupling_.efforts;
+  coupling_.is_linearized = false;
   LawCallbacks callbacks(*this, scene);
   try {
     if (!coupling_.problem.solve(callbacks, coupling_.efforts, true, detail::FrictionProblem::Choice::continuous).found)
@@ -453,6 +456,73 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
     return 0;  // A law that was just evaluated fails now. The earlier result stays.
   }
   return most;
+}
+
+void LawSolver::respond(const Scene& scene, std::span<double> dv, LawResponse* so_far) {
+  if (coupling_.problem.blocks.empty() || !(step > 0) || !linearize_response(scene)) return;
+  const std::size_t unknowns = z(coupling_.unknowns), n = dv.size();
+  scratch_.values.assign(unknowns, 0.0);
+  for (const int i : coupling_.terms) {
+    const UnknownTerm& p = unknown_terms_[z(i)];
+    const Vector6d u = twist(scene, sites_[z(p.site)], dv);
+    for (int k = 0; k < p.dim; ++k) scratch_.values[z(p.start + k)] = p.basis.col(k).dot(u);
+  }
+  scratch_.change.assign(unknowns, 0.0);
+  if (so_far != nullptr) {
+    so_far->efforts.resize(unknowns, 0.0);
+    scratch_.change = so_far->efforts;
+  }
+  coupling_.problem.respond(scratch_.values, scratch_.change);
+  if (so_far != nullptr) {
+    keep_static_bounds(scratch_.change);
+    so_far->efforts.swap(scratch_.change);
+    for (std::size_t k = 0; k < unknowns; ++k) scratch_.change[k] = so_far->efforts[k] - scratch_.change[k];
+    for (const int i : coupling_.terms) {
+      const UnknownTerm& p = unknown_terms_[z(i)];
+      Vector6d e = Vector6d::Zero();
+      for (int k = 0; k < p.dim; ++k) e += step * scratch_.change[z(p.start + k)] * p.basis.col(k);
+      add(scene, sites_[z(p.site)], e, so_far->impulse);
+    }
+  }
+  for (std::size_t k = 0; k < unknowns; ++k) {
+    const double impulse = step * scratch_.change[k];
+    for (std::size_t j = 0; j < n && impulse != 0; ++j) dv[j] += impulse * coupling_.responses.vdot[k * n + j];
+  }
+}
+
+/// Linearises the laws at the solution of the last evaluation. @return false if a law fails, which just had a value
+bool LawSolver::linearize_response(const Scene& scene) {
+  if (coupling_.is_linearized) return true;
+  LawCallbacks callbacks(*this, scene);
+  try {
+    coupling_.problem.linearize_slips(callbacks, coupling_.efforts);
+    coupling_.bounds.assign(coupling_.terms.size(), 0.0);
+    for (std::size_t k = 0; k < coupling_.terms.size(); ++k) {
+      const UnknownTerm& p = unknown_terms_[z(coupling_.terms[k])];
+      if (p.element < 0) continue;
+      double& bound = coupling_.bounds[k] = elements[z(p.element)].bound;
+      // The load of a host's contacts is in the normal force of the last step, and perhaps not in the present one.
+      if (z(p.effort) < records_.histories.size()) bound = std::max(bound, records_.histories[z(p.effort)].bound);
+    }
+  } catch (...) {
+    return false;
+  }
+  return coupling_.is_linearized = true;
+}
+
+/// Reduces changes of sticking efforts that exceed their static bound.
+void LawSolver::keep_static_bounds(std::span<double> change) const {
+  for (std::size_t k = 0; k < coupling_.terms.size(); ++k) {
+    const UnknownTerm& p = unknown_terms_[z(coupling_.terms[k])];
+    if (p.element < 0 || !elements[z(p.element)].sticks) continue;
+    double friction = 0;
+    for (int i = p.start; i < p.start + p.dim; ++i) friction += std::pow(coupling_.efforts[z(i)] + change[z(i)], 2);
+    friction = std::sqrt(friction);
+    if (!(friction > coupling_.bounds[k])) continue;
+    const double part = coupling_.bounds[k] / friction;
+    for (int i = p.start; i < p.start + p.dim; ++i)
+      change[z(i)] = part * (coupling_.efforts[z(i)] + change[z(i)]) - coupling_.efforts[z(i)];
+  }
 }
 
 /// Computes the slips of all unknown efforts in the middle of a step with velocities v, where a velocity constraint of

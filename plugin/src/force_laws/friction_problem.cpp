@@ -328,7 +328,7 @@ bool FrictionProblem::reactions_allowed(Laws& laws, std::span<const double> z) {
 void FrictionProblem::correction(std::span<const double> slips, std::span<double> dz) {
   std::fill(work_.J.begin(), work_.J.end(), 0.0);
   for (const Block& b : blocks) {
-    const bool sticks = !b.is_smooth() && !b.is_given() && b.mode == Mode::sticks;
+    const bool sticks = keeps_sticking(b);
     for (int i = b.start; i < b.start + b.dim; ++i) {
       work_.F[z_(i)] = sticks ? slips[z_(i)] / b.mobility : 0;
       for (int j = 0; j < size_; ++j) work_.J[at(i, j)] = sticks ? W_[at(i, j)] / b.mobility : i == j;
@@ -336,6 +336,55 @@ void FrictionProblem::correction(std::span<const double> slips, std::span<double
   }
   eliminate();
   std::copy(work_.x.begin(), work_.x.end(), dz.begin());
+}
+
+void FrictionProblem::linearize_slips(Laws& laws, std::span<const double> z) {
+  linear_.slopes.assign(blocks.size(), Square{});
+  linear_.scale.assign(z_(size_), 1.0);
+  linear_.J.resize(size_, size_);
+  const auto J = [&](int i, int j) -> double& { return linear_.J.column(j)[i]; };
+  for (std::size_t k = 0; k < blocks.size(); ++k) {
+    const Block& b = blocks[k];
+    Square& slope = linear_.slopes[k];
+    if (b.is_slip_implicit()) slopes(laws, static_cast<int>(k), read(b, z), slip_read(b, z), slope);
+    for (Six& row : slope)
+      for (double& x : row) x *= b.slip_fraction;
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      if (keeps_sticking(b)) {
+        for (int j = 0; j < size_; ++j) J(i, j) = W_[at(i, j)] / b.mobility;
+      } else {
+        J(i, i) = 1;
+        for (int l = 0; l < b.dim; ++l)
+          for (int j = 0; j < size_; ++j) J(i, j) -= slope[z_(i - b.start)][z_(l)] * W_[at(b.start + l, j)];
+      }
+      double size = 0;
+      for (int j = 0; j < size_; ++j) size = std::max(size, std::fabs(J(i, j)));
+      if (!(size > 1)) continue;  // Directions that others hold must not be scaled up.
+      linear_.scale[z_(i)] = 1 / size;
+      for (int j = 0; j < size_; ++j) J(i, j) /= size;
+    }
+  }
+  linear_.J.factor_pivoted(immovable);
+}
+
+void FrictionProblem::respond(std::span<const double> slips, std::span<double> dz) {
+  std::vector<double>& x = work_.x;
+  for (std::size_t k = 0; k < blocks.size(); ++k) {
+    const Block& b = blocks[k];
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      double& to = x[z_(i)] = 0;
+      if (keeps_sticking(b)) {
+        to = -slips[z_(i)] / b.mobility;
+      } else {
+        to = -dz[z_(i)];
+        for (int l = 0; l < b.dim; ++l) to += linear_.slopes[k][z_(i - b.start)][z_(l)] * slips[z_(b.start + l)];
+      }
+      to *= linear_.scale[z_(i)];
+    }
+  }
+  linear_.J.apply_transposed(x.data());
+  linear_.J.solve(linear_.J.steps, x.data());
+  for (int k = 0; k < linear_.J.steps; ++k) dz[z_(linear_.J.pivot[z_(k)])] += x[z_(k)];
 }
 
 }  // namespace linchpin::detail

@@ -4,6 +4,8 @@
 // Contains no mechanics. Private to the core.
 #pragma once
 
+#include "math/householder_qr.h"
+
 #include <array>
 #include <cstddef>
 #include <span>
@@ -114,6 +116,12 @@ class FrictionProblem {
   bool distribute_static_friction(Laws& laws, std::span<double> z, bool anyhow = false);
   /// Computes Δz that removes `slips` (in the directions of the sticking blocks, [unknowns]). Zero elsewhere.
   void correction(std::span<const double> slips, std::span<double> dz);
+  /// Linearises the blocks at the solution z for respond(). Elements that stick go on sticking, and sliding ones keep
+  /// their friction. Costs O(unknowns³).
+  void linearize_slips(Laws& laws, std::span<const double> z);
+  /// Completes Δz so that the linearised blocks are satisfied where the slips have changed by `slips` [unknowns], the
+  /// effect of Δz included. Costs O(unknowns²).
+  void respond(std::span<const double> slips, std::span<double> dz);
 
  private:
   class StaticDistribution;
@@ -126,6 +134,7 @@ class FrictionProblem {
   std::size_t at(int i, int j) const {
     return static_cast<std::size_t>(i) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(j);
   }
+  static bool keeps_sticking(const Block& b) { return !b.is_smooth() && !b.is_given() && b.mode == Mode::sticks; }
   Six slips(const Block& b, std::span<const double> z) const;
   bool may_hold(const Block& b, const Six& u, std::span<const double> z) const;
   Six slip_read(const Block& b, std::span<const double> z) const;
@@ -191,6 +200,13 @@ class FrictionProblem {
     std::vector<Mode> modes;     // Modes of every block in each of them.
   };
   Solutions solutions_;
+  /// The linearised blocks of respond(): rows of J Δz = −F, scaled by `scale`.
+  struct LinearResponse {
+    Reflectors J;
+    std::vector<double> scale;
+    std::vector<Square> slopes;  // By block: derivative of the effort by the slip at the end.
+  };
+  LinearResponse linear_;
   /// Work memory of StaticDistribution: by block, by unknown, and y.
   struct StaticScratch {
     std::vector<double> scale, free_slips, collapse;

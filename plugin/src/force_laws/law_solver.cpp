@@ -28,6 +28,7 @@ void LawSolver::restructure(const IslandLayout& block) {
   persistent_.last_efforts.clear();
   records_.histories.clear();
   records_.stuck_before.clear();
+  marked_.reset();
   fault_.text.clear();
   masses_.clear();
   std::size_t entries = 0;
@@ -43,7 +44,10 @@ void LawSolver::restructure(const IslandLayout& block) {
 }
 
 void LawSolver::save(Snapshot& to) const {
-  to = {persistent_, records_.histories, rates_.smooth_ratio, rates_.turning_ratio};
+  to.persistent = persistent_;
+  to.histories = records_.histories;
+  to.smooth_ratio = rates_.smooth_ratio;
+  to.turning_ratio = rates_.turning_ratio;
   // The same law may have another address when it is restored.
   for (Memory& m : to.persistent.memories) m.what = nullptr;
 }
@@ -53,6 +57,17 @@ void LawSolver::restore(const Snapshot& from) {
   records_.histories = from.histories;
   rates_.smooth_ratio = from.smooth_ratio;
   rates_.turning_ratio = from.turning_ratio;
+}
+
+void LawSolver::mark() {
+  if (!marked_) marked_ = std::make_unique<Snapshot>();
+  save(*marked_);
+}
+
+void LawSolver::return_to_mark() {
+  if (!marked_) return;
+  marked_->persistent.requested_modes = persistent_.requested_modes;
+  restore(*marked_);
 }
 
 /// Adds the response to the force `c` [n]: one back-solve (T5).
@@ -397,6 +412,7 @@ void LawSolver::accept(double dt) {
     h.switches += reverses;
     h.last = now;
     h.stuck = stuck;
+    h.bound = e.element >= 0 ? elements[z(e.element)].bound : 0;
   }
 }
 

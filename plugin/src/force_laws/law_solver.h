@@ -11,6 +11,7 @@
 #include <linchpin/problem.h>
 
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ class LawSolver {
   /// The same as Dynamics::hold().
   double reapply_stick(const Scene& scene, std::span<double> v, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
+  /// The same as Dynamics::add_law_response(). @param so_far  null: linear
+  void respond(const Scene& scene, std::span<double> dv, LawResponse* so_far);
   void accept(double dt);
   /// The same as Dynamics::set_internal_state().
   void set_internal_state(std::span<const double> values);
@@ -61,6 +64,9 @@ class LawSolver {
   struct Snapshot;
   void save(Snapshot& to) const;
   void restore(const Snapshot& from);
+  /// The same as Dynamics::mark_law_history() and Dynamics::return_to_marked_law_history().
+  void mark();
+  void return_to_mark();
 
   /// Describes laws whose constraints leave no direction in which they can act.
   std::vector<std::string> inactive_laws(const System& system, const IslandLayout& block) const;
@@ -138,9 +144,8 @@ class LawSolver {
     const Law::Term* what = nullptr;
     Vector6d e;       // Force and moment at the state.
     double rate = 0;  // Rate at which it damps or rotates velocities [1/s], without other laws.
-    bool slip_implicit =
-        // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
-        false;
+    // It may be evaluated at the end of a step, because it damps or turns the slip and does not drive it.
+    bool slip_implicit = false;
     bool turns = false;  // It acts across its slip, so that it neither damps nor drives.
     // Derivative of the effort by the twist, which gives that rate. For laws without an internal state.
     Eigen::Matrix<double, 6, 6> slope;
@@ -163,6 +168,7 @@ class LawSolver {
     double largest = 0;
     Vector6d value = Vector6d::Zero();  // Result of LawSolver::evaluate_term() in the last step.
     LawInput input;                     // Inputs of that call.
+    double bound = 0;                   // Static bound of a friction element at the last accept().
     bool known = false, stuck = false;
     bool reversed = false;   // Reversed from one evaluation to the next, in this step.
     unsigned reversals = 0;  // One bit for each step.
@@ -225,6 +231,8 @@ class LawSolver {
     UnitResponses responses;             // By unknown.
     bool any_reaction_implicit = false;  // Any unknown reads the coupled normal force implicitly.
     bool continues = false;              // `efforts` is the result of the last iteration for the same unknowns.
+    bool is_linearized = false;          // FrictionProblem::respond() and `bounds` belong to this solution.
+    std::vector<double> bounds;          // By block: largest friction of a sticking element.
   };
   /// Data of law terms by index of efforts.
   struct EffortRecords {
@@ -323,6 +331,8 @@ class LawSolver {
   void warn_of_residual(const Scene& scene, const detail::FrictionProblem::Result& result);
   bool moves_beyond_all_bounds() const;
   double slips_at_midpoint(const Scene& scene, std::span<const double> v);
+  bool linearize_response(const Scene& scene);
+  void keep_static_bounds(std::span<double> change) const;
   void check_jamming(const Scene& scene, LawCallbacks& callbacks);
   void add_response(const Scene& scene, std::span<const double> c, std::span<double> vdot, std::span<double> nonideal,
                     std::span<double> induced);
@@ -389,6 +399,7 @@ class LawSolver {
   Scratch scratch_;
   ErrorContext error_;
   Fault fault_;
+  std::unique_ptr<Snapshot> marked_;
 };
 
 /// All values that later evaluations of steps use.

@@ -299,15 +299,15 @@ void write_laws(Context& c, std::ostream& s) {
 void write_corrections(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
   if (!c.balance.all().empty() && n.imbalance > 0)
-    s << "\n  momentum balances, of the bodies and steps read, close to " << n.imbalance << " of their largest term";
+    s << "\n  largest error of the momentum balances that were read: " << n.imbalance << " of the largest term";
   else if (!c.balance.all().empty())
-    s << "\n  momentum balances, of the bodies and steps read, close to the rounding of the velocities";
+    s << "\n  largest error of the momentum balances that were read: the rounding of the velocities";
   if (n.activation_energy > tuning::reported_activation)
     s << "\n  largest energy of a velocity jump that constraints required at the start of a step: "
       << n.activation_energy << " J";
   if (n.gap_corrections)
-    s << "\n  start gaps closed by moving bodies, without velocity: " << n.gap_corrections << " times, at most "
-      << n.largest_correction << " m, " << n.largest_correction_angle << " rad";
+    s << "\n  gaps at the start of a step, closed by moving bodies without a velocity: " << n.gap_corrections
+      << " times, at most " << n.largest_correction << " m, " << n.largest_correction_angle << " rad";
   if (n.realigned_steps)
     s << "\n  joints turned far from where they are held: at most " << n.largest_misalignment << " rad, "
       << c.notes.widest_turned << "; brought back by moving bodies in " << n.realigned_steps << " steps of islands";
@@ -323,7 +323,7 @@ void write_corrections(const Context& c, std::ostream& s) {
 std::string summary(Context& c, double energy) {
   std::ostringstream s;
   s << std::setprecision(3) << "linchpin in " << c.world.name()
-    << (c.options.mode == Mode::passive ? ", observing" : "");
+    << (c.options.mode == Mode::passive ? " (mode: passive)" : "");
   const int exact = write_constraints(c, s);
   if (c.skipped)
     s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";

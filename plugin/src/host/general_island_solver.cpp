@@ -35,7 +35,7 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   c_.bodies.make_ends();
   for (const BodyId id : b.layout().bodies) c_.bodies.base[id] = c_.bodies.end[id] = c_.bodies.start[id];
   b.step.poses.current = true;
-  if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)
+  if (b.has(Trait::laws)) prepare_laws(b);
   ++b.stats.factorizations;
   // Among host rows the forces are found when the impulses of the rows are known. The state of friction is needed
   // before that (T10). Stages find their own forces.
@@ -66,7 +66,47 @@ bool GeneralIslandSolver::start(Island& b) {
     if (!start_from_forces(b, true) && !b.has(Trait::laws)) start_from_rows(b);
   }
   row_velocities(b.dynamics->assembly(), b.x.v, b.x.target);
+  if (b.has(Trait::laws)) note_state_before_rows(b);
   return true;
+}
+
+void GeneralIslandSolver::prepare_laws(Island& b) {
+  b.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)
+  if (b.history.slides_at != c_.step) release_friction_modes(b);
+  if (std::exchange(b.history.laws_marked_at, c_.step) == c_.step)
+    b.dynamics->return_to_marked_law_history();  // the step is repeated
+  else
+    b.dynamics->mark_law_history();
+}
+
+void GeneralIslandSolver::note_state_before_rows(Island& b) {
+  b.x.before_rows = b.x.v;
+  b.x.law_response.efforts.clear();
+  b.x.sticks.clear();
+  for (const FrictionElement& e : b.dynamics->friction_elements()) b.x.sticks.push_back(e.sticks);
+}
+
+// Rows find friction that sticks at their start as hard to move as a constraint. Where their impulses exceed its bound,
+// they are solved once more with friction that slides.
+bool GeneralIslandSolver::ask_for_rows_with_sliding(Island& b) {
+  if (!b.has(Trait::laws) || b.step.rows < HostRows::contacts || b.history.slides_at == c_.step) return false;
+  const auto elements = b.dynamics->friction_elements();
+  const auto starts_to_slide = [&](std::size_t i) { return b.x.sticks[i] && !elements[i].sticks; };
+  bool any = false;
+  for (std::size_t i = 0; i < elements.size() && elements.size() == b.x.sticks.size(); ++i) {
+    if (!starts_to_slide(i)) continue;
+    b.dynamics->set_friction_mode(static_cast<int>(i), FrictionMode::slips, -elements[i].force);
+    any = true;
+  }
+  if (!any) return false;
+  b.history.slides_at = c_.step;
+  return b.step.outcome.repeats_rows = true;
+}
+
+void GeneralIslandSolver::release_friction_modes(Island& b) {
+  if (b.history.slides_at == 0) return;
+  b.dynamics->reset_friction_modes();
+  if (b.history.slides_at != c_.step) b.history.slides_at = 0;
 }
 
 // @return whether the velocities end the step on the constraints
@@ -105,6 +145,12 @@ void GeneralIslandSolver::project(Island& b, std::span<double> change) {
   row_velocities(b.dynamics->assembly(), b.x.v, b.x.row);
   for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = b.x.target[i] - b.x.row[i];
   b.dynamics->solver().solve_unrefined(b.x.row, {}, {}, change);  // the next iteration solves the rest
+  if (!b.has(Trait::laws)) return;
+  std::vector<double>& total = b.x.change;  // by the rows so far
+  total.resize(b.x.v.size());
+  for (std::size_t j = 0; j < total.size(); ++j) total[j] = b.x.v[j] + change[j] - b.x.before_rows[j];
+  b.dynamics->add_law_response(c_.bodies.start, total, b.x.law_response);
+  for (std::size_t j = 0; j < total.size(); ++j) change[j] = total[j] + b.x.before_rows[j] - b.x.v[j];
 }
 
 void GeneralIslandSolver::push(Island& b, std::span<const double> push) {
@@ -115,11 +161,13 @@ void GeneralIslandSolver::push(Island& b, std::span<const double> push) {
     if (c_.system.constraint(b.topology.ids[i]).function().level() != Level::position)
       for (int r = b.layout().row[i]; r < b.layout().row[i + 1]; ++r) b.x.row[z(r)] = 0;
   b.dynamics->solver().apply(b.x.row, {}, {}, b.x.dv);
+  for (std::size_t j = 0; j < push.size(); ++j) b.x.dv[j] += push[j];
+  if (b.has(Trait::laws) && b.step.method == RowMethod::alternating)  // other rows were solved with their response
+    b.dynamics->add_law_response(c_.bodies.start, b.x.dv);
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const int column = b.layout().column[slot];
-    const bool turns = host::turns(b.layout(), slot);
-    const Vector3d v = head(push, column) + head(b.x.dv, column),
-                   w = turns ? Vector3d(head(push, column + 3) + head(b.x.dv, column + 3)) : Vector3d::Zero();
+    const Vector3d v = head(b.x.dv, column),
+                   w = turns(b.layout(), slot) ? head(b.x.dv, column + 3) : Vector3d(Vector3d::Zero());
     advance(c_.bodies.base[b.layout().bodies[slot]], v, w, c_.dt);
   }
   b.step.poses.pushed = b.step.poses.start_changed = true;
@@ -151,6 +199,7 @@ void GeneralIslandSolver::respond(Island& b, std::span<const Impulse> impulses, 
     b.x.change.resize(b.x.dv.size());
     solver.solve_unrefined(b.x.row, {}, {}, b.x.change);  // Newton finds the step's end for any impulses of the rows
     for (std::size_t j = 0; j < b.x.dv.size(); ++j) b.x.dv[j] += b.x.change[j];
+    if (b.has(Trait::laws)) b.dynamics->add_law_response(c_.bodies.start, b.x.dv);
     for (const int slot : b.rows.contacted) {
       const int column = layout.column[z(slot)], dof = dof_of(layout, z(slot));
       for (int j = 0; j < 6; ++j) motion[at++] = j < dof ? b.x.dv[z(column + j)] : 0;
@@ -162,6 +211,7 @@ void GeneralIslandSolver::respond(Island& b, std::span<const Impulse> impulses, 
 
 // The impulses of the host in this step belong to the force from which reactions are computed (T11).
 bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
+  release_friction_modes(b);
   bool forces_are_open = false;
   if (waits_for_rows(b)) {
     for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j] + b.rows.total[j] / c_.dt;
@@ -237,7 +287,7 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
 }
 
 bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, double before) {
-  if (ask_for_rows_again(c_, b)) return false;
+  if (ask_for_rows_with_sliding(b) || ask_for_rows_again(c_, b)) return false;
   b.history.extrapolation_steps = 0;
   // Substeps would have to know how far the frame has moved at their ends. A motion that is too fast for one step is
   // therefore a teleport.
@@ -462,10 +512,7 @@ void note_time_dependence(Context& c, Island& b) {
 void forget_law_works(Context& c, Island& b) {
   if (!b.has(Trait::laws)) return;
   b.report.law_trouble.clear();
-  if (b.step.law_time > 0 && !b.sums.law_memory.empty()) {
-    b.dynamics->set_internal_state(b.sums.law_memory);
-    b.dynamics->accept(-std::exchange(b.step.law_time, 0));
-  }
+  b.dynamics->return_to_marked_law_history();
   for (const int i : b.topology.entries)
     for (LawWork& law : c.laws.of(c.constraints[i])) law.last = 0;
 }

@@ -28,6 +28,10 @@ class GeneralIslandSolver final : public RespondingIslandSolver {
   void push(Island& b, std::span<const double> push);
 
  private:
+  void prepare_laws(Island& b);
+  void note_state_before_rows(Island& b);
+  bool ask_for_rows_with_sliding(Island& b);
+  void release_friction_modes(Island& b);
   bool start_from_forces(Island& b, bool with_constraint_forces);
   void start_from_rows(Island& b);
   bool correct_start_gap(Island& b);

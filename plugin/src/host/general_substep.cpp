@@ -26,10 +26,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   void accept(const Substep& s) override {
     record(s);
     accepted(s);
-    if (b_.has(Trait::laws)) {
-      b_.dynamics->accept(s.length);
-      b_.step.law_time += s.length;
-    }
+    if (b_.has(Trait::laws)) b_.dynamics->accept(s.length);
     copy_island(b_, states_.next, states_.now);
     is_factored_ = false;
   }

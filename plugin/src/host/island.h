@@ -80,6 +80,9 @@ struct History : RetryState {
   unsigned next_try = 0;     ///< The host solves the island until this step.
   unsigned last_step = 0;    ///< Last step in which the island took part.
   unsigned too_long_at = 0;  ///< Step in which host rows had been solved for a whole step that was too long.
+  /// Step in which host rows had been solved with friction that their impulses make slide. 0: none.
+  unsigned slides_at = 0;
+  unsigned laws_marked_at = 0;  ///< Step in which the history of the laws at its start was stored. 0: none.
   bool was_contradictory = true;
   std::string failure;         ///< Reason of the last failure.
   std::vector<char> sticking;  ///< By friction element: whether it stuck at the end of the last step.
@@ -147,7 +150,6 @@ struct IslandStep {
   int turned_entry = -1;         ///< The entry of that joint.
   double first_substep = 0;      ///< Length with which the first substep by stages was tried [s].
   double substep_error = 0;      ///< Error of the last substep of Stepping::adaptive, in units of the tolerance.
-  double law_time = 0;           ///< Time through which the states of laws have been advanced in substeps [s].
   double dense_flops = 0;        ///< Work m² n of the factors that came from the dense solver.
   struct FastSubsteps {
     double first_length = 0;   ///< Length of the first substep [s].
@@ -174,6 +176,9 @@ struct StepVectors {
   std::vector<double> multipliers;         ///< [m] multiplier impulses of all that constraints did
   std::vector<double> momentum;            ///< [n] substeps: change of momentum, for the balance
   std::vector<double> target;              ///< [m] row velocities that host rows start from
+  std::vector<char> sticks;                ///< by friction element, where the host rows start
+  std::vector<double> before_rows;         ///< [n] with laws: velocities that host rows start from
+  LawResponse law_response;                ///< of the laws to the host rows
   std::vector<double> mean_force;          ///< [m] multipliers of the force that the step applied (T15)
   std::vector<double> row_velocity;        ///< [m] mean row velocities of a fast step
   std::vector<double> force, dv;           ///< [n] scratch: impulses, changes of velocity
@@ -194,8 +199,8 @@ struct SubstepSums {
   std::vector<double> h_multipliers, h_work;  ///< [m]
   std::vector<Vector6> h_wrenches;
   std::vector<double> h_joint_impulses,
-      joint_impulses;                        ///< Fast path: JointIsland::Vectors::constraint_impulses.
-  std::vector<double> law_last, law_memory;  ///< LawWork::last of accepted substeps; states of laws at the start.
+      joint_impulses;            ///< Fast path: JointIsland::Vectors::constraint_impulses.
+  std::vector<double> law_last;  ///< LawWork::last of accepted substeps.
 };
 
 /// Entries of A by body, for impulses on single bodies.

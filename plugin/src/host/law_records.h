@@ -4,6 +4,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/host.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
@@ -49,6 +50,13 @@ class LawRecords {
                                      static_cast<std::size_t>(entry.law_range.count));
   }
   void begin_step(Constraints& constraints);
+  /// Sets the forces of laws to zero whose entry is off or broken. Their work stays.
+  void clear_forces(const ConstraintEntry& entry) {
+    for (LawWork& law : of(entry)) {
+      law.force = law.normal = law.difference = {};
+      law.power = law.bound = 0;
+    }
+  }
   /// The assignment of laws to entries has changed, or the order of reactions.
   void constraints_changed() { changed_ = true; }
   /// Laws were added or removed. Standing warnings are added again.

@@ -473,11 +473,6 @@ bool ConstraintSolver::finish_rows(Rows& rows) {
 
 /// @return whether the step of the island is accepted; false also where the host's rows are to be solved once more
 bool ConstraintSolver::Impl::finish(Island& b) {
-  b.step.law_time = 0;
-  if (b.has(Trait::laws)) {
-    const auto memory = b.dynamics->internal_state();
-    b.sums.law_memory.assign(memory.begin(), memory.end());
-  }
   if (b.step.is_sized && !finite(b.rows.total)) {
     if (c.options.mode == Mode::passive) {
       b.phase = Phase::failed;
@@ -562,6 +557,7 @@ void ConstraintSolver::end_step(const StepEnd& end) {
   for (const int i : c.lists.off) {
     ConstraintEntry& r = c.constraints[i];
     if (c.reactions.exist()) c.reactions.clear(c, r);
+    c.laws.clear_forces(r);
     r.outcome.contradictory = false;
     if (r.time == ConstraintEntry::Time::moving) r.time = ConstraintEntry::Time::stopped;
   }

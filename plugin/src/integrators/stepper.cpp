@@ -47,14 +47,15 @@ std::string wrong_with(const StepOptions& o) {
                                     {"max_tension_frequency", o.max_tension_frequency},
                                     {"event_tolerance", o.event_tolerance},
                                     {"baumgarte_rate", o.baumgarte_rate}})
-    if (!(value > 0)) return "StepOptions::" + std::string(name) + " is positive, not " + text(value);
+    if (!(value > 0)) return "StepOptions::" + std::string(name) + " must be above 0, got " + text(value);
   for (const auto& [name, value] :
        {std::pair{"relative_tolerance", o.relative_tolerance}, {"absolute_tolerance", o.absolute_tolerance}})
     if (!(value >= 0) || !std::isfinite(value) || o.relative_tolerance + o.absolute_tolerance == 0)
-      return "StepOptions::" + std::string(name) + " is not negative, and not both are zero; it is " + text(value);
+      return "StepOptions::" + std::string(name) +
+             " must be finite and not below 0, and not both tolerances may be 0, got " + text(value);
   for (const auto& [name, value] :
        {std::pair{"max_newton", o.max_newton}, {"max_substeps", o.max_substeps}, {"max_switches", o.max_switches}})
-    if (value < 1) return "StepOptions::" + std::string(name) + " is at least 1, not " + std::to_string(value);
+    if (value < 1) return "StepOptions::" + std::string(name) + " must be at least 1, got " + std::to_string(value);
   return "";
 }
 

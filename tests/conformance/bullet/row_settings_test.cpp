@@ -70,6 +70,19 @@ TEST(RowSettings, AMotorHoldsALoadUpToItsLargestForce) {
   EXPECT_NEAR(s.rate(), 0.5 / s.inertia / 240, precision(1e-10, 1e-4));
 }
 
+TEST(RowSettings, AMotorThatIsOffReportsNoForceAndKeepsItsWork) {
+  Wheel s;
+  s.motor.motor({.speed = 10, .max_force = 0.1});
+  s.w.step(24);
+  const double work = s.motor.laws()[0].work;
+  EXPECT_NE(s.motor.laws()[0].force.moment.z(), 0);
+  s.motor.enable(false);
+  s.w.step();
+  EXPECT_EQ(s.motor.laws()[0].force.moment.norm(), 0);
+  EXPECT_EQ(s.motor.laws()[0].power, 0);
+  EXPECT_EQ(s.motor.laws()[0].work, work);
+}
+
 TEST(RowSettings, TheSpeedOfAMotorCanBeChangedInEveryStep) {
   Wheel s;
   s.motor.motor({.speed = 0, .max_force = 100});
