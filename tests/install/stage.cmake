@@ -1,5 +1,7 @@
 # Installs the build tree, or COMPONENTS of it in this order, into STAGE and looks for what must not travel.
 file(REMOVE_RECURSE ${STAGE})
+# Files of less than a second's difference count as the same otherwise, and a component could not replace those of another.
+set(ENV{CMAKE_INSTALL_ALWAYS} 1)
 function(install_into_stage)
   execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${STAGE} ${ARGN} OUTPUT_QUIET RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
