@@ -147,8 +147,8 @@ class LINCHPIN_API Dynamics {
   void set_law_history(const std::shared_ptr<const LawHistory>& history);
   /// Stores the history in this object. It does not allocate after warm-up.
   void mark_law_history();
-  /// Restores the history of mark_law_history(). Friction modes stay as set_friction_mode() has set them. Without a mark
-  /// it does nothing.
+  /// Restores the history of mark_law_history(). Friction modes stay as set_friction_mode() has set them. Without a
+  /// mark it does nothing.
   void return_to_marked_law_history();
   const LawReport& law_report() const;
   /// Warnings with names and advice: laws whose normal force is undetermined by redundancy (T6), laws without a free
