@@ -89,7 +89,9 @@ void GeneralIslandSolver::note_state_before_rows(Island& b) {
 // Rows find friction that sticks at their start as hard to move as a constraint. Where their impulses exceed its bound,
 // they are solved once more with friction that slides.
 bool GeneralIslandSolver::ask_for_rows_with_sliding(Island& b) {
-  if (!b.has(Trait::laws) || b.step.rows < HostRows::contacts || b.history.slides_at == c_.step) return false;
+  if (!b.has(Trait::laws) || b.step.rows < HostRows::contacts || b.step.method != RowMethod::responses ||
+      c_.options.mode == Mode::passive || b.history.slides_at == c_.step)
+    return false;
   const auto elements = b.dynamics->friction_elements();
   const auto starts_to_slide = [&](std::size_t i) { return b.x.sticks[i] && !elements[i].sticks; };
   bool any = false;
@@ -219,6 +221,7 @@ bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
     if (!forces_are_open && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid)
       return fail(b, b.dynamics->reason());
   }
+  if (ask_for_rows_with_sliding(b)) return false;
   b.report.is_current = false;
   if (b.has(Trait::user_constraint)) note_time_dependence(c_, b);
   if (c_.options.mode == Mode::passive) {
@@ -287,7 +290,7 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
 }
 
 bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, double before) {
-  if (ask_for_rows_with_sliding(b) || ask_for_rows_again(c_, b)) return false;
+  if (ask_for_rows_again(c_, b)) return false;
   b.history.extrapolation_steps = 0;
   // Substeps would have to know how far the frame has moved at their ends. A motion that is too fast for one step is
   // therefore a teleport.
