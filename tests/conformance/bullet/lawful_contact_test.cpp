@@ -103,6 +103,34 @@ TEST_P(LawfulContact, APlateWithComplianceSagsByItsLoad) {
   EXPECT_NEAR(s.clearance(), 0, s.boxes.size() > 1 ? 4e-3 : 1e-3);
 }
 
+// A contact takes the carriage to be stuck, and its impulse makes it slide: the contact is solved again.
+TEST(LawfulContact, ACarriageAndItsBoxStopTogetherByTheFrictionOfTheCarriage) {
+  TestWorld w;
+  btRigidBody& carriage = w.box(2, btVector3(2, btScalar(0.05), 2), btVector3(0, 0, 0));
+  btRigidBody& box =
+      w.box(18, btVector3(btScalar(0.1), btScalar(0.02), btScalar(0.1)), btVector3(0, btScalar(0.07), 0));
+  for (btRigidBody* const b : {&carriage, &box}) {
+    b->setFriction(btScalar(0.9));
+    b->setLinearVelocity(btVector3(btScalar(0.1), 0, 0));
+  }
+  bullet::Solver exact(w.world);
+  const double bound = 0.3 * 20 * g, push = 50;
+  exact.slider("rail", ground, carriage, btVector3(0, 0, 0), btVector3(1, 0, 0))
+      .law(laws::slider_friction({.preload = bound}));
+  double before = 0.1;
+  for (int i = 0; i < 60; ++i) {
+    carriage.applyCentralForce(btVector3(btScalar(push), 0, 0));
+    w.step(1, 1.0 / 60);
+    const double v = double(carriage.getLinearVelocity().x());
+    EXPECT_LE(v, before + 2e-3) << "step " << i;
+    EXPECT_NEAR(double(box.getLinearVelocity().x()), v, 1e-3) << "step " << i;
+    before = v;
+  }
+  EXPECT_NEAR(before, 0, precision(1e-6, 1e-4));
+  const double distance = 0.01 / 2 / ((bound - push) / 20);
+  EXPECT_NEAR(double(carriage.getWorldTransform().getOrigin().x()), distance, 0.1 * distance);
+}
+
 /// The same with the plate a link of a multibody.
 struct LinkLift {
   LinkWorld w;
