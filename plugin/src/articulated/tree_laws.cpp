@@ -233,6 +233,14 @@ void TreeLaws::resolve() {
   solve_prescribed();
 }
 
+/// Calls visit(member, its first column) for every member that the maximal problem moves.
+template <class Visit>
+void TreeLaws::for_members(Visit visit) const {
+  const IslandLayout& layout = t_.dynamics->assembly().layout;
+  for (const Member& m : members_)
+    if (const int slot = layout.body_index(m.id); slot >= 0) visit(m, layout.column[z(slot)]);
+}
+
 /// Collects the forces on every member. @param with_rows  with what the host's rows did in this step, as mean forces
 void TreeLaws::collect_forces(bool with_rows) {
   for (std::size_t t = 0; t < t_.trees.size(); ++t) {
@@ -240,25 +248,21 @@ void TreeLaws::collect_forces(bool with_rows) {
     t_.trees[t]->tree.applied_wrenches(applied_[t]);
     if (with_rows) add_row_forces(*t_.trees[t], applied_[t]);
   }
-  const IslandLayout& layout = t_.dynamics->assembly().layout;
   std::fill(Q_.begin(), Q_.end(), 0.0);
-  for (const Member& m : members_) {
-    const int slot = layout.body_index(m.id);
-    if (slot < 0) continue;
-    const int c = layout.column[z(slot)];
+  for_members([&](const Member& m, int c) {
     if (m.link.tree >= 0) {
       const Wrench& on = applied_[z(m.link.tree)][z(m.link.link + 1)];
       put(Q_, c, on.force);
       put(Q_, c + 3, on.moment);
-      continue;
+      return;
     }
     const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
     for (int k = 0; k < b.dof; ++k) Q_[z(c + k)] = t_.constraints.problem().Q[z(b.column + k)];
-    if (!with_rows || !b.among_rows) continue;
+    if (!with_rows || !b.among_rows) return;
     const Vector6 a = row_acceleration(c_, b);
     host::add(Q_, c, c_.system.mass(b.id) * a.head<3>());
     if (b.dof == 6) host::add(Q_, c + 3, c_.system.world_inertia(b.id, c_.bodies.start[b.id].q) * a.tail<3>());
-  }
+  });
 }
 
 // Adds the wrenches of the host's rows on links, as far as they are known by link. The rest of what the rows did,
@@ -314,24 +318,20 @@ void TreeLaws::add_response(std::span<double> change) {
   for (std::size_t k = 0; k < change.size(); ++k) total_[k] = t_.x.v[k] + change[k] - t_.x.before_rows[k];
   velocities_of_members(total_, v1_);
   t_.dynamics->add_law_response(c_.bodies.start, v1_, response_);
-  const IslandLayout& layout = t_.dynamics->assembly().layout;
   c_rows_.assign(t_.prescribed.c.size(), 0.0);
   dv_rows_.assign(t_.prescribed.dv.size(), 0.0);
   lambda_rows_.assign(t_.prescribed.lambda.size(), 0.0);
   clear_prescribed();
-  for (const Member& m : members_) {
-    const int slot = layout.body_index(m.id);
-    if (slot < 0) continue;
-    const int c = layout.column[z(slot)];
+  for_members([&](const Member& m, int c) {
     if (m.link.tree < 0) {
       const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
       for (int k = 0; k < b.dof; ++k) c_rows_[z(b.column + k)] = response_.impulse[z(c + k)];
-      continue;
+      return;
     }
     Wrench& on = prescribed_[z(m.link.tree)][z(m.link.link + 1)];
     on.force = host::head(response_.impulse, c);
     on.moment = host::head(response_.impulse, c + 3);
-  }
+  });
   spread_on_columns(c_rows_, dv_rows_);
   add_rows_response(dv_rows_, lambda_rows_);
   PrescribedMotion& p = t_.prescribed;
@@ -404,16 +404,12 @@ void TreeLaws::add_prescribed(BodyId id, double sign, const Prescribed& p) {
 
 /// Computes the velocities of the members, at the step's start, when the columns have the velocities v.
 void TreeLaws::velocities_of_members(std::span<const double> v, std::vector<double>& out) {
-  const IslandLayout& layout = t_.dynamics->assembly().layout;
   int last = -1;
-  for (const Member& m : members_) {
-    const int slot = layout.body_index(m.id);
-    if (slot < 0) continue;
-    const int c = layout.column[z(slot)];
+  for_members([&](const Member& m, int c) {
     if (m.link.tree < 0) {
       const LoopBody& b = t_.loop_bodies[z(m.loop_body)];
       for (int k = 0; k < b.dof; ++k) out[z(c + k)] = v[z(b.column + k)];
-      continue;
+      return;
     }
     Tree& t = t_.tree(m.link);
     if (std::exchange(last, m.link.tree) != m.link.tree) {
@@ -422,7 +418,7 @@ void TreeLaws::velocities_of_members(std::span<const double> v, std::vector<doub
     }
     put(out, c, t.at_end[z(m.link.link + 1)].v);
     put(out, c + 3, t.at_end[z(m.link.link + 1)].w);
-  }
+  });
 }
 
 bool TreeLaws::reapply_stick() {

@@ -87,6 +87,8 @@ class TreeLaws {
   std::string add_constraints(Made& made);
   void start(const Made& made);
   void update_mass(const Member& m);
+  template <class Visit>
+  void for_members(Visit visit) const;
   void collect_forces(bool with_rows);
   void add_row_forces(const Tree& t, std::vector<Wrench>& on);
   void solve_prescribed();
