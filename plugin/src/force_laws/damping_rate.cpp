@@ -40,15 +40,11 @@ double LawSolver::bound_of_turning(const Mobility& free_mobility) const {
 }
 
 /// Computes the bound with the mobility of free bodies.
-void LawSolver::bound_turning_rate(const Scene& scene) {
+void LawSolver::bound_turning_rate() {
   rates_.turning = bound_of_turning([&](const UnknownTerm& p) {
     double mobility = 0;
-    for (int k = 0; k < p.dim; ++k) {
-      std::fill(ideal_.vdot.begin(), ideal_.vdot.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), ideal_.vdot);
-      scene.solver.inverse_mass(ideal_.vdot, ideal_.vdot);
-      mobility = std::max(mobility, p.basis.col(k).dot(twist(scene, sites_[z(p.site)], ideal_.vdot)));
-    }
+    for (int k = 0; k < p.dim; ++k)
+      mobility = std::max(mobility, p.basis.col(k).dot(sites_[z(p.site)].mobility * p.basis.col(k)));
     return mobility;
   });
   update_rate();

@@ -19,10 +19,13 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   coupling_.is_linearized = false;
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
-  solve(scene);
+  if (coupling_.is_sparse && !solve_sparsely(scene)) {
+    coupling_.sparse_failed = true;
+    pose_problem(scene, vdot, induced);
+  }
+  if (!coupling_.is_sparse) solve(scene);
   std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
-  for (const int i : coupling_.terms)
-    add(scene, sites_[z(unknown_terms_[z(i)].site)], effort_of(unknown_terms_[z(i)]), scratch_.applied);
+  add_efforts(scene, coupling_.efforts, scratch_.applied);
   add_response(scene, scratch_.applied, vdot, nonideal, induced);
   return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
            return p.block >= 0 || p.element < 0 || keeps_sliding(scene, p, vdot, 0.25);
@@ -50,21 +53,89 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
   if (coupling_.terms.empty()) return;
   coupling_.any_reaction_implicit = std::any_of(coupling_.terms.begin(), coupling_.terms.end(),
                                                 [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
-  const bool same = coupling_.responses.of == coupling_.terms &&
+  for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
+  coupling_.is_sparse = solves_sparsely(scene);
+  if (coupling_.is_sparse) return pose_sparse_problem(scene, vdot);
+  const bool same = coupling_.responses.of == coupling_.terms && !coupling_.responses.is_sparse &&
                     (coupling_.responses.with_reactions || !coupling_.any_reaction_implicit);
   coupling_.problem.reset(coupling_.unknowns, static_cast<int>(sites_.size()), same);
-  for (std::size_t s = 0; s < sites_.size(); ++s) {
-    sites_[s].actual = sites_[s].ideal + reaction(scene, sites_[s], induced);
+  for (std::size_t s = 0; s < sites_.size(); ++s)
     std::copy_n(sites_[s].actual.data(), 6, coupling_.problem.thrust0(static_cast<int>(s)).begin());
-  }
   coupling_.continues = same && !coupling_.any_reaction_implicit;
   if (!same) {
     compute_unit_responses(scene, vdot.size(), induced.size());
     coupling_.responses.of = coupling_.terms;
     coupling_.responses.with_reactions = coupling_.any_reaction_implicit;
   }
-  for (const int index : coupling_.terms) pose_term(scene, unknown_terms_[z(index)], vdot, induced.size());
+  for (const int index : coupling_.terms) {
+    pose_term(scene, unknown_terms_[z(index)], vdot);
+    pose_residual_slip(scene, unknown_terms_[z(index)], induced.size());
+  }
   coupling_.problem.find_prescribed_slips(rest_speed);
+}
+
+/// Returns true if the unknowns are many, and of kinds that SparseFriction solves. Static friction of more unknowns
+/// than the mechanism has degrees of freedom is indeterminate. FrictionProblem distributes it, unless it is too large.
+bool LawSolver::solves_sparsely(const Scene& scene) const {
+  if (coupling_.unknowns <= many_unknowns || coupling_.any_reaction_implicit || coupling_.sparse_failed ||
+      scene.solver.options().backend == Backend::dense)
+    return false;
+  if (coupling_.unknowns <= most_dense_unknowns && coupling_.unknowns > scene.solver.columns() - scene.solver.rank())
+    return false;
+  return std::all_of(coupling_.terms.begin(), coupling_.terms.end(), [&](int i) {
+    const UnknownTerm& p = unknown_terms_[z(i)];
+    return p.element >= 0 || (p.slip_implicit && p.slip_fraction == 1);
+  });
+}
+
+/// Poses the friction problem without responses.
+void LawSolver::pose_sparse_problem(const Scene& scene, std::span<const double> vdot) {
+  const bool same = coupling_.responses.of == coupling_.terms && coupling_.responses.is_sparse;
+  coupling_.problem.reset_slips(coupling_.unknowns);
+  coupling_.continues = same;
+  if (!same) {
+    if (!coupling_.sparse) coupling_.sparse = std::make_unique<detail::SparseFriction>();
+    coupling_.sparse->reset(scene.assembly.problem, coupling_.problem.blocks, step > 0 ? step : 1);
+    coupling_.responses.mobility.resize(z(coupling_.unknowns));
+    for (const UnknownTerm& p : unknown_terms_)
+      for (int k = 0; k < p.dim; ++k) {
+        auto& direction = coupling_.sparse->directions.emplace_back(direction_of(scene, p, k));
+        direction.acts = p.block >= 0;
+        if (direction.acts) coupling_.responses.mobility[z(p.start + k)] = direction.mobility;
+      }
+    coupling_.responses.of = coupling_.terms;
+    coupling_.responses.is_sparse = true;
+  }
+  for (const int index : coupling_.terms) {
+    const UnknownTerm& p = unknown_terms_[z(index)];
+    pose_term(scene, p, vdot);
+    auto& block = coupling_.problem.blocks.back();
+    if (p.element < 0) continue;
+    const bool stuck =
+        persistent_.last_sticking.size() == elements.size() ? persistent_.last_sticking[z(p.element)] : block.at_rest;
+    if (stuck || block.is_forced()) block.mode = detail::FrictionProblem::Mode::sticks;
+  }
+}
+
+/// Returns the force of a unit effort k of an unknown term on the columns of its bodies.
+detail::SparseFriction::Direction LawSolver::direction_of(const Scene& scene, const UnknownTerm& p, int k) const {
+  const IslandLayout& layout = scene.assembly.layout;
+  const Site& site = sites_[z(p.site)];
+  detail::SparseFriction::Direction out;
+  out.constraint = site.constraint;
+  out.mobility = (step > 0 ? step : 1) * p.basis.col(k).dot(site.mobility * p.basis.col(k));
+  const auto on = [&](BodyId id, double sign, detail::SparseFriction::Direction::Part& to) {
+    const int slot = id.index < 0 ? -1 : layout.body_index(id);
+    if (slot < 0) return;
+    to.column = layout.column[z(slot)];
+    to.size = layout.column[z(slot + 1)] - to.column;
+    const Vector3d f = sign * p.basis.col(k).head<3>();
+    const Vector3d m = (site.point - scene.state[id].p).cross(f) + sign * p.basis.col(k).tail<3>();
+    for (std::size_t i = 0; i < 3; ++i) to.force[i] = f[static_cast<int>(i)], to.force[3 + i] = m[static_cast<int>(i)];
+  };
+  on(site.first, 1, out.parts[0]);
+  on(site.second, -1, out.parts[1]);
+  return out;
 }
 
 void LawSolver::number_unknowns() {
@@ -80,8 +151,8 @@ void LawSolver::number_unknowns() {
   }
 }
 
-/// Adds the block of an unknown term to the friction problem. @param m  number of rows
-void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m) {
+/// Adds the block of an unknown term to the friction problem.
+void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) {
   auto& block = coupling_.problem.blocks.emplace_back();
   block.start = p.start;
   block.dim = p.dim;
@@ -95,11 +166,11 @@ void LawSolver::pose_term(const Scene& scene, const UnknownTerm& p, std::span<co
     std::copy_n(p.slip.data(), 6, block.start_slip.begin());
     for (int k = 0; k < p.dim; ++k) coupling_.problem.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
   }
-  if (!block.is_smooth()) pose_dry_term(scene, p, vdot, m, block);
+  if (!block.is_smooth()) pose_dry_term(scene, p, vdot, block);
 }
 
-/// Sets the members of a block that belong to dry friction. @param m  number of rows
-void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
+/// Sets the members of a block that belong to dry friction.
+void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot,
                               detail::FrictionProblem::Block& block) {
   const ModeRequest& request = persistent_.requested_modes[z(p.element)];
   const FrictionMode how = request.how;
@@ -120,7 +191,11 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
   for (int k = 0; k < p.dim; ++k) coupling_.problem.slip0(p.start + k) = end_slip(scene, p, k, vdot, step);
   if (!at_end && rounded_rest(scene, p, vdot)) block.at_rest = true;
   block.reach = reach_of(scene, p, vdot);
-  for (int k = 0; k < p.dim && step > 0; ++k)
+}
+
+/// Sets the residual slips of a dry term. @param m  number of rows
+void LawSolver::pose_residual_slip(const Scene& scene, const UnknownTerm& p, std::size_t m) {
+  for (int k = 0; k < p.dim && step > 0 && p.element >= 0; ++k)
     coupling_.problem.residual_slip(p.start + k) = residual_slip(scene, p.start + k, m);
 }
 
@@ -165,6 +240,7 @@ void LawSolver::compute_unit_responses(const Scene& scene, std::size_t n, std::s
   coupling_.responses.force.resize(z(coupling_.unknowns) * n);
   coupling_.responses.lambda.resize(z(coupling_.unknowns) * m);
   coupling_.responses.mobility.assign(z(coupling_.unknowns), 0.0);
+  coupling_.responses.is_sparse = false;
   const double h = step > 0 ? step : 1;
   for (const int index : coupling_.terms)
     for (int k = 0; k < unknown_terms_[z(index)].dim; ++k) {
@@ -254,6 +330,24 @@ void LawSolver::solve(const Scene& scene) {
     if (step > 0 && result.gain >= 1 && result.solutions == 1) check_jamming(scene, callbacks);
   }
   if (result.worst >= 0 && report.warning.empty()) warn_of_residual(scene, result);
+}
+
+/// Solves the friction problem without responses. @return whether a solution was found
+bool LawSolver::solve_sparsely(const Scene& scene) {
+  LawCallbacks callbacks(*this, scene);
+  if (!start_at_last_solution()) std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
+  const detail::SparseFriction::Result result =
+      coupling_.sparse->solve(callbacks, scene.solver, coupling_.problem.slips0(), coupling_.efforts);
+  report.back_solves += result.solves;
+  report.gain = 0;
+  report.residual = result.residual;
+  report.solutions = 0;
+  if (!result.found && coupling_.unknowns > most_dense_unknowns) {
+    report.warning = "dry friction of " + std::to_string(coupling_.terms.size()) + " elements is solved to " +
+                     text(result.residual) + " of the largest effort only. A shorter step helps";
+    return true;
+  }
+  return result.found;
 }
 
 /// Starts at the last solution. It determines the branch of the coupled normal force, and the distribution over
@@ -349,6 +443,11 @@ void LawSolver::store_efforts() {
   for (const UnknownTerm& p : unknown_terms_)
     std::copy_n(p.block < 0 ? p.known.data() : &coupling_.efforts[z(p.start)], p.dim,
                 &persistent_.last_efforts[z(p.effort_offset)]);
+  persistent_.last_sticking.assign(elements.size(), 0);
+  for (const UnknownTerm& p : unknown_terms_)
+    if (p.element >= 0 && p.block >= 0)
+      persistent_.last_sticking[z(p.element)] =
+          coupling_.problem.blocks[z(p.block)].mode == detail::FrictionProblem::Mode::sticks;
 }
 
 /// Warns of jamming. An element that slid at the start of the step and is at rest at its end may have had no other
@@ -405,6 +504,12 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
   const std::size_t n = v.size(), m = induced.size();
   if (step == 0) {  // An impulse, which is not part of the force at the instant.
     if (!(most > 0)) return 0;
+    if (coupling_.is_sparse) {
+      if (!linearize_response(scene) || !coupling_.sparse->respond(scratch_.values, scratch_.change)) return 0;
+      respond_to_change(scene, scratch_.change);
+      for (std::size_t j = 0; j < n; ++j) v[j] += scratch_.dv[j];
+      return most;
+    }
     coupling_.problem.correction(scratch_.values, scratch_.change);
     for (std::size_t k = 0; k < scratch_.change.size(); ++k)
       for (std::size_t j = 0; j < n; ++j) v[j] += scratch_.change[k] * coupling_.responses.vdot[k * n + j];
@@ -416,20 +521,34 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
     const UnknownTerm& p = unknown_terms_[z(index)];
     for (int k = 0; k < p.dim && (p.element >= 0 || p.slip_implicit); ++k) {
       const int i = p.start + k;
-      coupling_.problem.slip0(i) += scratch_.values[z(i)] - coupling_.problem.slip(i, coupling_.efforts);
+      coupling_.problem.slip0(i) += scratch_.values[z(i)] - slip_of(i);
     }
   }
   scratch_.change = coupling_.efforts;
   coupling_.is_linearized = false;
   LawCallbacks callbacks(*this, scene);
   try {
-    if (!coupling_.problem.solve(callbacks, coupling_.efforts, true, detail::FrictionProblem::Choice::continuous).found)
+    if (coupling_.is_sparse
+            ? !coupling_.sparse->solve(callbacks, scene.solver, coupling_.problem.slips0(), coupling_.efforts).found
+            : !coupling_.problem.solve(callbacks, coupling_.efforts, true, detail::FrictionProblem::Choice::continuous)
+                   .found)
       coupling_.efforts = scratch_.change;
     for (std::size_t k = 0; k < scratch_.change.size(); ++k)
       scratch_.change[k] = coupling_.efforts[k] - scratch_.change[k];
     store_efforts();
     most = 0;
-    for (std::size_t k = 0; k < scratch_.change.size(); ++k) {
+    if (coupling_.is_sparse) {
+      std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+      add_efforts(scene, scratch_.change, scratch_.applied);
+      scratch_.vdot.assign(vdot.begin(), vdot.end());
+      add_response(scene, scratch_.applied, vdot, nonideal, induced);
+      for (std::size_t j = 0; j < n; ++j) {
+        const double change = step * (vdot[j] - scratch_.vdot[j]);
+        v[j] += change;
+        most = std::max(most, std::fabs(change));
+      }
+    }
+    for (std::size_t k = 0; k < scratch_.change.size() && !coupling_.is_sparse; ++k) {
       const double d = scratch_.change[k];
       if (d == 0) continue;
       for (std::size_t j = 0; j < n; ++j) {
@@ -448,7 +567,7 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
       sites_[z(p.site)].effort += e;
       add(scene, sites_[z(p.site)], e, scratch_.applied);
     }
-    for (std::size_t j = 0; j < n; ++j) scene.assembly.problem.c[j] += scratch_.applied[j];
+    for (std::size_t j = 0; j < n && !coupling_.is_sparse; ++j) scene.assembly.problem.c[j] += scratch_.applied[j];
     report.sticking = 0;
     write_results(scene, vdot, induced);
     write_efforts();
@@ -472,7 +591,10 @@ void LawSolver::respond(const Scene& scene, std::span<double> dv, LawResponse* s
     so_far->efforts.resize(unknowns, 0.0);
     scratch_.change = so_far->efforts;
   }
-  coupling_.problem.respond(scratch_.values, scratch_.change);
+  if (!coupling_.is_sparse)
+    coupling_.problem.respond(scratch_.values, scratch_.change);
+  else if (!coupling_.sparse->respond(scratch_.values, scratch_.change))
+    return;
   if (so_far != nullptr) {
     keep_static_bounds(scratch_.change);
     so_far->efforts.swap(scratch_.change);
@@ -484,10 +606,38 @@ void LawSolver::respond(const Scene& scene, std::span<double> dv, LawResponse* s
       add(scene, sites_[z(p.site)], e, so_far->impulse);
     }
   }
+  if (coupling_.is_sparse) {
+    respond_to_change(scene, scratch_.change);
+    for (std::size_t j = 0; j < n; ++j) dv[j] += step * scratch_.dv[j];
+    return;
+  }
   for (std::size_t k = 0; k < unknowns; ++k) {
     const double impulse = step * scratch_.change[k];
     for (std::size_t j = 0; j < n && impulse != 0; ++j) dv[j] += impulse * coupling_.responses.vdot[k * n + j];
   }
+}
+
+/// Adds the force of efforts of all unknowns to `out` [n].
+void LawSolver::add_efforts(const Scene& scene, std::span<const double> efforts_of_unknowns,
+                            std::span<double> out) const {
+  for (const int i : coupling_.terms) {
+    const UnknownTerm& p = unknown_terms_[z(i)];
+    Vector6d e = Vector6d::Zero();
+    for (int k = 0; k < p.dim; ++k) e += efforts_of_unknowns[z(p.start + k)] * p.basis.col(k);
+    add(scene, sites_[z(p.site)], e, out);
+  }
+}
+
+/// scratch_.dv ← the acceleration that efforts of all unknowns make.
+void LawSolver::respond_to_change(const Scene& scene, std::span<const double> change) {
+  std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+  add_efforts(scene, change, scratch_.applied);
+  scratch_.vdot.resize(scratch_.applied.size());
+  scene.solver.inverse_mass(scratch_.applied, scratch_.vdot);
+  multiply(scene.assembly.problem, scratch_.vdot, scratch_.row);
+  for (double& r : scratch_.row) r = -r;
+  scene.solver.apply(scratch_.row, {}, {}, scratch_.dv);
+  for (std::size_t j = 0; j < scratch_.dv.size(); ++j) scratch_.dv[j] += scratch_.vdot[j];
 }
 
 /// Linearises the laws at the solution of the last evaluation. @return false if a law fails, which just had a value
@@ -495,7 +645,10 @@ bool LawSolver::linearize_response(const Scene& scene) {
   if (coupling_.is_linearized) return true;
   LawCallbacks callbacks(*this, scene);
   try {
-    coupling_.problem.linearize_slips(callbacks, coupling_.efforts);
+    if (coupling_.is_sparse)
+      coupling_.sparse->linearize(callbacks, coupling_.efforts);
+    else
+      coupling_.problem.linearize_slips(callbacks, coupling_.efforts);
     coupling_.bounds.assign(coupling_.terms.size(), 0.0);
     for (std::size_t k = 0; k < coupling_.terms.size(); ++k) {
       const UnknownTerm& p = unknown_terms_[z(coupling_.terms[k])];

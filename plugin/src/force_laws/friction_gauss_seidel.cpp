@@ -87,8 +87,7 @@ Six sliding_effort(const Six& along, const Six& size, double most, double q, dou
 }  // namespace
 
 // Computes d(effort)/d(slip) by central differences: out[i][k] of effort i by slip k.
-void FrictionProblem::slopes(Laws& laws, int id, const Six& N, const Six& u, Square& out) {
-  const std::size_t dim = z_(blocks[z_(id)].dim);
+void law_slopes(FrictionProblem::Laws& laws, int id, std::size_t dim, const Six& N, const Six& u, Square& out) {
   for (std::size_t k = 0; k < dim; ++k) {
     const std::size_t group = k < 3 ? 0 : 3;  // Velocities, and angular velocities.
     const double h = 1e-6 * std::max({std::fabs(u[group]), std::fabs(u[group + 1]), std::fabs(u[group + 2])}) + 1e-9;
@@ -140,7 +139,7 @@ void FrictionProblem::solve_smooth_block(Laws& laws, std::size_t index, const Si
   double size = residual();
   for (int step = 0; step < 60 && size > 0; ++step) {
     Square slope{}, J{};
-    slopes(laws, id, N, slip_read(b, z), slope);
+    law_slopes(laws, id, dim, N, slip_read(b, z), slope);
     if (within_rounding(b, slope, F, z)) return;
     Six x{};
     for (std::size_t i = 0; i < dim; ++i) {
@@ -199,7 +198,7 @@ bool FrictionProblem::linearize_coupled_laws(Laws& laws, std::size_t index, std:
     const Block& other = blocks[o];
     if (!other.is_slip_implicit() || other.site != b.site) continue;
     Square slope{};
-    slopes(laws, static_cast<int>(o), read(other, z), slip_read(other, z), slope);
+    law_slopes(laws, static_cast<int>(o), z_(other.dim), read(other, z), slip_read(other, z), slope);
     for (std::size_t i = 0; i < z_(other.dim); ++i, ++row) {
       work_.J[row * columns + row] = 1;
       for (int k = 0; k < other.dim; ++k) {

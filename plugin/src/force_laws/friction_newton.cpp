@@ -64,7 +64,7 @@ void FrictionProblem::linearize_smooth(Laws& laws, int id, const Six& N, double 
   for (int i = 0; i < b.dim; ++i) work_.F[z_(b.start + i)] = z[z_(b.start + i)] - f[z_(i)];
   if (b.is_slip_implicit() && turning) {
     Square slope{};
-    slopes(laws, id, N, u, slope);
+    law_slopes(laws, id, z_(b.dim), N, u, slope);
     for (int i = 0; i < b.dim; ++i)
       for (int k = 0; k < b.dim; ++k) {
         if (slope[z_(i)][z_(k)] == 0) continue;

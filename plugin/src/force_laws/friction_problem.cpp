@@ -17,18 +17,22 @@ constexpr int many = 24;
 
 }  // namespace
 
-void FrictionProblem::reset(int unknowns, int sites, bool same) {
+void FrictionProblem::reset_slips(int unknowns) {
   size_ = unknowns;
-  sites_ = sites;
   blocks.clear();
+  slip0_.assign(z_(unknowns), 0.0);
+  residual_slip_.assign(z_(unknowns), 0.0);
+}
+
+void FrictionProblem::reset(int unknowns, int sites, bool same) {
+  reset_slips(unknowns);
+  sites_ = sites;
   const std::size_t n = z_(unknowns), s = z_(sites);
   if (!same) {
     W_.assign(n * n, 0.0);
     K_.assign(6 * s * n, 0.0);
     weight_.assign(n, 1.0);
   }
-  slip0_.assign(n, 0.0);
-  residual_slip_.assign(n, 0.0);
   N0_.assign(s, Six{});
   thrusts_.assign(s, Six{});
   work_.J.resize(n * (n + 6));
@@ -346,7 +350,7 @@ void FrictionProblem::linearize_slips(Laws& laws, std::span<const double> z) {
   for (std::size_t k = 0; k < blocks.size(); ++k) {
     const Block& b = blocks[k];
     Square& slope = linear_.slopes[k];
-    if (b.is_slip_implicit()) slopes(laws, static_cast<int>(k), read(b, z), slip_read(b, z), slope);
+    if (b.is_slip_implicit()) law_slopes(laws, static_cast<int>(k), z_(b.dim), read(b, z), slip_read(b, z), slope);
     for (Six& row : slope)
       for (double& x : row) x *= b.slip_fraction;
     for (int i = b.start; i < b.start + b.dim; ++i) {

@@ -88,11 +88,14 @@ class FrictionProblem {
 
   /// Clears the content and keeps the memory. @param same  keep W, K and weights of the last problem
   void reset(int unknowns, int sites, bool same = false);
+  /// Clears the content of a problem whose W and K are not used. Only its blocks and slip0() are.
+  void reset_slips(int unknowns);
   std::vector<Block> blocks;
   int unknowns() const { return size_; }
   double& W(int i, int j) { return W_[at(i, j)]; }                      // Slip i by effort j.
   double& slip0(int i) { return slip0_[static_cast<std::size_t>(i)]; }  // Slip without efforts.
   double slip0(int i) const { return slip0_[static_cast<std::size_t>(i)]; }
+  std::span<const double> slips0() const { return slip0_; }
   /// Part of slip0 that is an error of the velocities, which violate the constraints. Constraints do not prescribe it.
   double& residual_slip(int i) { return residual_slip_[static_cast<std::size_t>(i)]; }
   // Positive scale that makes efforts of all kinds comparable.
@@ -165,7 +168,6 @@ class FrictionProblem {
   double weighted(std::span<const double> x) const;
   double rounded(std::span<const double> z, bool with_jacobian);
   bool minimize_rounded(Laws& laws, std::span<double> z, bool known, Result& result);
-  void slopes(Laws& laws, int b, const Six& N, const Six& slip, Square& out);
   double gain_of(Laws& laws, std::span<const double> z);
   void eliminate();
   bool eliminate_rows();

@@ -23,6 +23,9 @@ inline double norm(const Six& x) {
 /// this part of that of free bodies. It is near the square of the rank cut (T6).
 constexpr double immovable = 1e-10;
 
+/// Computes d(effort)/d(slip) of a law by central differences: out[i][k] of effort i by slip k.
+void law_slopes(FrictionProblem::Laws& laws, int block, std::size_t dim, const Six& N, const Six& slip, Square& out);
+
 inline double largest(std::span<const double> x) {
   double most = 0;
   for (const double xi : x) {

@@ -156,8 +156,7 @@ ConstraintReaction LawSolver::thrust_of(const Scene& scene, const Site& site, co
 /// Returns the slip at which a smooth unknown term is evaluated implicitly, in its basis.
 Vector6d LawSolver::implicit_slip(const UnknownTerm& p) const {
   Vector6d u = Vector6d::Zero();
-  for (int k = 0; k < p.dim; ++k)
-    u[k] = (1 - p.slip_fraction) * p.slip[k] + p.slip_fraction * coupling_.problem.slip(p.start + k, coupling_.efforts);
+  for (int k = 0; k < p.dim; ++k) u[k] = (1 - p.slip_fraction) * p.slip[k] + p.slip_fraction * slip_of(p.start + k);
   return u;
 }
 
@@ -580,7 +579,7 @@ void LawSolver::gather(const Scene& scene) {
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
     const auto on_this = laws_on(scene.system, layout.constraints[z(i)]);
     if (on_this.empty()) continue;
-    add_site(scene, i, on_this);
+    add_site(scene, i);
     for (std::size_t l = 0; l < on_this.size(); ++l)
       for (std::size_t k = 0; k < on_this[l].terms().size(); ++k)
         add_term(scene, static_cast<int>(l), static_cast<int>(k), on_this[l].terms()[k], memory_count);
@@ -594,7 +593,7 @@ void LawSolver::gather(const Scene& scene) {
 }
 
 /// Adds constraint i with its laws: its acting point, free directions, motion and reaction.
-void LawSolver::add_site(const Scene& scene, int i, std::span<const Law> on_this) {
+void LawSolver::add_site(const Scene& scene, int i) {
   const ConstraintId id = scene.assembly.layout.constraints[z(i)];
   const Constraint& constraint = scene.system.constraint(id);
   Site& site = sites_.emplace_back();
@@ -610,10 +609,7 @@ void LawSolver::add_site(const Scene& scene, int i, std::span<const Law> on_this
   site.read = site.ideal = reaction(scene, site, scene.lambda);
   site.effort.setZero();
   add_rows(scene, site);
-  if (std::any_of(on_this.begin(), on_this.end(), [](const Law& law) {
-        return std::any_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return !t.static_limit; });
-      }))
-    free_mobility(scene, site);
+  free_mobility(scene, site);
 }
 
 /// Evaluates the rows along which laws of a site act.

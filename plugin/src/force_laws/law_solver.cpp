@@ -124,7 +124,7 @@ void LawSolver::write_results(const Scene& scene, std::span<const double> vdot, 
   report.friction_elements = static_cast<int>(elements.size());
   if (reads_actual_ && (coupling_.terms.empty() || !coupling_.any_reaction_implicit)) report.solutions = 1;
   update_differences(scene);
-  if (step == 0 && span == 0) bound_turning_rate(scene);
+  if (step == 0 && span == 0) bound_turning_rate();
 }
 
 /// Checks the effort of a smooth term at the reaction N, and updates its internal state.
@@ -166,7 +166,7 @@ void LawSolver::write_friction_element(const Scene& scene, const UnknownTerm& p,
   double speed = p.slip.norm();
   if (solved) {  // Then friction is that of the slip at the end.
     speed = 0;
-    for (int k = 0; k < p.dim; ++k) speed += std::pow(coupling_.problem.slip(p.start + k, coupling_.efforts), 2);
+    for (int k = 0; k < p.dim; ++k) speed += std::pow(slip_of(p.start + k), 2);
     speed = std::sqrt(speed);
   }
   element.kinetic = callbacks.sliding(p, N, std::max(speed, 1e-300));
@@ -266,6 +266,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
   report.fell_back = false;
   report.warning.clear();
   coupling_.problem.blocks.clear();
+  coupling_.sparse_failed = false;
   prescribed.clear();
   error_.term = nullptr;
   if (!records_.histories.empty()) {

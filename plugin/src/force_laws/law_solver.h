@@ -4,6 +4,7 @@
 #pragma once
 
 #include "force_laws/friction_problem.h"
+#include "force_laws/sparse_friction.h"
 
 #include <linchpin/assembly.h>
 #include <linchpin/law_report.h>
@@ -30,6 +31,10 @@ constexpr int few_unknowns = 6;
 constexpr double fastest_by_laws = 1e9;
 /// Length of a step for that limit where laws are those of the instant [s].
 constexpr double shortest_law_step = 1e-6;
+/// Number of unknowns above which they are solved in the sparse structure of the constraints.
+constexpr int many_unknowns = 24;
+/// Number of unknowns above which the dense solution is not tried where the sparse one fails.
+constexpr int most_dense_unknowns = 300;
 /// Message for a law whose force [N or N·m] exceeds it. @param acceleration  caused by the force [m/s²]
 std::string beyond_all_bounds(double force, double acceleration);
 
@@ -195,6 +200,7 @@ class LawSolver {
     bool memory_begun = false;
     std::vector<ModeRequest> requested_modes;  // By friction element.
     std::vector<double> last_efforts;          // Efforts of all unknown terms, from which the next solution starts.
+    std::vector<char> last_sticking;           // By friction element: it stuck in the last solution.
   };
   /// State of the fixed-point iteration of laws and the normal forces that they induce.
   struct FixedPointState {
@@ -219,6 +225,7 @@ class LawSolver {
   struct UnitResponses {
     std::vector<int> of;                      // Unknown terms whose responses are stored in this evaluation.
     bool with_reactions = false;              // Responses of the reactions are stored, too.
+    bool is_sparse = false;                   // Only `mobility` is stored.
     std::vector<double> vdot, force, lambda;  // v̇ [n], force [n] and λ [m] of each unknown.
     std::vector<double> mobility;             // Slip change of the free bodies, by unknown.
   };
@@ -231,8 +238,12 @@ class LawSolver {
     UnitResponses responses;             // By unknown.
     bool any_reaction_implicit = false;  // Any unknown reads the coupled normal force implicitly.
     bool continues = false;              // `efforts` is the result of the last iteration for the same unknowns.
-    bool is_linearized = false;          // FrictionProblem::respond() and `bounds` belong to this solution.
-    std::vector<double> bounds;          // By block: largest friction of a sticking element.
+    // Many unknowns are solved in the sparse structure of the constraints. The problem then has no W and no K.
+    std::unique_ptr<detail::SparseFriction> sparse;
+    bool is_sparse = false;
+    bool sparse_failed = false;  // In this evaluation.
+    bool is_linearized = false;  // FrictionProblem::respond() and `bounds` belong to this solution.
+    std::vector<double> bounds;  // By block: largest friction of a sticking element.
   };
   /// Data of law terms by index of efforts.
   struct EffortRecords {
@@ -246,9 +257,9 @@ class LawSolver {
   };
   /// Work memory of an evaluation.
   struct Scratch {
-    std::vector<double> applied, force, dv;  // [n]
-    std::vector<double> row, lambda;         // [m]
-    std::vector<double> values, change;      // By unknown.
+    std::vector<double> applied, force, dv, vdot;  // [n]
+    std::vector<double> row, lambda;               // [m]
+    std::vector<double> values, change;            // By unknown.
   };
   /// The law that is being called, for the messages of exceptions.
   struct ErrorContext {
@@ -263,7 +274,7 @@ class LawSolver {
   class LawCallbacks;
 
   void gather(const Scene& scene);
-  void add_site(const Scene& scene, int constraint, std::span<const Law> laws_on_it);
+  void add_site(const Scene& scene, int constraint);
   void add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count);
   void add_rows(const Scene& scene, Site& site);
   void add_compliance(const Scene& scene, int law, int index, const Law::Term& term, int effort);
@@ -317,13 +328,23 @@ class LawSolver {
   bool couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
   void pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
+  void pose_sparse_problem(const Scene& scene, std::span<const double> vdot);
+  detail::SparseFriction::Direction direction_of(const Scene& scene, const UnknownTerm& p, int k) const;
+  bool solves_sparsely(const Scene& scene) const;
+  double slip_of(int unknown) const {
+    return coupling_.is_sparse ? coupling_.sparse->slip(unknown) : coupling_.problem.slip(unknown, coupling_.efforts);
+  }
   void read_few_implicitly(const Scene& scene);
   void compute_unit_responses(const Scene& scene, std::size_t n, std::size_t m);
   void number_unknowns();
-  void pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m);
-  void pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, std::size_t m,
+  void pose_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot);
+  void pose_residual_slip(const Scene& scene, const UnknownTerm& p, std::size_t m);
+  void pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot,
                      detail::FrictionProblem::Block& block);
   void solve(const Scene& scene);
+  bool solve_sparsely(const Scene& scene);
+  void add_efforts(const Scene& scene, std::span<const double> efforts_of_unknowns, std::span<double> out) const;
+  void respond_to_change(const Scene& scene, std::span<const double> change);
   bool start_at_last_solution();
   detail::FrictionProblem::Choice branch_choice() const;
   void fall_back_to_ideal(const Scene& scene, double gain);
@@ -350,7 +371,7 @@ class LawSolver {
   Vector6d sliding_sense(const UnknownTerm& p) const;
   bool slides_along_slip(const UnknownTerm& p) const;
   bool turns_with_slip(const UnknownTerm& p) const;
-  void bound_turning_rate(const Scene& scene);
+  void bound_turning_rate();
   template <class Mobility>
   double bound_of_turning(const Mobility& free_mobility) const;
   double mobility_across(const Scene& scene, const UnknownTerm& p);

@@ -86,12 +86,8 @@ void LawSolver::classify_sliding(const Scene& scene) {
     p.block = -1;
     if (step == 0 || p.dim == 1) continue;
     double mobility = 0;
-    for (int k = 0; k < p.dim; ++k) {
-      std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
-      add(scene, sites_[z(p.site)], p.basis.col(k), scratch_.applied);
-      scene.solver.inverse_mass(scratch_.applied, scratch_.applied);
-      mobility = std::max(mobility, step * p.basis.col(k).dot(twist(scene, sites_[z(p.site)], scratch_.applied)));
-    }
+    for (int k = 0; k < p.dim; ++k)
+      mobility = std::max(mobility, step * p.basis.col(k).dot(sites_[z(p.site)].mobility * p.basis.col(k)));
     scratch_.values[2 * i] = std::sqrt(mobility);
     scratch_.values[2 * i + 1] = friction / speed * scratch_.values[2 * i];
     on_bodies(p, [&](double& sum) { sum += scratch_.values[2 * i + 1]; });
@@ -167,7 +163,7 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
   std::copy_n(is.data(), 6, after.begin());
   double speed = 0, friction = 0;
   for (int k = 0; k < p.dim; ++k) {
-    speed += std::pow(coupling_.problem.slip(p.start + k, coupling_.efforts), 2);
+    speed += std::pow(slip_of(p.start + k), 2);
     friction += std::pow(coupling_.efforts[z(p.start + k)], 2);
   }
   if (layout.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.

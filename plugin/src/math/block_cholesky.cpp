@@ -535,6 +535,14 @@ void BlockCholesky::shift(int tree, double by) {
   }
 }
 
+void BlockCholesky::shift(int tree, const double* by) {
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
+    const Super& s = supers_[z(t)];
+    double* A = panels_.data() + s.panel;
+    for (int c = 0; c < s.width && !s.negative; ++c, A += s.width + 1) *A += by[s.first + c];
+  }
+}
+
 // Where no pivot is small, the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ is stored beside it. A solve then needs
 // one product per joint. Triangles would make each row wait for the one before.
 template <int W>

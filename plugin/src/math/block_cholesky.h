@@ -56,6 +56,8 @@ class BlockCholesky {
   void read_diagonal(int tree);
   /// Adds `by` to the diagonal of all nodes that are not negative, before factor().
   void shift(int tree, double by);
+  /// Adds by[position] to the diagonal of all nodes that are not negative, before factor().
+  void shift(int tree, const double* by);
 
   struct Outcome {
     int kept = 0;

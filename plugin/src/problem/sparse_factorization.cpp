@@ -32,8 +32,8 @@ void add_product3(const double* a, const double* b, double* to, int stride) {
 
 }  // namespace
 
-bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept {
-  options_ = options;
+/// Reads the numbers of a problem, and whitens its rows.
+bool SparseFactorization::prepare(const ConstrainedProblem& problem) noexcept {
   fallbacks_ = dense_islands_used_ = 0;
   reason_ = "";
   if (!read(problem)) {
@@ -48,7 +48,12 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveO
     if (!factor_body(body, M + body.mass)) return false;
   select_scratch();
   whiten();
+  return true;
+}
 
+/// Fills and factors all islands. @param factor_island  returns false when the ordering has to change first
+template <class FactorIsland>
+void SparseFactorization::factor_islands(FactorIsland factor_island) {
   longest_ = 0;
   int passes = 0;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
@@ -63,6 +68,42 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveO
       i = -1;
     }
   }
+}
+
+bool SparseFactorization::factor(const ConstrainedProblem& problem, std::span<const double> compliance) noexcept {
+  if (!prepare(problem)) return false;
+  bool finite = true;
+  factor_islands([&](int i) {
+    if (!factor_compliant_island(i, compliance)) return false;
+    finite = finite && islands_[at(i)].kind == Kind::full;
+    return true;
+  });
+  return finite;
+}
+
+/// The same as factor_island(), with compliance. The island is Kind::dense where its factor is not finite.
+bool SparseFactorization::factor_compliant_island(int i, std::span<const double> compliance) {
+  constexpr double drop = 1e-14;
+  Island& island = islands_[at(i)];
+  for (int k = island.node_begin; k < island.node_end; ++k) {
+    const Node& node = pattern_.nodes[at(k)];
+    for (int r = 0; r < node.rows; ++r) work_->x[at(node.position + r)] = compliance[at(node.row + r)];
+  }
+  dual_.shift(i, work_->x.data());
+  dual_.read_diagonal(i);
+  measure_rows(island);
+  const BlockCholesky::Outcome out = dual_.factor(i, drop);
+  if (out.late_needed) return false;
+  island.kind = out.finite ? Kind::full : Kind::dense;
+  island.primal_factored = island.null_space_known = false;
+  island.dense_index = -1;
+  return true;
+}
+
+bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept {
+  options_ = options;
+  if (!prepare(problem)) return false;
+  factor_islands([&](int i) { return factor_island(i); });
   // A zero row has no length of its own. It is compared with the length of the longest row.
   const double longest = longest_ > 0 ? longest_ : 1.0;
   for (int r = 0; r < m_; ++r) inverse_length_[at(r)] = 1 / (length_[at(r)] > 0 ? length_[at(r)] : longest);

@@ -26,8 +26,8 @@ inline constexpr double max_length_ratio_before_dense = 30;
 inline constexpr double certain_pivot = 1e-2;
 
 inline double dot6(const double* a, const double* b) {
-  using Six = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
-  return Six(a).dot(Six(b));
+  using Vector = Eigen::Map<const Eigen::Matrix<double, 6, 1>>;
+  return Vector(a).dot(Vector(b));
 }
 inline double dot(const double* a, const double* b, int size) {
   if (size == 6) return dot6(a, b);
@@ -41,6 +41,10 @@ class SparseFactorization {
   /// Factors A and M. Data that depend only on the pattern of A are kept while that stays the same. @return false when
   /// the instant is malformed, M is not positive definite or a number is not finite.
   bool factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept;
+  /// Factors G + C, where C is diagonal: a row with the compliance c may yield by −c times its multiplier. The rank is
+  /// not decided, and rows without a pivot are dropped. Use solve_unrefined(), and check its residual.
+  /// @param compliance  [m] ≥ 0
+  bool factor(const ConstrainedProblem& problem, std::span<const double> compliance) noexcept;
 
   int rank() const;
   int rows() const { return m_; }
@@ -159,6 +163,9 @@ class SparseFactorization {
     std::vector<char> late;  // [nodes in the order of rows] See BlockCholesky.
   };
 
+  bool prepare(const ConstrainedProblem& problem) noexcept;
+  template <class FactorIsland>
+  void factor_islands(FactorIsland factor_island);
   void select_scratch() const;
   bool read(const ConstrainedProblem& problem);
 
@@ -184,6 +191,7 @@ class SparseFactorization {
   void whiten(const JacobianBlock& block, int rows) const;
   void fill(const Island& island) const;
   bool factor_island(int i);
+  bool factor_compliant_island(int i, std::span<const double> compliance);
   void measure_rows(const Island& island);
   double smallest_singular_value(int i) const;
   bool solve_densely(int i, const char* why) const;

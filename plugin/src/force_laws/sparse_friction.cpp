@@ -1,0 +1,661 @@
+// Semi-smooth Newton for friction in the sparse structure of a mechanism. Each iteration linearises the blocks, factors
+// the rows of constraints and efforts with the compliance that the linearised blocks have, and solves once.
+#include "force_laws/sparse_friction.h"
+
+#include "force_laws/friction_problem_impl.h"
+#include "problem/jacobian_products.h"
+
+#include <Eigen/Eigenvalues>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace linchpin::detail {
+namespace {
+
+/// Compliance of a sticking direction, relative to its mobility. It keeps redundant directions apart from those of the
+/// constraints. The iterations remove its effect.
+constexpr double stick_compliance = 1e-10;
+/// Linear blocks that differ by less are not factored again.
+constexpr double same = 1e-3;
+/// Weight of the slip below which an effort does not depend on it.
+constexpr double independent = 1e-12;
+/// Part of a step that must remain when the power is least along it.
+constexpr double enough = 0.2;
+/// Largest numbers of iterations of projected Newton, at first and after each decrease of the rounding.
+constexpr int most_iterations = 30, few_iterations = 12;
+
+/// Writes orthonormal axes of which the first is along x, as columns.
+void reflect_to(const Six& x, double length, std::size_t dim, Square& axes) {
+  Six v{};
+  double square = 0;
+  for (std::size_t i = 0; i < dim && length > 0; ++i) {
+    v[i] = x[i] / length + (i > 0 ? 0 : x[0] < 0 ? -1 : 1);
+    square += v[i] * v[i];
+  }
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j) axes[i][j] = (i == j) - (square > 0 ? 2 * v[i] * v[j] / square : 0);
+}
+
+}  // namespace
+
+void SparseFriction::reset(const ConstrainedProblem& constraints, std::vector<Block>& blocks, double step) {
+  constraints_ = &constraints;
+  blocks_ = &blocks;
+  step_ = step;
+  directions.clear();
+  is_laid_out_ = is_factored_ = false;
+}
+
+double SparseFriction::mobility(const Block& b) const {
+  double most = 1e-300;
+  for (int i = b.start; i < b.start + b.dim; ++i) most = std::max(most, direction(i).mobility);
+  return most;
+}
+
+double SparseFriction::speed_of(const Block& b, std::span<const double> u) {
+  double square = 0;
+  for (int i = b.start; i < b.start + b.dim; ++i) square += u[z_(i)] * u[z_(i)];
+  return std::sqrt(square);
+}
+
+/// Lays out rows_: the rows of each constraint, followed by those of its efforts.
+void SparseFriction::lay_out() {
+  const ConstrainedProblem& from = *constraints_;
+  const std::size_t count = from.constraints.size();
+  by_unknown_.clear();
+  for (std::size_t i = 0; i < directions.size(); ++i)
+    if (directions[i].acts) by_unknown_.push_back(static_cast<int>(i));
+  const std::size_t unknowns = by_unknown_.size();
+  // Directions by constraint, in their order.
+  first_by_constraint_.assign(count + 1, 0);
+  for (const Direction& d : directions) ++first_by_constraint_[z_(d.constraint) + 1];
+  for (std::size_t i = 0; i < count; ++i) first_by_constraint_[i + 1] += first_by_constraint_[i];
+  order_.resize(directions.size());
+  for (std::size_t i = 0; i < directions.size(); ++i)
+    order_[z_(first_by_constraint_[z_(directions[i].constraint)]++)] = static_cast<int>(i);
+
+  rows_.block_sizes = from.block_sizes;
+  rows_.mass = from.mass;
+  rows_.Q.resize(from.Q.size());
+  rows_.c.resize(from.Q.size());
+  rows_.constraints.resize(count);
+  rows_.entries.clear();
+  rows_.row_start.assign(1, 0);
+  rows_.row_constraint.clear();
+  entries_.resize(directions.size());
+  places_.resize(directions.size());
+  const auto end_row = [&](int constraint) {
+    rows_.row_start.push_back(static_cast<int>(rows_.entries.size()));
+    rows_.row_constraint.push_back(constraint);
+  };
+  std::size_t next = 0, row = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int constraint = static_cast<int>(i);
+    for (; row < from.b.size() && from.row_constraint[row] == constraint; ++row) {
+      rows_.entries.insert(rows_.entries.end(), from.entries.begin() + from.row_start[row],
+                           from.entries.begin() + from.row_start[row + 1]);
+      end_row(constraint);
+    }
+    for (; next < directions.size() && directions[z_(order_[next])].constraint == constraint; ++next) {
+      const std::size_t u = z_(order_[next]);
+      const auto& parts = directions[u].parts;
+      const int first = parts[0].size > 0 && parts[1].size > 0 && parts[1].column < parts[0].column ? 1 : 0;
+      for (const int side : {first, 1 - first}) {
+        entries_[u][z_(side)] = static_cast<int>(rows_.entries.size());
+        for (int c = 0; c < parts[z_(side)].size; ++c) rows_.entries.push_back({parts[z_(side)].column + c, 0.0});
+      }
+      places_[u] = static_cast<int>(rows_.row_constraint.size());
+      end_row(constraint);
+    }
+  }
+  const std::size_t m = rows_.row_constraint.size();
+  rows_.b.assign(m, 0.0);
+  compliance_.assign(m, 0.0);
+  for (std::size_t i = 0; i < directions.size(); ++i)
+    if (!directions[i].acts) compliance_[z_(places_[i])] = 1;
+  e_.resize(m);
+  multipliers_.resize(m);
+  for (auto* x : {&free_, &dv_}) x->resize(from.Q.size());
+  for (auto* x : {&F_, &dz_, &du_, &slips_, &trial_z_, &trial_u_, &trial_F_}) x->resize(unknowns);
+  linear_.resize(blocks_->size());
+  factored_.resize(blocks_->size());
+  bounds_.resize(blocks_->size());
+}
+
+/// Writes the rows of all efforts, √d qᵀB, and their compliance γ (1 − d)/step.
+void SparseFriction::write_rows() {
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    const Linear& as = linear_[k];
+    const double gamma = mobility(b);
+    for (int r = 0; r < b.dim; ++r) {
+      const std::size_t u = index_of(b.start + r);
+      const double d = as.d[z_(r)], root = d > independent ? std::sqrt(d) : 0;
+      compliance_[z_(places_[u])] = gamma * std::max(1 - d, stick_compliance) / step_;
+      for (std::size_t side = 0; side < 2; ++side) {
+        auto* const entry = rows_.entries.data() + entries_[u][side];
+        for (int c = 0; c < directions[u].parts[side].size; ++c) {
+          double sum = 0;
+          for (int j = 0; j < b.dim; ++j)
+            sum += as.axes[z_(j)][z_(r)] * direction(b.start + j).parts[side].force[z_(c)];
+          entry[c].value = root * sum;
+        }
+      }
+    }
+  }
+}
+
+/// Returns true if two linear blocks are so nearly the same that the factor of one serves the other.
+bool SparseFriction::hardly_differ(const Linear& a, const Linear& b) {
+  bool isotropic = true;
+  for (std::size_t i = 0; i < a.d.size(); ++i) {
+    const double least = std::max(std::min(a.d[i], 1 - a.d[i]), 1e-3 * stick_compliance);
+    if (!(std::fabs(a.d[i] - b.d[i]) <= same * least)) return false;
+    isotropic = isotropic && a.d[i] == a.d[0];
+  }
+  for (std::size_t i = 0; i < a.axes.size() && !isotropic; ++i)
+    for (std::size_t j = 0; j < a.axes.size(); ++j)
+      if (!(std::fabs(a.axes[i][j] - b.axes[i][j]) <= same)) return false;
+  return true;
+}
+
+/// Factors the linear blocks, unless they hardly differ from those that are factored. @return whether that succeeded
+bool SparseFriction::factor(Result& result) {
+  if (is_factored_ && std::equal(linear_.begin(), linear_.end(), factored_.begin(), factored_.end(), hardly_differ))
+    return true;
+  ++result.factorizations;
+  write_rows();
+  std::swap(factored_, linear_);
+  linear_.resize(blocks_->size());
+  return is_factored_ = factor_.factor(rows_, compliance_);
+}
+
+/// Solves (1 − d) Δz + d/γ Δu = −F for the factored blocks, with F in their directions. Writes Δz and Δu.
+void SparseFriction::update(std::span<const double> F) {
+  // Efforts that do not depend on their slips act first.
+  std::fill(free_.begin(), free_.end(), 0.0);
+  std::fill(dz_.begin(), dz_.end(), 0.0);
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    for (int r = 0; r < b.dim; ++r) {
+      if (factored_[k].d[z_(r)] > independent) continue;
+      for (int i = 0; i < b.dim; ++i) dz_[z_(b.start + i)] -= factored_[k].axes[z_(i)][z_(r)] * F[z_(b.start + r)];
+    }
+  }
+  add_forces(dz_, free_);
+  factor_.inverse_mass(free_, free_);
+  multiply(rows_, free_, e_);
+  for (double& e : e_) e = -e;
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    const double gamma = mobility(b);
+    for (int r = 0; r < b.dim; ++r) {
+      const std::size_t u = z_(b.start + r);
+      const double d = factored_[k].d[z_(r)];
+      if (d > independent) e_[z_(places_[index_of(b.start + r)])] -= gamma * F[u] / (std::sqrt(d) * step_);
+    }
+  }
+  factor_.solve_unrefined(e_, multipliers_, {}, dv_);
+  for (std::size_t j = 0; j < dv_.size(); ++j) dv_[j] += free_[j];
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    for (int r = 0; r < b.dim; ++r) {
+      const double d = factored_[k].d[z_(r)];
+      if (!(d > independent)) continue;
+      const double y = std::sqrt(d) * multipliers_[z_(places_[index_of(b.start + r)])];
+      for (int i = 0; i < b.dim; ++i) dz_[z_(b.start + i)] += factored_[k].axes[z_(i)][z_(r)] * y;
+    }
+  }
+  slips_of(dv_, du_);
+}
+
+/// Adds the force of efforts z to `force` [n].
+void SparseFriction::add_forces(std::span<const double> z, std::span<double> force) const {
+  for (std::size_t u = 0; u < by_unknown_.size(); ++u)
+    for (const Direction::Part& part : direction(static_cast<int>(u)).parts)
+      for (int c = 0; c < part.size && z[u] != 0; ++c) force[z_(part.column + c)] += z[u] * part.force[z_(c)];
+}
+
+/// u ← step · B v̇.
+void SparseFriction::slips_of(std::span<const double> vdot, std::span<double> u) const {
+  for (std::size_t i = 0; i < by_unknown_.size(); ++i) {
+    double sum = 0;
+    for (const Direction::Part& part : direction(static_cast<int>(i)).parts)
+      for (int c = 0; c < part.size; ++c) sum += part.force[z_(c)] * vdot[z_(part.column + c)];
+    u[i] = step_ * sum;
+  }
+}
+
+Six SparseFriction::slip_read(const Block& b, std::span<const double> u) const {
+  Six out{};
+  for (std::size_t i = 0; i < z_(b.dim); ++i)
+    out[i] = (1 - b.slip_fraction) * b.start_slip[i] + b.slip_fraction * u[z_(b.start) + i];
+  return out;
+}
+
+/// Returns the largest effort of a dry block in its mode.
+double SparseFriction::bound_of(Laws& laws, std::size_t index, std::span<const double> z, std::span<const double> u) {
+  const Block& b = (*blocks_)[index];
+  const int id = static_cast<int>(index);
+  double speed = 0, turn = 0;
+  for (std::size_t i = z_(b.start), k = 0; k < z_(b.dim); ++i, ++k)
+    speed += u[i] * u[i], turn += z[i] * b.start_slip[k];
+  const double slides = laws.sliding(id, b.known, std::max(std::sqrt(speed), 1e-300));
+  // An effort along the slip at the start turns it, and so the block passes through rest.
+  const bool may_hold = b.mode == FrictionProblem::Mode::sticks && (b.at_rest || turn > 0);
+  return may_hold ? std::max(slides, laws.holding(id, b.known)) : slides;
+}
+
+/// Linearises a dry block in its mode, and writes its residual F.
+void SparseFriction::linearize_dry(Laws& laws, std::size_t index, std::span<const double> z, std::span<const double> u,
+                                   std::span<double> F, Linear& to) {
+  const Block& b = (*blocks_)[index];
+  const std::size_t at = z_(b.start), dim = z_(b.dim);
+  const double gamma = mobility(b);
+  to = {};
+  if (b.mode == FrictionProblem::Mode::sticks) {
+    for (std::size_t i = 0; i < dim; ++i) {
+      F[at + i] = u[at + i] / gamma;
+      to.axes[i][i] = to.d[i] = to.scale[i] = 1;
+    }
+    return;
+  }
+  const double bound = bounds_[index] = bound_of(laws, index, z, u);
+  Six y{};
+  for (std::size_t i = 0; i < dim; ++i) y[i] = z[at + i] - (dim == 1 && z[at] != 0 ? 0 : u[at + i] / gamma);
+  const double size = norm(y);
+  for (std::size_t i = 0; i < dim; ++i) F[at + i] = z[at + i] - (size > 0 ? bound / size * y[i] : 0);
+  reflect_to(y, size, dim, to.axes);
+  for (std::size_t i = 0; i < dim; ++i) {
+    to.d[i] = i == 0 || !(size > bound) ? 0 : bound / size;
+    to.scale[i] = 1;
+  }
+}
+
+/// Reduces efforts of sticking blocks to their bounds. @return whether any exceeded its bound by more than `tolerance`
+bool SparseFriction::project(Laws& laws, std::span<double> z, std::span<const double> u, double tolerance) {
+  bool any = false;
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (b.is_smooth() || b.is_forced()) continue;
+    double size = 0;
+    for (int i = b.start; i < b.start + b.dim; ++i) size += z[z_(i)] * z[z_(i)];
+    size = std::sqrt(size);
+    bounds_[k] = bound_of(laws, k, z, u);
+    if (!(size > bounds_[k] * (1 + 1e-12) + tolerance)) continue;
+    for (int i = b.start; i < b.start + b.dim; ++i) z[z_(i)] *= bounds_[k] / size;
+    any = true;
+  }
+  return any;
+}
+
+/// Returns the part of the step dz_ at which the first sticking block reaches its bound. That block slides from then
+/// on.
+double SparseFriction::part_to_bound(std::span<const double> z) {
+  double part = 1;
+  std::size_t first = blocks_->size();
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (b.is_smooth() || b.is_forced() || b.mode != FrictionProblem::Mode::sticks) continue;
+    double zz = 0, zd = 0, dd = 0;  // |z + t dz|² = zz + 2 t zd + t² dd
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      zz += z[z_(i)] * z[z_(i)];
+      zd += z[z_(i)] * dz_[z_(i)];
+      dd += dz_[z_(i)] * dz_[z_(i)];
+    }
+    const double room = std::max(0.0, bounds_[k] * bounds_[k] - zz);
+    if (!(zz + 2 * zd + dd > bounds_[k] * bounds_[k])) continue;
+    const double t = dd > 0 ? (std::sqrt(zd * zd + dd * room) - zd) / dd : 1;
+    if (t < part) part = std::max(t, 0.0), first = k;
+  }
+  if (first < blocks_->size()) (*blocks_)[first].mode = FrictionProblem::Mode::slips;
+  return part;
+}
+
+/// Sets the mode of each dry block: it slides where its effort is at its bound and against its slip, and sticks
+/// otherwise. @return whether any mode changes
+bool SparseFriction::choose_modes(std::span<const double> z, std::span<const double> u, double tolerance) {
+  using Mode = FrictionProblem::Mode;
+  bool any = false;
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    Block& b = (*blocks_)[k];
+    if (b.is_smooth() || b.is_forced()) continue;
+    double size = 0, power = 0, speed = 0;
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      size += z[z_(i)] * z[z_(i)];
+      power += z[z_(i)] * u[z_(i)];
+      speed += u[z_(i)] * u[z_(i)];
+    }
+    const bool at_bound = std::sqrt(size) >= bounds_[k] * (1 - 1e-12) - tolerance;
+    Mode mode = b.mode;
+    if (b.mode == Mode::sticks) {
+      if (at_bound && power < 0 && std::sqrt(speed) > tolerance * mobility(b)) mode = Mode::slips;
+    } else if (power > 0 && std::sqrt(speed) > tolerance * mobility(b) && bounds_[k] > tolerance) {
+      mode = Mode::sticks;
+    }
+    any = any || mode != b.mode;
+    b.mode = mode;
+  }
+  return any;
+}
+
+void SparseFriction::linearize_smooth(Laws& laws, std::size_t index, std::span<const double> z,
+                                      std::span<const double> u, std::span<double> F, Linear& to) {
+  const Block& b = (*blocks_)[index];
+  const int id = static_cast<int>(index);
+  const std::size_t at = z_(b.start), dim = z_(b.dim);
+  const Six slip = slip_read(b, u);
+  Six f{};
+  laws.effort(id, b.known, slip, f.data());
+  for (std::size_t i = 0; i < dim; ++i) F[at + i] = z[at + i] - f[i];
+  to = {};
+  Square slope{};
+  law_slopes(laws, id, dim, b.known, slip, slope);
+  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, 0, 6, 6>;
+  Matrix damping(b.dim, b.dim);
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j)
+      damping(static_cast<int>(i), static_cast<int>(j)) = -0.5 * b.slip_fraction * (slope[i][j] + slope[j][i]);
+  const Eigen::SelfAdjointEigenSolver<Matrix> modes(damping);
+  const double gamma = mobility(b);
+  for (std::size_t k = 0; k < dim; ++k) {
+    const double weight = std::max(0.0, modes.eigenvalues()[static_cast<int>(k)]) * gamma;
+    to.d[k] = weight / (1 + weight);
+    to.scale[k] = 1 / (1 + weight);
+    for (std::size_t i = 0; i < dim; ++i)
+      to.axes[i][k] = modes.eigenvectors()(static_cast<int>(i), static_cast<int>(k));
+  }
+}
+
+/// Linearises all blocks in their modes, and computes their residuals.
+/// @return the largest one relative to the largest effort
+double SparseFriction::residuals(Laws& laws, std::span<const double> z, std::span<const double> u, std::span<double> F,
+                                 Result& result) {
+  const double size = std::max(largest(z), 1e-300);
+  result.residual = 0;
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (b.is_smooth())
+      linearize_smooth(laws, k, z, u, F, linear_[k]);
+    else
+      linearize_dry(laws, k, z, u, F, linear_[k]);
+    for (int i = b.start; i < b.start + b.dim; ++i) {
+      const double own = std::fabs(F[z_(i)]);
+      if (own <= result.residual * size) continue;
+      result.residual = own / size;
+      result.worst = static_cast<int>(k);
+      result.worst_size = own;
+    }
+  }
+  return result.residual;
+}
+
+SparseFriction::Result SparseFriction::solve(Laws& laws, const ConstraintFactorization& solver,
+                                             std::span<const double> slip0, std::span<double> z) {
+  Result result;
+  solver_ = &solver;
+  slip0_ = slip0;
+  if (!is_laid_out_) lay_out(), is_laid_out_ = true;
+  respond_to_efforts(z);
+  for (std::size_t i = 0; i < slips_.size(); ++i) slips_[i] = slip0[i] + du_[i];
+  if (!solve_modes(laws, z, result, most_iterations)) minimize_rounded(laws, z, result);
+  return result;
+}
+
+/// Makes a Newton step of the factored blocks. @param part  share of it
+void SparseFriction::step_to(double part, std::span<const double> z) {
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    trial_z_[i] = z[i] + part * dz_[i];
+    trial_u_[i] = slips_[i] + part * du_[i];
+  }
+}
+
+/// Moves to trial_z_ along dz_, with efforts that are reduced to their bounds. Where that would not decrease the power
+/// enough, it moves a part of the way. @return whether no effort had to be reduced
+bool SparseFriction::step_within_bounds(Laws& laws, std::span<const double> z, double tolerance, Result& result) {
+  cut_ = false;
+  step_to(1, z);
+  if (!project(laws, trial_z_, trial_u_, tolerance)) return true;
+  kept_dz_ = dz_;
+  kept_du_ = du_;
+  for (double part = 1; part > 1e-3; part *= 0.25) {
+    if (part < 1) {
+      std::swap(dz_, kept_dz_);
+      std::swap(du_, kept_du_);
+      step_to(part, z);
+      std::swap(dz_, kept_dz_);
+      std::swap(du_, kept_du_);
+      if (!project(laws, trial_z_, trial_u_, tolerance)) {
+        cut_ = true;
+        return false;
+      }
+    }
+    respond_to_efforts(trial_z_);
+    ++result.solves;
+    double slope = 0, curvature = 0;
+    for (std::size_t i = 0; i < z.size(); ++i) {
+      trial_u_[i] = slip0_[i] + du_[i];
+      slope += slips_[i] * (trial_z_[i] - z[i]);
+      curvature += (trial_u_[i] - slips_[i]) * (trial_z_[i] - z[i]);
+    }
+    if (!(-slope > enough * curvature)) continue;
+    const double t = curvature > -slope ? -slope / curvature : 1;
+    for (std::size_t i = 0; t < 1 && i < z.size(); ++i) {
+      trial_z_[i] = z[i] + t * (trial_z_[i] - z[i]);
+      trial_u_[i] = slips_[i] + t * (trial_u_[i] - slips_[i]);
+    }
+    return false;
+  }
+  dz_ = kept_dz_;
+  du_ = kept_du_;
+  step_to(part_to_bound(z), z);
+  cut_ = true;
+  return false;
+}
+
+/// Projected Newton. Near the solution, Newton in the present modes removes the rounding before these are tested again.
+/// @return whether the laws are satisfied. If not, z and the slips are unchanged.
+bool SparseFriction::solve_modes(Laws& laws, std::span<double> z, Result& result, int most) {
+  constexpr double near = 1e-9, rounding = 1e-12, exact = 1e-14, stalled = 1e-10;
+  kept_z_.assign(z.begin(), z.end());
+  kept_u_ = slips_;
+  double last = std::numeric_limits<double>::infinity();
+  bool fixed = false;  // The last step was in the modes of the one before.
+  for (int iteration = 0; iteration < most; ++iteration) {
+    double worst = residuals(laws, z, slips_, F_, result);
+    if (!std::isfinite(worst)) break;
+    const double tolerance = rounding * largest(z);
+    if (fixed && (worst <= exact || (worst <= stalled && worst > 0.1 * last))) {
+      std::copy(z.begin(), z.end(), trial_z_.begin());
+      const bool exceeds = project(laws, trial_z_, slips_, tolerance);
+      if (!choose_modes(trial_z_, slips_, tolerance) && !exceeds) return result.found = true;
+      worst = residuals(laws, z, slips_, F_, result);
+    }
+    last = worst;
+    if (!factor(result)) break;
+    in_directions(F_, trial_F_);
+    update(trial_F_);
+    ++result.solves;
+    fixed = worst <= near;
+    if (fixed)
+      step_to(1, z);
+    else
+      fixed = step_within_bounds(laws, z, tolerance, result);
+    std::copy(trial_z_.begin(), trial_z_.end(), z.begin());
+    std::swap(slips_, trial_u_);
+    if (worst > near && !cut_ && choose_modes(z, slips_, tolerance)) fixed = false;
+  }
+  std::copy(kept_z_.begin(), kept_z_.end(), z.begin());
+  slips_ = kept_u_;
+  return false;
+}
+
+/// The function that the rounded problem minimises: ½ zᵀWz + Σ r √(|u|² + ε²).
+double SparseFriction::rounded_power(std::span<const double> z, std::span<const double> u) const {
+  double sum = 0;
+  for (std::size_t i = 0; i < z.size(); ++i) sum += 0.5 * z[i] * (u[i] - slip0_[i]);
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    double square = round_[k] * round_[k];
+    for (int i = b.start; i < b.start + b.dim; ++i) square += u[z_(i)] * u[z_(i)];
+    sum += radius_[k] * std::sqrt(square);
+  }
+  return sum;
+}
+
+/// Linearises the rounded law of a block, d z + r u = 0 with d² = |u|² + ε², and writes its residual.
+void SparseFriction::linearize_rounded(std::size_t index, std::span<const double> z) {
+  const Block& b = (*blocks_)[index];
+  const std::size_t at = z_(b.start), dim = z_(b.dim);
+  const double r = radius_[index], gamma = mobility(b);
+  Six along{};
+  double square = 0;
+  for (std::size_t i = 0; i < dim; ++i) along[i] = slips_[at + i], square += along[i] * along[i];
+  const double speed = std::sqrt(square), d = std::sqrt(square + round_[index] * round_[index]);
+  double effort = 0;  // The present effort along the slip. It is −r |u|/d in the end (Chan, Golub, Mulet 1999).
+  for (std::size_t i = 0; i < dim; ++i) {
+    F_[at + i] = z[at + i] + r / d * along[i];
+    if (speed > 0) effort += z[at + i] * along[i] / speed;
+  }
+  effort = std::clamp(effort, -r, r);
+  Linear& to = linear_[index];
+  to = {};
+  reflect_to(along, speed, dim, to.axes);
+  for (std::size_t i = 0; i < dim; ++i) {
+    const double weight = gamma * (i == 0 ? r + effort * speed / d : r) / d;
+    to.d[i] = weight / (1 + weight);
+    to.scale[i] = 1 / (1 + weight);
+  }
+}
+
+/// Rounds the corners of all dry blocks by `part` of the slip that their whole friction alone would make, and
+/// linearises them. @return the largest residual, relative to the bound of its block
+double SparseFriction::round_corners(Laws& laws, double part, std::span<const double> z) {
+  double worst = 0;
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (b.is_smooth() || b.is_forced()) {
+      b.is_smooth() ? linearize_smooth(laws, k, z, slips_, F_, linear_[k])
+                    : linearize_dry(laws, k, z, slips_, F_, linear_[k]);
+      radius_[k] = round_[k] = 0;
+      continue;
+    }
+    const double speed = speed_of(b, slips_);
+    radius_[k] = laws.sliding(static_cast<int>(k), b.known, std::max(speed, 1e-300));
+    if (b.at_rest && speed <= 30 * part * radius_[k] * mobility(b))
+      radius_[k] = std::max(radius_[k], laws.holding(static_cast<int>(k), b.known));
+    round_[k] = std::max(part * radius_[k] * mobility(b), 1e-300);
+    linearize_rounded(k, z);
+    for (int i = b.start; i < b.start + b.dim; ++i)
+      worst = std::max(worst, std::fabs(F_[z_(i)]) / std::max(radius_[k], 1e-300));
+  }
+  return worst;
+}
+
+/// Newton on the convex problem whose corners are rounded, with decreasing rounding, until the modes are clear. If
+/// they never are, the result is that of the least rounding.
+void SparseFriction::minimize_rounded(Laws& laws, std::span<double> z, Result& result) {
+  constexpr double sharp = 1e-10, clear = 2e-3, nearly = 0.03, accurate = 1e-10;
+  constexpr int most = 20;
+  radius_.resize(blocks_->size());
+  round_.resize(blocks_->size());
+  for (double part = 0.1; part >= 0.5 * sharp; part *= 0.01) {
+    for (int iteration = 0; iteration < most; ++iteration) {
+      const double worst = round_corners(laws, part, z);
+      const double before = rounded_power(z, slips_);
+      result.residual = largest(F_) / std::max(largest(z), 1e-300);
+      if (part > 10 * sharp ? worst <= nearly : result.residual <= accurate) break;
+      if (!std::isfinite(before) || !factor(result)) return;
+      in_directions(F_, trial_F_);
+      update(trial_F_);
+      ++result.solves;
+      for (double along = 1; along > 1e-3; along *= 0.5) {
+        step_to(along, z);
+        if (rounded_power(trial_z_, trial_u_) < before + 1e-14 * std::fabs(before)) break;
+      }
+      std::copy(trial_z_.begin(), trial_z_.end(), z.begin());
+      std::swap(slips_, trial_u_);
+    }
+    for (std::size_t k = 0; k < blocks_->size(); ++k) {
+      Block& b = (*blocks_)[k];
+      if (b.is_smooth() || b.is_forced()) continue;
+      b.mode = speed_of(b, slips_) <= 10 * round_[k] ? FrictionProblem::Mode::sticks : FrictionProblem::Mode::slips;
+    }
+    const double residual = result.residual;
+    if (part < clear && solve_modes(laws, z, result, few_iterations)) return;
+    result.residual = residual;
+  }
+  result.found = result.residual <= accurate;
+}
+
+/// du_ ← the slips that efforts z make.
+void SparseFriction::respond_to_efforts(std::span<const double> z) {
+  std::fill(free_.begin(), free_.end(), 0.0);
+  add_forces(z, free_);
+  if (!(largest(free_) > 0)) {
+    std::fill(du_.begin(), du_.end(), 0.0);
+    return;
+  }
+  solver_->inverse_mass(free_, free_);
+  const std::span<double> e = std::span(e_).first(constraints_->b.size());
+  multiply(*constraints_, free_, e);
+  for (double& x : e) x = -x;
+  solver_->solve_unrefined(e, {}, {}, dv_);
+  for (std::size_t j = 0; j < dv_.size(); ++j) dv_[j] += free_[j];
+  slips_of(dv_, du_);
+}
+
+/// Writes vectors of efforts in the directions of the factored blocks, scaled as these are.
+void SparseFriction::in_directions(std::span<const double> x, std::span<double> to) const {
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    for (int r = 0; r < b.dim; ++r) {
+      double sum = 0;
+      for (int i = 0; i < b.dim; ++i) sum += factored_[k].axes[z_(i)][z_(r)] * x[z_(b.start + i)];
+      to[z_(b.start + r)] = factored_[k].scale[z_(r)] * sum;
+    }
+  }
+}
+
+void SparseFriction::linearize(Laws& laws, std::span<const double> z) {
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (b.is_smooth()) {
+      linearize_smooth(laws, k, z, slips_, F_, linear_[k]);
+      continue;
+    }
+    // Sliding elements keep their friction.
+    const double d = b.is_forced() || b.mode == FrictionProblem::Mode::sticks ? 1 : 0;
+    linear_[k] = {};
+    for (std::size_t i = 0; i < z_(b.dim); ++i) {
+      linear_[k].axes[i][i] = linear_[k].scale[i] = 1;
+      linear_[k].d[i] = d;
+    }
+  }
+  Result result;
+  factor(result);
+}
+
+bool SparseFriction::respond(std::span<const double> slips, std::span<double> dz) {
+  if (!is_factored_) return false;
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    const double gamma = mobility(b);
+    for (int r = 0; r < b.dim; ++r) {
+      double slip = 0, effort = 0;
+      for (int i = 0; i < b.dim; ++i) {
+        slip += factored_[k].axes[z_(i)][z_(r)] * slips[z_(b.start + i)];
+        effort += factored_[k].axes[z_(i)][z_(r)] * dz[z_(b.start + i)];
+      }
+      const double d = factored_[k].d[z_(r)];
+      F_[z_(b.start + r)] = (1 - d) * effort + d / gamma * slip;
+    }
+  }
+  update(F_);
+  for (std::size_t i = 0; i < dz.size(); ++i) dz[i] += dz_[i];
+  return true;
+}
+
+}  // namespace linchpin::detail

@@ -1,0 +1,126 @@
+// The friction problem of a large mechanism, in the sparse structure of its constraints (T10). Its unknowns are those
+// of FrictionProblem. The response of slips to efforts is not stored as a matrix. Each Newton iteration factors the
+// rows of the constraints and those of the efforts together. Its cost is proportional to the number of joints where
+// they form trees. Contains no laws: these are called through FrictionProblem::Laws. Private to the core.
+#pragma once
+
+#include "force_laws/friction_problem.h"
+#include "problem/sparse_factorization.h"
+
+#include <linchpin/problem.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace linchpin::detail {
+
+class SparseFriction {
+ public:
+  using Block = FrictionProblem::Block;
+  using Laws = FrictionProblem::Laws;
+  /// The direction of one effort: its force on the columns of one body, or of two.
+  struct Direction {
+    struct Part {
+      int column = -1, size = 0;  // A size of 0 means no such body.
+      Six force{};
+    };
+    std::array<Part, 2> parts;
+    int constraint = 0;   // Index of the constraint beside which it lies.
+    bool acts = true;     // It is an unknown of the problem. Others only keep the structure the same from step to step.
+    double mobility = 0;  // Change of its slip by a unit effort if nothing but its bodies' inertia resisted.
+  };
+  struct Result {
+    bool found = false;
+    double residual = 0;    // Residual of the laws, relative to the largest effort.
+    int worst = -1;         // Block with that residual.
+    double worst_size = 0;  // That residual, not relative.
+    int solves = 0, factorizations = 0;
+  };
+
+  /// Begins a problem. Refers to both arguments as long as it is used.
+  /// @param step  time over which efforts act on slips [s]; 1 for rates of slips
+  void reset(const ConstrainedProblem& constraints, std::vector<Block>& blocks, double step);
+  std::vector<Direction> directions;  // Directions that act are in the order of the unknowns.
+
+  /// Solves all blocks, which read the reaction `known`. Starts at the efforts z. Refers to `solver` and `slip0` until
+  /// the next call.
+  /// @param solver  the factor of the constraints alone
+  /// @param slip0  slips without efforts  @param z  in and out
+  Result solve(Laws& laws, const ConstraintFactorization& solver, std::span<const double> slip0, std::span<double> z);
+  /// Linearises the blocks at the solution z, for respond().
+  void linearize(Laws& laws, std::span<const double> z);
+  /// Completes Δz so that the linearised blocks are satisfied where the slips have changed by `slips`, the effect of Δz
+  /// included. @return false where that failed
+  bool respond(std::span<const double> slips, std::span<double> dz);
+
+  /// Slips at the solution.
+  double slip(int i) const { return slips_[static_cast<std::size_t>(i)]; }
+
+ private:
+  /// A block in its linearised form, (1 − d) Δz + d/γ Δu = −F in directions q, with γ its mobility. d is 1 where it
+  /// sticks, and 0 where its effort does not depend on its slip.
+  struct Linear {
+    Square axes{};  // q, as columns.
+    Six d{};
+    Six scale{};  // Factor of F, for blocks whose residual is not in the form above.
+  };
+  std::size_t index_of(int unknown) const {
+    return static_cast<std::size_t>(by_unknown_[static_cast<std::size_t>(unknown)]);
+  }
+  const Direction& direction(int unknown) const { return directions[index_of(unknown)]; }
+  void add_forces(std::span<const double> z, std::span<double> force) const;
+  void lay_out();
+  void write_rows();
+  static bool hardly_differ(const Linear& a, const Linear& b);
+  bool factor(Result& result);
+  bool solve_modes(Laws& laws, std::span<double> z, Result& result, int most);
+  void step_to(double part, std::span<const double> z);
+  double rounded_power(std::span<const double> z, std::span<const double> u) const;
+  void linearize_rounded(std::size_t block, std::span<const double> z);
+  void minimize_rounded(Laws& laws, std::span<double> z, Result& result);
+  void update(std::span<const double> F);
+  void slips_of(std::span<const double> vdot, std::span<double> u) const;
+  Six slip_read(const Block& b, std::span<const double> u) const;
+  double mobility(const Block& b) const;
+  static double speed_of(const Block& b, std::span<const double> u);
+  double round_corners(Laws& laws, double part, std::span<const double> z);
+  double bound_of(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u);
+  void linearize_dry(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u,
+                     std::span<double> F, Linear& to);
+  void linearize_smooth(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u,
+                        std::span<double> F, Linear& to);
+  bool project(Laws& laws, std::span<double> z, std::span<const double> u, double tolerance);
+  bool step_within_bounds(Laws& laws, std::span<const double> z, double tolerance, Result& result);
+  double part_to_bound(std::span<const double> z);
+  bool choose_modes(std::span<const double> z, std::span<const double> u, double tolerance);
+  double residuals(Laws& laws, std::span<const double> z, std::span<const double> u, std::span<double> F,
+                   Result& result);
+  void respond_to_efforts(std::span<const double> z);
+  void in_directions(std::span<const double> x, std::span<double> to) const;
+
+  const ConstrainedProblem* constraints_ = nullptr;
+  std::vector<Block>* blocks_ = nullptr;
+  const ConstraintFactorization* solver_ = nullptr;  // Of the constraints alone.
+  std::span<const double> slip0_;                    // Slips without efforts.
+  double step_ = 1;
+  ConstrainedProblem rows_;  // The rows of the constraints, and those of the efforts beside them.
+  std::vector<double> compliance_;
+  std::vector<int> first_by_constraint_, order_;  // Work memory of lay_out().
+  std::vector<int> by_unknown_;                   // Index of its direction.
+  std::vector<int> places_;                       // By direction: its row in rows_.
+  std::vector<std::array<int, 2>> entries_;       // By direction: first entry of each part in rows_.
+  SparseFactorization factor_;
+  bool is_laid_out_ = false, is_factored_ = false, cut_ = false;
+  std::vector<Linear> linear_;    // By block, as wanted.
+  std::vector<Linear> factored_;  // As factored.
+  std::vector<double> slips_, F_, dz_, du_, trial_z_, trial_u_, trial_F_, kept_z_, kept_u_, kept_dz_,
+      kept_du_;                                  // By unknown.
+  std::vector<double> bounds_, radius_, round_;  // By block.
+
+  std::vector<double> free_, dv_;        // [n]
+  std::vector<double> e_, multipliers_;  // By row of rows_.
+};
+
+}  // namespace linchpin::detail

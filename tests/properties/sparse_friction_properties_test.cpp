@@ -1,0 +1,90 @@
+// Dry friction on every joint of random mechanisms, solved in the sparse structure of their constraints. The dense
+// backend solves the same friction problem with the whole matrix of responses. Both must find the same accelerations.
+#include "random_system.h"
+#include "tolerances.h"
+
+#include <linchpin/dynamics.h>
+#include <linchpin/law_report.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::test::sparse_friction_properties_test {
+namespace {
+
+struct Mechanism {
+  Built built;
+  int friction_elements = 0;
+};
+
+Mechanism random_mechanism(std::uint64_t seed, NormalForce normal_force) {
+  Random random(seed);
+  BlueprintOptions options;
+  options.particles = false;
+  options.loops = random.integer(0, 3);
+  options.fewest = 14;
+  options.most = 30;
+  Mechanism out{build(random_blueprint(random, options))};
+  const bool starts_at_rest = random.coin();
+  if (starts_at_rest)
+    for (BodyState& body : out.built.state.bodies) body.v.setZero(), body.w.setZero();
+  for (const ConstraintId id : out.built.constraints) {
+    const double mu = random.uniform(0.01, 0.3);
+    const laws::JointFriction pin{
+        .mu_static = mu, .mu_kinetic = mu * (random.coin() ? 1 : 0.8), .pin_radius = std::pow(10, random.uniform(-3, -1))};
+    Law law = random.coin() ? laws::ball_friction(pin) : laws::cylinder_friction(pin);
+    add_law(out.built.system, id, law.with_normal_force(normal_force));
+    ++out.friction_elements;
+  }
+  return out;
+}
+
+/// Largest difference of two vectors, relative to the largest entry of either.
+double relative_difference(std::span<const double> a, std::span<const double> b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::fabs(a[i] - b[i]));
+    size = std::max({size, std::fabs(a[i]), std::fabs(b[i])});
+  }
+  return difference / std::max(size, 1e-300);
+}
+
+class SparseFriction : public testing::TestWithParam<double> {};
+
+TEST_P(SparseFriction, FindsTheAccelerationsOfTheDenseSolution) {
+  for (const std::uint64_t seed : seeds(60)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Mechanism m = random_mechanism(seed, NormalForce::frictionless);
+    Dynamics sparse(m.built.system), dense(m.built.system, SolveOptions{.backend = Backend::dense});
+    for (Dynamics* dynamics : {&sparse, &dense}) {
+      dynamics->set_step(GetParam());
+      ASSERT_NE(dynamics->evaluate(m.built.state), Status::invalid) << dynamics->reason();
+    }
+    EXPECT_LE(relative_difference(sparse.vdot(), dense.vdot()), scaled(1e-8));
+    double largest = 0;
+    for (const FrictionElement& e : sparse.friction_elements()) largest = std::max(largest, e.friction);
+    for (const FrictionElement& e : sparse.friction_elements())
+      EXPECT_LE(e.friction, std::max(e.bound, e.kinetic) + scaled(1e-9 * largest));
+  }
+}
+
+TEST_P(SparseFriction, AgreesWithTheDenseSolutionOnTheCoupledNormalForce) {
+  for (const std::uint64_t seed : seeds(60)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Mechanism m = random_mechanism(seed, NormalForce::coupled);
+    Dynamics sparse(m.built.system), dense(m.built.system, SolveOptions{.backend = Backend::dense});
+    for (Dynamics* dynamics : {&sparse, &dense}) {
+      dynamics->set_step(GetParam());
+      ASSERT_NE(dynamics->evaluate(m.built.state), Status::invalid) << dynamics->reason();
+    }
+    if (dense.law_report().gain > 0.5 || dense.law_report().fell_back || sparse.law_report().fell_back) continue;
+    EXPECT_LE(relative_difference(sparse.vdot(), dense.vdot()), scaled(1e-7));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, SparseFriction, testing::Values(0.0, 1e-3, 1.0 / 60));
+
+}  // namespace
+}  // namespace linchpin::test::sparse_friction_properties_test
