@@ -338,6 +338,7 @@ bool LawSolver::solve_sparsely(const Scene& scene) {
   if (!start_at_last_solution()) std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
   const detail::SparseFriction::Result result =
       coupling_.sparse->solve(callbacks, scene.solver, coupling_.problem.slips0(), coupling_.efforts);
+  store_sticking();
   report.back_solves += result.solves;
   report.gain = 0;
   report.residual = result.residual;
@@ -443,6 +444,11 @@ void LawSolver::store_efforts() {
   for (const UnknownTerm& p : unknown_terms_)
     std::copy_n(p.block < 0 ? p.known.data() : &coupling_.efforts[z(p.start)], p.dim,
                 &persistent_.last_efforts[z(p.effort_offset)]);
+  store_sticking();
+}
+
+/// Stores which elements stick as the start of the next solution, also of the next iteration at other normal forces.
+void LawSolver::store_sticking() {
   persistent_.last_sticking.assign(elements.size(), 0);
   for (const UnknownTerm& p : unknown_terms_)
     if (p.element >= 0 && p.block >= 0)

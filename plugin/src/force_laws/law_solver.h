@@ -343,6 +343,7 @@ class LawSolver {
                      detail::FrictionProblem::Block& block);
   void solve(const Scene& scene);
   bool solve_sparsely(const Scene& scene);
+  void store_sticking();
   void add_efforts(const Scene& scene, std::span<const double> efforts_of_unknowns, std::span<double> out) const;
   void respond_to_change(const Scene& scene, std::span<const double> change);
   bool start_at_last_solution();
