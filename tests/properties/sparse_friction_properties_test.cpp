@@ -10,13 +10,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <span>
 
 namespace linchpin::test::sparse_friction_properties_test {
 namespace {
 
 struct Mechanism {
   Built built;
-  int friction_elements = 0;
 };
 
 Mechanism random_mechanism(std::uint64_t seed, NormalForce normal_force) {
@@ -32,11 +33,11 @@ Mechanism random_mechanism(std::uint64_t seed, NormalForce normal_force) {
     for (BodyState& body : out.built.state.bodies) body.v.setZero(), body.w.setZero();
   for (const ConstraintId id : out.built.constraints) {
     const double mu = random.uniform(0.01, 0.3);
-    const laws::JointFriction pin{
-        .mu_static = mu, .mu_kinetic = mu * (random.coin() ? 1 : 0.8), .pin_radius = std::pow(10, random.uniform(-3, -1))};
+    const laws::JointFriction pin{.mu_static = mu,
+                                  .mu_kinetic = mu * (random.coin() ? 1 : 0.8),
+                                  .pin_radius = std::pow(10, random.uniform(-3, -1))};
     Law law = random.coin() ? laws::ball_friction(pin) : laws::cylinder_friction(pin);
     add_law(out.built.system, id, law.with_normal_force(normal_force));
-    ++out.friction_elements;
   }
   return out;
 }
@@ -51,6 +52,14 @@ double relative_difference(std::span<const double> a, std::span<const double> b)
   return difference / std::max(size, 1e-300);
 }
 
+/// Evaluates a mechanism for a step. 0: at an instant.
+void evaluate(const Mechanism& m, double step, std::initializer_list<Dynamics*> all) {
+  for (Dynamics* dynamics : all) {
+    dynamics->set_step(step);
+    ASSERT_NE(dynamics->evaluate(m.built.state), Status::invalid) << dynamics->reason();
+  }
+}
+
 class SparseFriction : public testing::TestWithParam<double> {};
 
 TEST_P(SparseFriction, FindsTheAccelerationsOfTheDenseSolution) {
@@ -58,10 +67,7 @@ TEST_P(SparseFriction, FindsTheAccelerationsOfTheDenseSolution) {
     SCOPED_TRACE(repeat_with(seed));
     Mechanism m = random_mechanism(seed, NormalForce::frictionless);
     Dynamics sparse(m.built.system), dense(m.built.system, SolveOptions{.backend = Backend::dense});
-    for (Dynamics* dynamics : {&sparse, &dense}) {
-      dynamics->set_step(GetParam());
-      ASSERT_NE(dynamics->evaluate(m.built.state), Status::invalid) << dynamics->reason();
-    }
+    ASSERT_NO_FATAL_FAILURE(evaluate(m, GetParam(), {&sparse, &dense}));
     EXPECT_LE(relative_difference(sparse.vdot(), dense.vdot()), scaled(1e-8));
     double largest = 0;
     for (const FrictionElement& e : sparse.friction_elements()) largest = std::max(largest, e.friction);
@@ -75,10 +81,7 @@ TEST_P(SparseFriction, AgreesWithTheDenseSolutionOnTheCoupledNormalForce) {
     SCOPED_TRACE(repeat_with(seed));
     Mechanism m = random_mechanism(seed, NormalForce::coupled);
     Dynamics sparse(m.built.system), dense(m.built.system, SolveOptions{.backend = Backend::dense});
-    for (Dynamics* dynamics : {&sparse, &dense}) {
-      dynamics->set_step(GetParam());
-      ASSERT_NE(dynamics->evaluate(m.built.state), Status::invalid) << dynamics->reason();
-    }
+    ASSERT_NO_FATAL_FAILURE(evaluate(m, GetParam(), {&sparse, &dense}));
     if (dense.law_report().gain > 0.5 || dense.law_report().fell_back || sparse.law_report().fell_back) continue;
     EXPECT_LE(relative_difference(sparse.vdot(), dense.vdot()), scaled(1e-7));
   }
