@@ -120,7 +120,8 @@ TEST(SceneEquation, DerivativesPassTheCheckForEveryFunction) {
        {"sin(a.x) = cos(b.y)", "tan(a.x) = asin(0.3*b.y)", "acos(0.2*a.x) = atan(b.y)", "sinh(a.x) = cosh(b.y)",
         "tanh(a.x) = asinh(b.y)", "exp(a.x) = log(2 + b.y)", "sqrt(3 + a.x) = abs(b.y)", "pow(a.y, 1.5) = a.y^-2",
         "hypot(a.x, b.y) = square(a.z)", "a.y^(b.x) = 2^(a.x)", "norm(a.position) = dist(a.position, b.position)",
-        "dot(cross(a.position, u), b.point(0, 1, 0)) = -(-a.x)", "a.position/b.y = a.point(1, 0, 0)*t - u"}) {
+        "min(a.x, b.y) = max(a.y, 0.3) + sign(b.y)*a.z", "dot(cross(a.position, u), b.point(0, 1, 0)) = -(-a.x)",
+        "a.position/b.y = a.point(1, 0, 0)*t - u"}) {
     const scene::Model model = scene::load_text(
         two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + std::string(text) + "\"\n"), "scene.toml");
     const System system = model.system();
@@ -163,6 +164,12 @@ TEST(SceneEquation, ErrorsNameThePlaceAndTheNearestName) {
       {"a.point(1, 2) = b.position", "expected ',' between the three coordinates"},
       {"a.x/0 = 1", "division by zero"},
       {"sin = 1", "\"sin\" is a function"},
+      {"min(a.x) = 1", "expected ',' between the two arguments of min()"},
+      {"max(a.position, b.position) = 1", "max() takes a scalar, this is a vector"},
+      {"maxx(a.x, 1) = 1", "unknown function \"maxx\"; did you mean \"max\"?"},
+      {"min(a.x, 0.1) = b.x",
+       "min has no derivative where its two arguments are equal, and they are equal at the start"},
+      {"sign(a.x - 0.1) = b.x", "sign jumps at 0, where it starts"},
       {"2 = 3", "no body and no time occurs"},
       {"(a.x = 1", "expected ')'"},
       {"a.x) = 1", "this bracket was never opened"},
@@ -171,6 +178,12 @@ TEST(SceneEquation, ErrorsNameThePlaceAndTheNearestName) {
   };
   for (const auto& [equation, says] : wrong)
     EXPECT_NE(error(equation).find(says), std::string::npos) << equation << " says\n" << error(equation);
+}
+
+TEST(SceneEquation, KinksThatDoNotMatterAtTheStartAreTaken) {
+  for (const char* equation : {"(a.x - 0.1)*max(a.x, 0.1) = b.x", "square(a.x - 0.1)*sign(a.x - 0.1) + a.y = 2"})
+    EXPECT_EQ(message_of(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + std::string(equation) + "\"\n")),
+              "(no error)");
 }
 
 TEST(SceneFile, MakesBodiesOfTheirShapes) {

@@ -22,6 +22,21 @@ T integer_power(const T& x, int n) {
   return n < 0 ? 1.0 / r : r;
 }
 
+// A number that is none (NaN) stays one, whichever argument it is.
+template <class T>
+T smaller(const T& x, const T& y) {
+  return detail::value_of(y) < detail::value_of(x) || std::isnan(detail::value_of(y)) ? y : x;
+}
+template <class T>
+T larger(const T& x, const T& y) {
+  return detail::value_of(y) > detail::value_of(x) || std::isnan(detail::value_of(y)) ? y : x;
+}
+template <class T>
+T sign_of(const T& x) {
+  const double a = detail::value_of(x);
+  return T(std::isnan(a) ? a : static_cast<double>((a > 0) - (a < 0)));
+}
+
 bool finite(const Dual<6>& x) {
   bool ok = std::isfinite(x.value);
   for (const double g : x.grad) ok = ok && std::isfinite(g);
@@ -130,6 +145,9 @@ void Tape::run(Memory<T>& m, std::span<const VelocityView<T>> views, const T& t,
       case Code::abs:
         s[op.out] = abs(s[op.a]);
         break;
+      case Code::sign:
+        s[op.out] = sign_of(s[op.a]);
+        break;
       case Code::square:
         s[op.out] = square(s[op.a]);
         break;
@@ -138,6 +156,12 @@ void Tape::run(Memory<T>& m, std::span<const VelocityView<T>> views, const T& t,
         break;
       case Code::hypot:
         s[op.out] = hypot(s[op.a], s[op.b]);
+        break;
+      case Code::min:
+        s[op.out] = smaller(s[op.a], s[op.b]);
+        break;
+      case Code::max:
+        s[op.out] = larger(s[op.a], s[op.b]);
         break;
       case Code::dot:
         s[op.out] = dot(v[op.a], v[op.b]);
@@ -300,6 +324,12 @@ std::string why_not_smooth(Code code, double operand) {
       return "division by zero at the start";
     case Code::abs:
       return "abs has no derivative at 0, where it starts";
+    case Code::sign:
+      return "sign jumps at 0, where it starts";
+    case Code::min:
+    case Code::max:
+      return std::string(code == Code::min ? "min" : "max") +
+             " has no derivative where its two arguments are equal, and they are equal at the start";
     case Code::sqrt:
       if (operand < 0) {
         char text[80];
@@ -328,24 +358,49 @@ std::string why_not_smooth(Code code, double operand) {
 
 double value(const Dual<6>& x) { return x.value; }
 double value(const Taylor& x) { return x.c0; }
-bool same_slope(const Dual<6>& x, const Dual<6>& y) { return x.grad == y.grad; }
-bool same_slope(const Taylor& x, const Taylor& y) { return x.c1 == y.c1; }
+bool same(const Dual<6>& x, const Dual<6>& y) { return x.value == y.value && x.grad == y.grad; }
+bool same(const Taylor& x, const Taylor& y) { return x.c0 == y.c0 && x.c1 == y.c1; }
 
-// Whether the results' derivatives depend on the side from which |x| is taken at x = 0: those of x |x| do not.
+// Replaces an operation with a kink by one of the two smooth functions that meet there.
+void take_side(Tape& tape, std::size_t operation, bool first) {
+  Operation& op = tape.operations[operation];
+  switch (op.code) {
+    case Code::abs:
+      op.code = Code::multiply_constant;
+      op.number = first ? 1 : -1;
+      break;
+    case Code::min:
+    case Code::max:
+      op.a = first ? op.a : op.b;
+      op.code = Code::add_constant;
+      op.number = 0;
+      break;
+    default:  // sign
+      tape.scalars[static_cast<std::size_t>(op.out)] = first ? 1 : -1;
+      tape.operations.erase(tape.operations.begin() + static_cast<std::ptrdiff_t>(operation));
+  }
+}
+
+// Whether an operation may have a kink where its operands have these values.
+bool at_kink(Code code, double a, double b) {
+  if (code == Code::abs || code == Code::sign) return a == 0;
+  return (code == Code::min || code == Code::max) && a == b;
+}
+
+// Whether the results' values or derivatives depend on the side of the kink: those of x |x| at x = 0 do not.
 // @param run  the tape given to it, in the memory given to it
 template <class T, class Run>
 bool has_kink(const Tape& tape, std::size_t operation, Run run) {
-  std::vector<T> slopes[2];
+  std::vector<T> rows[2];
   for (const int side : {0, 1}) {
     Tape one = tape;
-    one.operations[operation].code = Code::multiply_constant;
-    one.operations[operation].number = side == 0 ? 1 : -1;
+    take_side(one, operation, side == 0);
     Memory<T> m = one.memory<T>();
     run(one, m);
-    one.each_row(m, [&](std::size_t, const T& x) { slopes[side].push_back(x); });
+    one.each_row(m, [&](std::size_t, const T& x) { rows[side].push_back(x); });
   }
-  return !std::equal(slopes[0].begin(), slopes[0].end(), slopes[1].begin(),
-                     [](const T& x, const T& y) { return same_slope(x, y); });
+  return !std::equal(rows[0].begin(), rows[0].end(), rows[1].begin(),
+                     [](const T& x, const T& y) { return same(x, y); });
 }
 
 // The first operation of a run whose result is not finite, or which has a kink there.
@@ -359,8 +414,10 @@ std::optional<Fault> first_trouble(const Tape& tape, Run run) {
     const auto at = static_cast<std::size_t>(op.out);
     const bool smooth = vector ? finite(m.vectors[at]) : finite(m.scalars[at]);
     const bool of_scalar = op.code >= Code::sin && op.code <= Code::square;
-    const double operand = of_scalar ? value(m.scalars[static_cast<std::size_t>(op.a)]) : 0;
-    if (!smooth || (op.code == Code::abs && operand == 0 && has_kink<T>(tape, i, run)))
+    const bool of_two = op.code == Code::min || op.code == Code::max;
+    const double operand = of_scalar || of_two ? value(m.scalars[static_cast<std::size_t>(op.a)]) : 0;
+    const double second = of_two ? value(m.scalars[static_cast<std::size_t>(op.b)]) : 0;
+    if (!smooth || (at_kink(op.code, operand, second) && has_kink<T>(tape, i, run)))
       return Fault(op.place, why_not_smooth(op.code, operand));
   }
   return {};

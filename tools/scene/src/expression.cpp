@@ -34,11 +34,13 @@ constexpr std::array functions = {
     Function{"tanh", Code::tanh, {S}, S},      Function{"asinh", Code::asinh, {S}, S},
     Function{"exp", Code::exp, {S}, S},        Function{"log", Code::log, {S}, S},
     Function{"sqrt", Code::sqrt, {S}, S},      Function{"abs", Code::abs, {S}, S},
-    Function{"square", Code::square, {S}, S},  Function{"atan2", Code::atan2, {S, S}, S},
-    Function{"hypot", Code::hypot, {S, S}, S}, Function{"pow", Code::power, {S, S}, S},
-    Function{"dot", Code::dot, {V, V}, S},     Function{"cross", Code::cross, {V, V}, V},
-    Function{"norm", Code::norm, {V}, S},      Function{"norm2", Code::norm2, {V}, S},
-    Function{"dist", Code::dist, {V, V}, S},   Function{"dist2", Code::dist2, {V, V}, S},
+    Function{"sign", Code::sign, {S}, S},      Function{"min", Code::min, {S, S}, S},
+    Function{"max", Code::max, {S, S}, S},     Function{"square", Code::square, {S}, S},
+    Function{"atan2", Code::atan2, {S, S}, S}, Function{"hypot", Code::hypot, {S, S}, S},
+    Function{"pow", Code::power, {S, S}, S},   Function{"dot", Code::dot, {V, V}, S},
+    Function{"cross", Code::cross, {V, V}, V}, Function{"norm", Code::norm, {V}, S},
+    Function{"norm2", Code::norm2, {V}, S},    Function{"dist", Code::dist, {V, V}, S},
+    Function{"dist2", Code::dist2, {V, V}, S},
 };
 
 const Function* find_function(std::string_view name) {
