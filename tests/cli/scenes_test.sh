@@ -37,6 +37,14 @@ expect 0 run "$scenes/winch.toml" --csv "$scratch/winch.csv" --json
 head -n 1 "$scratch/winch.csv" | grep -q 'rope.gap.*,"reaction(rope, load).x \[N\]"' || fail "header: $(head -n 1 "$scratch/winch.csv")"
 [ "$(wc -l <"$scratch/winch.csv")" -eq 2002 ] || fail "a row per step, the last state and a header"
 
+# Names are the titles of columns and stand before the values that are expected.
+expect 0 run "$scenes/backlash.toml" --csv "$scratch/backlash.csv"
+prints 'once to and fro: block.x at 0.614159 s = 0.0  off by'
+head -n 1 "$scratch/backlash.csv" | grep -q ',into the springs \[m\]$' || fail "header: $(head -n 1 "$scratch/backlash.csv")"
+expect 0 run "$scenes/backlash.toml" --json --host bullet-float64 --csv "$scratch/backlash.csv"
+holds '.solver.expect[0].name == "once to and fro" and .solver.expect[0].value == "block.x" and (.solver.expect[1] | has("name") | not)'
+head -n 1 "$scratch/backlash.csv" | grep -q ',into the springs \[m\]$' || fail "header: $(head -n 1 "$scratch/backlash.csv")"
+
 # Methods by name, which only a host without an engine leaves to us.
 expect 0 run "$scenes/pendulum.toml" --method rattle4 --json
 holds '.solver.max_energy_error_J < 1e-9'

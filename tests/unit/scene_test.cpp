@@ -599,6 +599,27 @@ channel = ")" + channel + "\"\n",
   EXPECT_EQ(scene::force_unit("deg"), "J/deg");
 }
 
+TEST(Channel, HasTheNameThatTheFileGives) {
+  const scene::Model model = scene::load_text(
+      two_bodies("[[log]]\nname = \"height, above all\"\nchannel = \"a.y\"\n[[log]]\nchannel = \"b.y\"\n"
+                 "[[expect]]\nname = \"height, above all\"\nvalue = \"a.y\"\nat = 0\nis = 2\n"),
+      "scene.toml");
+  EXPECT_EQ(model.logs[0].title(), "height, above all");
+  EXPECT_EQ(model.logs[0].text(), "a.y");
+  EXPECT_EQ(model.logs[1].title(), "b.y");
+  EXPECT_TRUE(model.expectations[0].value.has_name());
+  const auto error = [](const std::string& more) { return message_of(two_bodies(more)); };
+  EXPECT_NE(error("[[log]]\nname = \"y\"\nchannel = \"a.y\"\n[[log]]\nname = \"y\"\nchannel = \"b.y\"\n")
+                .find("scene.toml:25:8: error: there are two of [[log]] with the name \"y\"; rename one"),
+            std::string::npos);
+  EXPECT_NE(error("[[log]]\nname = \"\"\nchannel = \"a.y\"\n").find("log: a name is not empty"), std::string::npos);
+  EXPECT_NE(error("[[log]]\nname = 3\nchannel = \"a.y\"\n").find("log, name is a text in quotes, not a number"),
+            std::string::npos);
+  EXPECT_NE(error("[[expect]]\nnam = \"y\"\nvalue = \"a.y\"\nat = 0\nis = 2\n")
+                .find("expect: unknown key \"nam\"; did you mean \"name\"?"),
+            std::string::npos);
+}
+
 // ---- analysis ----
 
 scene::Classification classified(const std::string& scene, const char* name) {

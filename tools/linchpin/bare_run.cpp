@@ -70,9 +70,9 @@ class Table {
     }
     for (const scene::Channel& log : model.logs) {
       if (log.size() == 1)
-        csv_.column(log.text() + bracketed(log.unit()));
+        csv_.column(log.title() + bracketed(log.unit()));
       else
-        for (const char* part : {".x", ".y", ".z"}) csv_.column(log.text() + part + bracketed(log.unit()));
+        for (const char* part : {".x", ".y", ".z"}) csv_.column(log.title() + part + bracketed(log.unit()));
     }
     csv_.end_row();
   }
@@ -168,9 +168,9 @@ class Recorder {
   static std::vector<recording::Recording::Signal> signals(const scene::Model& model) {
     std::vector<recording::Recording::Signal> out;
     for (const scene::Channel& log : model.logs) {
-      if (log.size() == 1) out.push_back({log.text(), log.unit()});
+      if (log.size() == 1) out.push_back({log.title(), log.unit()});
       for (const char* part : {".x", ".y", ".z"})
-        if (log.size() == 3) out.push_back({log.text() + part, log.unit()});
+        if (log.size() == 3) out.push_back({log.title() + part, log.unit()});
     }
     return out;
   }

@@ -81,9 +81,9 @@ class Experiment {
       const std::string unit = bracketed(channel->unit());
       const scene::Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
       const std::string when = log ? "" : at(*expectation);
-      if (channel->size() == 1) add_column(channel->text() + when, unit);
+      if (channel->size() == 1) add_column(channel->title() + when, unit);
       for (const char* part : {".x", ".y", ".z"})
-        if (channel->size() == 3) add_column(channel->text() + part + when, unit);
+        if (channel->size() == 3) add_column(channel->title() + part + when, unit);
       if (!log) tolerances_.resize(columns_.size(), expectation->tolerance);
     }
     // Of a motion that is not ended by a quantity there is then nothing to tell; where it rests has a stability.

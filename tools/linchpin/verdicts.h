@@ -21,13 +21,15 @@ inline nlohmann::ordered_json verdicts_json(const scene::Judge& judge) {
   Json out = Json::array();
   for (const scene::Judge::Verdict& v : judge.verdicts()) {
     const scene::Expectation& e = *v.expectation;
-    out.push_back({{"value", e.value.text()},
-                   {"at", e.throughout ? Json() : Json(e.at)},
-                   {"is", value(e.is)},
-                   {"got", value(v.got)},
-                   {"error", v.judged ? Json(v.error) : Json()},
-                   {"tolerance", v.tolerance},
-                   {"met", v.tolerance > 0 ? Json(v.met) : Json()}});
+    out.push_back(Json::object());
+    if (e.value.has_name()) out.back()["name"] = e.value.title();
+    out.back().update({{"value", e.value.text()},
+                       {"at", e.throughout ? Json() : Json(e.at)},
+                       {"is", value(e.is)},
+                       {"got", value(v.got)},
+                       {"error", v.judged ? Json(v.error) : Json()},
+                       {"tolerance", v.tolerance},
+                       {"met", v.tolerance > 0 ? Json(v.met) : Json()}});
     if (!v.judged) out.back()["not_judged"] = judge.why_not(v);
   }
   return out;
@@ -48,8 +50,8 @@ inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
                        : !judged              ? "  NOT JUDGED  "
                        : v["met"].get<bool>() ? "  met         "
                                               : "  NOT MET     ") +
-           v["value"].get<std::string>() + " " + at +
-           (v["is"].is_null() ? std::string(" stays") : " = " + v["is"].dump()) + numbers + why + "\n";
+           (v.contains("name") ? v["name"].get<std::string>() + ": " : std::string()) + v["value"].get<std::string>() +
+           " " + at + (v["is"].is_null() ? std::string(" stays") : " = " + v["is"].dump()) + numbers + why + "\n";
   }
   return out;
 }

@@ -187,7 +187,11 @@ void demand_row(const Field& row) {
       if (method.has(key)) method.at(key).text();
   }
   if (row.has("expect"))
-    for (std::size_t i = 0; i < row.at("expect").items(); ++i) row.at("expect").item(i).at("value").text();
+    for (std::size_t i = 0; i < row.at("expect").items(); ++i) {
+      const Field verdict = row.at("expect").item(i);
+      verdict.at("value").text();
+      if (verdict.has("name")) verdict.at("name").text();
+    }
 }
 
 }  // namespace

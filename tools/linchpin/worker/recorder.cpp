@@ -50,9 +50,9 @@ recording::Recording Recorder::make(const recording::RecordingOptions& options,
   std::vector<recording::Recording::Signal> signals;
   if (scene_.built())
     for (const scene::Channel& log : scene_.built()->model().logs) {
-      if (log.size() == 1) signals.push_back({log.text(), log.unit()});
+      if (log.size() == 1) signals.push_back({log.title(), log.unit()});
       for (const char* part : {".x", ".y", ".z"})
-        if (log.size() == 3) signals.push_back({log.text() + part, log.unit()});
+        if (log.size() == 3) signals.push_back({log.title() + part, log.unit()});
     }
   return {options, dt, steps, std::move(bodies), std::move(links), std::move(signals)};
 }

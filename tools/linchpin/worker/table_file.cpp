@@ -49,9 +49,9 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
     for (const scene::Channel& log : scene.built()->model().logs) {
       const std::string unit = cli::bracketed(log.unit());
       if (log.size() == 1)
-        out_->column(log.text() + unit);
+        out_->column(log.title() + unit);
       else
-        for (const char* part : {".x", ".y", ".z"}) out_->column(log.text() + part + unit);
+        for (const char* part : {".x", ".y", ".z"}) out_->column(log.title() + part + unit);
     }
   out_->end_row();
 }

@@ -61,7 +61,7 @@ for (const line of recording.verdict || []) $('verdict').append(make('p', line))
 const expected = rows.flatMap((row) => row.expect || []).filter((v) => typeof v.met === 'boolean');
 const missed = expected.filter((v) => !v.met);
 if (expected.length) $('verdict').append(make('p', missed.length
-  ? `${missed.length} of ${expected.length} known answers of the scene not met: ${missed.map((v) => v.value).join(', ')}.`
+  ? `${missed.length} of ${expected.length} known answers of the scene not met: ${missed.map((v) => v.name ?? v.value).join(', ')}.`
   : `All ${expected.length} known answers of the scene are met.`));
 if (missed.length || rows.some((r) => r.name === 'exact' && !ran(r)) || !rows.some(ran)) $('verdict').className = 'bad';
 for (const line of recording.notes || []) $('notes').append(make('li', line));

@@ -811,7 +811,9 @@ class SceneReader {
       }
     for (const toml::table* each : logs_) {
       Table table(context, *each, "log");
+      const std::string name = name_of_channel(table, named_logs_);
       Channel channel = make_channel(table.text("channel"), table.what());
+      channel.name_ = name;
       if (const auto unit = table.text_if("unit")) channel.unit_ = unit->value;
       table.done();
       model_.logs.push_back(std::move(channel));
@@ -839,10 +841,26 @@ class SceneReader {
     return channel;
   }
 
+  // The title of a log or an expectation, empty without one. Two of one kind have different titles.
+  std::string name_of_channel(Table& table, std::set<std::string>& taken) {
+    const auto name = table.text_if("name");
+    if (!name) return {};
+    const std::string kind = table.what();
+    table.rename(kind + " \"" + name->value + "\"");
+    if (name->value.empty())
+      fail(name->place, kind + ": a name is not empty; without a name the expression is the title");
+    check_name(name->value, name->place);
+    if (!taken.insert(name->value).second)
+      fail(name->place, "there are two of [[" + kind + "]] with the name \"" + name->value + "\"; rename one");
+    return name->value;
+  }
+
   void read_expectation(Table& table) {
     Expectation e;
+    const std::string name = name_of_channel(table, named_expectations_);
     const Text value = table.text("value");
     e.value = make_channel(value, table.what());
+    e.value.name_ = name;
     e.throughout = table.flag("throughout", false);
     if (!e.throughout) e.at = table.not_negative("at");
     if (e.at > model_.duration * (1 + 1e-9)) table.refuse("at", "at is after the end of the scene");
@@ -886,7 +904,7 @@ class SceneReader {
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
   std::map<std::pair<const scene::Source*, std::string>, Place> params_;  // of [params], by file and name
-  std::set<std::string> forces_;
+  std::set<std::string> forces_, named_logs_, named_expectations_;
   std::vector<SceneBody> coordinates_;
   Place first_coordinate_;
   struct Lagrangian {

@@ -119,6 +119,9 @@ struct Observation {
 class LINCHPIN_SCENE_API Channel {
  public:
   const std::string& text() const { return text_; }
+  /// The `name` that the file gives to a log or an expectation, or otherwise the text: the title of its columns.
+  const std::string& title() const { return name_.empty() ? text_ : name_; }
+  bool has_name() const { return !name_.empty(); }
   const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
   int size() const;                                  ///< 1, or 3 for a vector
   bool reads_forces() const;
@@ -129,7 +132,7 @@ class LINCHPIN_SCENE_API Channel {
  private:
   friend class SceneReader;
   struct Impl;
-  std::string text_, unit_;
+  std::string text_, name_, unit_;
   std::shared_ptr<Impl> impl_;
 };
 
