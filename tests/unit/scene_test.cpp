@@ -180,6 +180,50 @@ TEST(SceneEquation, ErrorsNameThePlaceAndTheNearestName) {
     EXPECT_NE(error(equation).find(says), std::string::npos) << equation << " says\n" << error(equation);
 }
 
+TEST(SceneEquation, DefinitionsStandForTheirTexts) {
+  const std::string text =
+      "[definitions]\nd = \"a.position - b.point(0, 0.3, 0)\"\nfar = \"norm2(d) - L0\"\nfall = \"a.velocity.y\"\n"
+      "pull = \"norm(reaction(c, a))\"\n";
+  const auto with = [&](const std::string& more) { return two_bodies(text + "[[constraint]]\nname = \"c\"\n" + more); };
+  const auto of = [](const std::string& scene) {
+    const scene::Model model = scene::load_text(scene, "scene.toml");
+    const System system = model.system();
+    return rows_of(system.constraint(system.find_constraint("c")), system.initial_state(), 0.37);
+  };
+  const Rows typed = of(two_bodies(
+      "[[constraint]]\nname = \"c\"\nequation = \"(norm2(a.position - b.point(0, 0.3, 0)) - 1.5)*t = (a.position - "
+      "b.point(0, 0.3, 0)).x\"\n"));
+  // Also where the table that uses it has a parameter of the name that the definition of the file reads.
+  for (const char* more : {"equation = \"far*t = d.x\"\n", "equation = \"far*t = d.x\"\nparams = { L0 = 7 }\n",
+                           "equation = \"g*t = d.x\"\ndefinitions = { g = \"far\" }\n"}) {
+    const Rows is = of(with(more));
+    expect_same(is.A, typed.A);
+    expect_same(is.b, typed.b);
+  }
+  const scene::Model model =
+      scene::load_text(with("equation = \"far = 0\"\n[[log]]\nchannel = \"pull*fall\"\n"), "scene.toml");
+  EXPECT_TRUE(model.logs.front().reads_forces());
+
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"equation = \"fall = 0\"\n", "in the definition \"fall\": an equation on positions reads no velocity"},
+      {"equation = \"farr = 0\"\n", "unknown name 'farr'; did you mean \"far\"?"},
+      {"equation = \"d = 0\"\n", "the left side is a vector"},
+      {"equation = \"pull = 0\"\n", "in the definition \"pull\": unknown function \"reaction\""},
+      {"equation = \"g = 0\"\ndefinitions = { g = \"a.xx\" }\n", "definition \"g\": a body has no \"xx\""},
+      {"equation = \"far = 0\"\ndefinitions = { far = \"a.x\" }\n", "there are two definitions \"far\"; rename one"},
+      {"equation = \"far = 0\"\ndefinitions = { a = \"b.x\" }\n", "\"a\" is both a body and a definition; rename one"},
+      {"equation = \"far = 0\"\ndefinitions = { w = \"b.x\" }\n", "\"w\" is both a parameter and a definition"},
+      {"equation = \"far = 0\"\ndefinitions = { g = 3 }\n", "definition \"g\" is a text in quotes, not a number"},
+      {"equation = \"far = 0\"\ndefinitions = { g = \"h\", h = \"b.x\" }\n", "definition \"g\": unknown name 'h'"},
+      {"equation = \"far = 0\"\ndefinitions = { g = \"energy()\" }\n", "which only logs and expectations read"},
+      {"equation = \"far = 0\"\ndefinition = { g = \"b.x\" }\n", "did you mean \"definitions\"?"}};
+  for (const auto& [more, says] : wrong)
+    EXPECT_NE(message_of(with(more)).find(says), std::string::npos) << more << " says\n" << message_of(with(more));
+  EXPECT_NE(message_of(two_bodies("[definitions]\nfoot = \"a.position + reaction(rope)\"\n"))
+                .find("scene.toml:23:31: error: definition \"foot\": there is no constraint \"rope\""),
+            std::string::npos);
+}
+
 TEST(SceneEquation, KinksThatDoNotMatterAtTheStartAreTaken) {
   for (const char* equation : {"(a.x - 0.1)*max(a.x, 0.1) = b.x", "square(a.x - 0.1)*sign(a.x - 0.1) + a.y = 2"})
     EXPECT_EQ(message_of(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"" + std::string(equation) + "\"\n")),
@@ -610,7 +654,7 @@ TEST(Channel, HasTheNameThatTheFileGives) {
   EXPECT_TRUE(model.expectations[0].value.has_name());
   const auto error = [](const std::string& more) { return message_of(two_bodies(more)); };
   EXPECT_NE(error("[[log]]\nname = \"y\"\nchannel = \"a.y\"\n[[log]]\nname = \"y\"\nchannel = \"b.y\"\n")
-                .find("scene.toml:25:8: error: there are two of [[log]] with the name \"y\"; rename one"),
+                .find("scene.toml:26:8: error: there are two of [[log]] with the name \"y\"; rename one"),
             std::string::npos);
   EXPECT_NE(error("[[log]]\nname = \"\"\nchannel = \"a.y\"\n").find("log: a name is not empty"), std::string::npos);
   EXPECT_NE(error("[[log]]\nname = 3\nchannel = \"a.y\"\n").find("log, name is a text in quotes, not a number"),

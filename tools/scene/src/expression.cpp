@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace linchpin::scene {
@@ -162,13 +163,16 @@ int Tape::rows() const {
 
 struct Compiler::Impl {
   const Names& names;
-  const Constants& constants;
+  const Constants* constants;
+  const Definition* definitions;  // those that the text may use
   Tape tape;
   std::string_view text;
   std::size_t at = 0;
   int depth = 0;
+  std::optional<std::size_t> used_at;  // in a definition: where the outermost text uses it
+  std::vector<std::pair<const Definition*, Operand>> expanded;
 
-  Impl(const Names& n, const Constants& c) : names(n), constants(c) {}
+  Impl(const Names& n, const Constants& c) : names(n), constants(&c), definitions(n.definitions.get()) {}
 
   // ---- the tape ----
 
@@ -230,7 +234,7 @@ struct Compiler::Impl {
       op.bodies |= x.bodies;
       constant = constant && x.constant;
     }
-    op.place = place;
+    op.place = used_at.value_or(place);
     if (!constant && tape.operations.size() < 200) {  // the same again: a compiler would not compute it twice either
       for (const Operation& old : tape.operations)
         if (old.code == op.code && old.a == op.a && old.b == op.b && old.c == op.c && old.n == op.n &&
@@ -504,9 +508,15 @@ struct Compiler::Impl {
       throw Fault(place, "unknown function \"" + std::string(name) + "\"" + suggestion(name, known));
     }
     if (const int body = find_body(name); body >= 0) return parse_quantity(body, name, place);
+    const Definition* definition = find_definition(name);
     for (const Input& input : names.inputs)
-      if (input.name == name) return emit_input(input, place);
-    if (const Constant* found = constants.find(name)) return literal(*found, place);
+      if (input.name == name) {
+        if (definition)
+          throw Fault(place, "\"" + input.name + "\" has a meaning here; rename the definition of this name");
+        return emit_input(input, place);
+      }
+    if (definition) return expand(*definition, place);
+    if (const Constant* found = constants->find(name)) return literal(*found, place);
     if (name == "t") {
       if (!names.time) throw Fault(place, "the time t has no meaning here");
       tape.uses_time = true;
@@ -519,7 +529,8 @@ struct Compiler::Impl {
     if (const std::string_view now = renamed_word(name); !now.empty())
       throw Fault(place, "\"" + std::string(name) + "\"" + was_renamed(now));
     std::vector<std::string> known = names.bodies;
-    for (const Constants::Map* map : {&constants.own(), constants.outer()})
+    for (const Definition* d = definitions; d; d = d->before.get()) known.push_back(d->name);
+    for (const Constants::Map* map : {&constants->own(), constants->outer()})
       if (map)
         for (const auto& [key, value] : *map) known.push_back(key);
     for (const Input& input : names.inputs) known.push_back(input.name);
@@ -528,6 +539,42 @@ struct Compiler::Impl {
     const std::string sign = sign_hint(name);
     throw Fault(place,
                 "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion_or_all(name, known) : sign));
+  }
+
+  const Definition* find_definition(std::string_view name) const {
+    const Definition* d = definitions;
+    while (d && d->name != name) d = d->before.get();
+    return d;
+  }
+
+  // The value of a definition. Its faults are told at the place that uses it.
+  Operand expand(const Definition& d, std::size_t place) {
+    for (const auto& [known, value] : expanded)
+      if (known == &d) {
+        Operand again = value;
+        again.place = place;
+        return again;
+      }
+    const Deeper guard(*this);
+    const auto outside = std::tuple(text, at, constants, definitions, used_at);
+    text = d.text, at = 0;
+    constants = d.constants, definitions = d.before.get();
+    if (!used_at) used_at = place;
+    Operand x;
+    try {
+      x = parse_sum();
+      end();
+    } catch (const ReadsForces&) {
+      throw;
+    } catch (const Fault& fault) {
+      const std::string what = fault.what();
+      throw Fault(place,
+                  what.starts_with("in the definition ") ? what : "in the definition \"" + d.name + "\": " + what);
+    }
+    std::tie(text, at, constants, definitions, used_at) = outside;
+    x.place = place;
+    expanded.emplace_back(&d, x);
+    return x;
   }
 
   Operand emit_input(const Input& input, std::size_t place) {
@@ -548,6 +595,7 @@ struct Compiler::Impl {
   }
   Operand parse_observable(Input input, std::size_t place) {
     need('(', "");
+    if (!names.constraints_known) throw ReadsForces(place, input.name + "() reads a force");
     if (input.of == "-") {
       need(')', "to close " + input.name + "()");
       return emit_input(input, place);

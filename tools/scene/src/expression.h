@@ -36,6 +36,11 @@ struct Fault : std::runtime_error {
   std::size_t at;
 };
 
+/// The text reads a force before the constraints are known: it is to be compiled later.
+struct ReadsForces : Fault {
+  using Fault::Fault;
+};
+
 /// `; did you mean "…"?` or nothing.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 /// The same, or the first six of the known names where none is near.
@@ -69,17 +74,26 @@ class Constants {
   Map own_;
 };
 
+/// A named expression that others of its scene use. Each use is compiled as if its text stood there in brackets.
+struct Definition {
+  std::string name, text;
+  const Constants* constants = nullptr;      ///< those that the text may use; they outlive it
+  std::shared_ptr<const Definition> before;  ///< the definitions that the text may use, the last one first
+};
+
 /// What an expression may speak of.
 struct Names {
   Constants constants;
-  std::vector<std::string> bodies;       ///< all of the scene; an expression keeps the ones it uses
-  std::vector<BodyKind> kinds;           ///< by body: particles have no axes, coordinates are numbers
-  bool time = true;                      ///< may read t
-  bool motion = true;                    ///< may read velocities
-  std::vector<Input> inputs;             ///< names by themselves
+  std::shared_ptr<const Definition> definitions;  ///< the last one; each leads to the one before it
+  std::vector<std::string> bodies;                ///< all of the scene; an expression keeps the ones it uses
+  std::vector<BodyKind> kinds;                    ///< by body: particles have no axes, coordinates are numbers
+  bool time = true;                               ///< may read t
+  bool motion = true;                             ///< may read velocities
+  std::vector<Input> inputs;                      ///< names by themselves
   std::vector<Input> observables;        ///< functions of a constraint; of = "-" for those of nothing: energy()
   std::vector<std::string> constraints;  ///< what those may be asked of
   std::vector<std::vector<int>> constraint_bodies;
+  bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces
 };
 
 enum class Code : std::uint8_t {

@@ -200,6 +200,8 @@ class SceneReader {
                                 ", and the messages that follow name each key that is to be renamed");
     if (written != schema) root.refuse("schema", "schema " + std::to_string(written) + " is unknown: write " + present);
     read_params(root, file.context, outermost);
+    if (auto texts = root.definitions("definitions", file.context.names); !texts.empty())
+      definitions_.emplace_back(&file.context, std::move(texts));
     if (root.has("include"))
       for (const Text& include : root.texts("include")) read_include(include, path);
     if (const toml::table* table = root.table("world")) read_world(Table(file.context, *table, "world"));
@@ -644,6 +646,10 @@ class SceneReader {
       const auto found = body_at_.find(name);
       return found == body_at_.end() ? -1 : found->second;
     };
+    for (const auto& [context, texts] : definitions_) {
+      const Lend lend(context->names, names_);
+      check_definitions(*context, texts, true);
+    }
     read_lagrangian();
     for (const scene::JointPlan& plan : plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
     for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
@@ -663,6 +669,8 @@ class SceneReader {
       if (name.value.empty()) fail(name.place, table.what() + ": a name is not empty");
       check_name(name.value, name.place);
       table.constants("params", context.names.constants);
+      if (const auto texts = table.definitions("definitions", context.names); !texts.empty())
+        check_definitions(context, texts, false);
       if (each.what == Later::What::force) {
         SceneForce force = scene::read_force(table, context, body, state_);
         force.name = name.value;
@@ -695,6 +703,31 @@ class SceneReader {
     }
     if (model_.bodies.empty()) fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
     check_whole();
+  }
+
+  // Compiles the last definitions of a context, whose texts these are. @param of_file  those that read forces wait for
+  // asked(); no part of a scene can use them
+  void check_definitions(const Context& context, const std::vector<Text>& texts, bool of_file) {
+    const scene::Definition* d = context.names.definitions.get();
+    for (auto text = texts.rbegin(); text != texts.rend(); ++text, d = d->before.get()) {
+      const std::string what = "definition \"" + d->name + "\"";
+      if (body_at_.count(d->name)) fail(text->place, "\"" + d->name + "\" is both a body and a definition; rename one");
+      scene::Names names;
+      names.bodies = context.names.bodies;
+      names.kinds = context.names.kinds;
+      names.definitions = d->before;
+      names.constraints_known = false;
+      scene::offer_observables(names);
+      try {
+        scene::Compiler(names, *d->constants).expression(text->value);
+      } catch (const ReadsForces& fault) {
+        if (!of_file)
+          text->fail(Fault(fault.at, std::string(fault.what()) + ", which only logs and expectations read"), what);
+        reading_forces_.push_back({d, *text, what});
+      } catch (const Fault& fault) {
+        text->fail(fault, what);
+      }
+    }
   }
 
   // A joint or constraint by name. @throws SceneError with the nearest name.
@@ -799,6 +832,15 @@ class SceneReader {
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
     scene::offer_observables(context.names);
+    for (const ReadingForces& each : reading_forces_) {
+      scene::Names names = context.names;
+      names.definitions = each.definition->before;
+      try {
+        scene::Compiler(names, *each.definition->constants).expression(each.text.value);
+      } catch (const Fault& fault) {
+        each.text.fail(fault, each.what);
+      }
+    }
     for (const auto& [table, where] : sensors_) read_sensor(Table(*where, *table, "sensor"));
     for (const scene::Sensor& sensor : *sensing_)
       for (const char* part : {"_force", "_torque"})
@@ -901,6 +943,13 @@ class SceneReader {
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
   std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_;
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
+  std::vector<std::pair<Context*, std::vector<Text>>> definitions_;  // of the files
+  struct ReadingForces {
+    const scene::Definition* definition;
+    Text text;
+    std::string what;
+  };
+  std::vector<ReadingForces> reading_forces_;
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
   std::map<std::pair<const scene::Source*, std::string>, Place> params_;  // of [params], by file and name

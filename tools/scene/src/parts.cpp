@@ -39,6 +39,7 @@ std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type 
 Names of_time(const Context& context) {
   Names names;
   names.constants = context.names.constants.inside();
+  names.definitions = context.names.definitions;
   return names;
 }
 

@@ -108,6 +108,17 @@ const char* kind_of(const toml::node& node) {
   }
 }
 
+// TOML tables forget their order; one entry may use another that stands before it.
+std::vector<std::pair<const toml::key*, const toml::node*>> in_order(const toml::table& table) {
+  std::vector<std::pair<const toml::key*, const toml::node*>> ordered;
+  for (const auto& [name, node] : table) ordered.emplace_back(&name, &node);
+  std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
+    const auto &x = a.first->source().begin, &y = b.first->source().begin;
+    return std::pair(x.line, x.column) < std::pair(y.line, y.column);
+  });
+  return ordered;
+}
+
 }  // namespace
 
 Source::Source(std::string path_, std::string text_) : path(std::move(path_)), text(std::move(text_)), starts_{0} {
@@ -324,13 +335,7 @@ void Table::constants(std::string_view key, Constants& into,
                       const std::map<std::string, double, std::less<>>& instead) {
   const toml::table* params = table(key);
   if (!params) return;
-  // TOML tables forget their order; one parameter may use another that stands before it.
-  std::vector<std::pair<const toml::key*, const toml::node*>> ordered;
-  for (const auto& [name, node] : *params) ordered.emplace_back(&name, &node);
-  std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-    const auto &x = a.first->source().begin, &y = b.first->source().begin;
-    return std::pair(x.line, x.column) < std::pair(y.line, y.column);
-  });
+  const auto ordered = in_order(*params);
   for (const auto& [name, node] : ordered) {
     const std::string id(name->str());
     const std::string what = what_ + ", parameter \"" + id + "\"";
@@ -357,6 +362,28 @@ void Table::constants(std::string_view key, Constants& into,
       into[id] = number_of(context_, *node, what);
     }
   }
+}
+
+std::vector<Text> Table::definitions(std::string_view key, Names& into) {
+  std::vector<Text> texts;
+  const toml::table* all = table(key);
+  if (!all) return texts;
+  constexpr std::size_t most = 1000;
+  if (all->size() > most) refuse(key, "more than " + std::to_string(most) + " definitions");
+  for (const auto& [name, node] : in_order(*all)) {
+    const std::string id(name->str());
+    const std::string what = what_ + ", definition \"" + id + "\"";
+    const Place at{context_.source, name->source().begin.line, name->source().begin.column};
+    if (id == "t" || id == "pi") scene::fail(at, what + ": \"" + id + "\" has a meaning already");
+    if (quoted(id) != id) scene::fail(at, what + ": a name is of letters, digits and _");
+    if (into.constants.find(id)) scene::fail(at, "\"" + id + "\" is both a parameter and a definition; rename one");
+    for (const Definition* d = into.definitions.get(); d; d = d->before.get())
+      if (d->name == id) scene::fail(at, "there are two definitions \"" + id + "\"; rename one");
+    texts.push_back(text_of(context_, *node, what));
+    into.definitions =
+        std::make_shared<const Definition>(Definition{id, texts.back().value, &into.constants, into.definitions});
+  }
+  return texts;
 }
 
 void Table::done() const {

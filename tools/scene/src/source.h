@@ -45,10 +45,11 @@ struct Context {
   Names names;                            ///< constants; bodies once they are known
   std::map<std::string, double> indices;  ///< i, j of the generators around: {i} in texts, i in expressions
 
-  /// For a table or a round inside, whose constants and indices are its own.
+  /// For a table or a round inside, whose constants, definitions and indices are its own.
   Context inside() const {
     Context out{source, {}, indices};
     out.names.constants = names.constants.inside();
+    out.names.definitions = names.definitions;
     return out;
   }
 };
@@ -92,6 +93,10 @@ class Table {
   std::vector<const toml::table*> tables(std::string_view key);
   /// Numbers by key, in the order of the file: params. @param instead  what is not as in the file
   void constants(std::string_view key, Constants& into, const std::map<std::string, double, std::less<>>& instead = {});
+
+  /// Expressions by name, in the order of the file, behind the definitions of `into`.
+  /// @return their texts in the same order
+  std::vector<Text> definitions(std::string_view key, Names& into);
 
   /// @throws SceneError for a key that nobody asked for.
   void done() const;
