@@ -45,6 +45,26 @@ expect 0 run "$scenes/backlash.toml" --json --host bullet-float64 --csv "$scratc
 holds '.solver.expect[0].name == "once to and fro" and .solver.expect[0].value == "block.x" and (.solver.expect[1] | has("name") | not)'
 head -n 1 "$scratch/backlash.csv" | grep -q ',into the springs \[m\]$' || fail "header: $(head -n 1 "$scratch/backlash.csv")"
 
+# When friction slips and sticks: in the text, in JSON on all hosts, in columns and in expectations.
+expect 0 run "$scenes/self-locking-wedge.toml" --csv "$scratch/wedge.csv"
+prints '^  face: slides at 0.00489294 s, sticks at 0.0285824 s, slides at 0.0548929 s'
+head -n 1 "$scratch/wedge.csv" | grep -q ',shaken by \[N\],acceleration of the load \[m/s^2\],sticks$' || fail "header: $(head -n 1 "$scratch/wedge.csv")"
+for host in bare bullet-float64 bullet; do
+  expect 0 run "$scenes/self-locking-wedge.toml" --json --host $host
+  holds '.solver.mode_changes[0] | .constraint == "face" and .law == "coulomb" and .what == "slides" and (.t - 0.00489294 | fabs) < 1e-3'
+  holds '.solver.mode_changes_in_all == (.solver.mode_changes | length) and .solver.mode_changes_in_all == 6'
+done
+expect 0 run "$scenes/off-a-sphere.toml" --json
+holds '.solver.mode_changes[0] | .what == "releases" and (has("law") | not)'
+# What a unilateral constraint is to the searches for rest and to the native solver.
+expect 0 equilibrium "$scenes/off-a-sphere.toml"
+prints 'left out: the free side of sphere, which is held as an equality'
+expect 0 compare "$scenes/off-a-sphere.toml" --json --duration 0.1
+holds '.solvers[0].status == "ok" and (.solvers[1].status | test("sphere.*unilateral"))'
+# An explicit method inside of Bullet's step, which the file chooses.
+expect 0 run "$scenes/tippe-top.toml" --json --host bullet-float64
+holds '.solver.summary | test("by stages in")'
+
 # Methods by name, which only a host without an engine leaves to us.
 expect 0 run "$scenes/pendulum.toml" --method rattle4 --json
 holds '.solver.max_energy_error_J < 1e-9'

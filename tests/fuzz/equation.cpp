@@ -19,13 +19,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   names.constants["zero"] = 0.0;
   names.bodies = {"world", "load", "hinge 3", "p", "theta"};
   names.kinds = {BodyKind::fixed, BodyKind::rigid, BodyKind::rigid, BodyKind::particle, BodyKind::coordinate};
+  const auto of_file = std::make_shared<Constants>(names.constants);
+  const auto arm =
+      std::make_shared<const Definition>(Definition{"arm", "load.point(0, L, 0) - p.position", of_file.get(), {}});
+  names.definitions = std::make_shared<const Definition>(Definition{"reach", "norm(arm)*w", of_file.get(), arm});
   names.motion = motion;
   names.time = !(data[0] & 8);
   if (asking) {
     names.inputs = {{"N", Type::scalar, {}}, {"slip_velocity", Type::vector, {}}};
-    names.observables = {{"reaction", Type::vector, {}}, {"energy", Type::scalar, "-"}};
+    names.observables = {{"reaction", Type::vector, {}}, {"lambda", Type::scalar, {}}, {"energy", Type::scalar, "-"}};
+    Input applied{"applied_force", Type::vector, {}};
+    applied.kind = Input::Of::force;
+    names.observables.push_back(applied);
     names.constraints = {"rope"};
     names.constraint_bodies = {{1, 3}};
+    names.constraint_rows = {2};
+    names.forces = {"wind"};
+    names.force_bodies = {{1, 4}};
+    names.accelerations = true;
   }
   try {
     Compiler compiler(names);

@@ -3,6 +3,7 @@
 #include <linchpin/report.h>
 #include <linchpin/scene.h>
 #include <linchpin/scene/analysis.h>
+#include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 
 #include <gtest/gtest.h>
@@ -222,6 +223,241 @@ TEST(SceneEquation, DefinitionsStandForTheirTexts) {
   EXPECT_NE(message_of(two_bodies("[definitions]\nfoot = \"a.position + reaction(rope)\"\n"))
                 .find("scene.toml:23:31: error: definition \"foot\": there is no constraint \"rope\""),
             std::string::npos);
+}
+
+TEST(SceneEquation, PointsByExpressionAreMaterialPoints) {
+  const Vector3d L(0.2, -0.3, 0.9);
+  expect_same_rows(R"t(velocity = "dot(a.velocity(a.to_body(b.position)), u) = 0")t",
+                   nonholonomic("l", {a, b}, [L](const auto& s) {
+                     const auto r = s[0].to_body(s[1].position());
+                     const auto world = r.x * s[0].axis(1, 0, 0) + r.y * s[0].axis(0, 1, 0) + r.z * s[0].axis(0, 0, 1);
+                     const auto v = s[0].velocity() + cross(s[0].omega(), world);
+                     return v.x * L.x() + v.y * L.y() + v.z * L.z();
+                   }));
+  expect_same_rows(R"t(equation = "a.point(t, 0.1*b.x, 0).y = 1")t", holonomic("l", {a, b}, [](const auto& s) {
+                     return s[0].position().y +
+                            (s.t * s[0].axis(1, 0, 0) + 0.1 * s[1].position().x * s[0].axis(0, 1, 0)).y - 1.0;
+                   }));
+  EXPECT_NE(message_of(two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.axis(t, 1, 0).x = 0\"\n"))
+                .find("an axis is fixed in its body: numbers and parameters only"),
+            std::string::npos);
+}
+
+// Of M a = Q + reactions against the motion itself.
+TEST(Channel, ReadsAccelerationsAndImpressedForces) {
+  const std::string with = two_bodies(
+      "[[constraint]]\nname = \"c\"\nequation = \"dot(a.position, u) = b.point(0, 0.2, 0).y*0.1 + sin(t)\"\n"
+      "[[force]]\nname = \"wind\"\nbody = \"a\"\nat = [0, 0.1, 0]\nforce = \"[3, t, -a.x]\"\nagainst = \"b\"\n"
+      "[[log]]\nchannel = \"a.acceleration\"\n[[log]]\nchannel = \"a.alpha\"\n[[log]]\nchannel = \"b.acceleration(0.1, "
+      "0.2, 0.3)\"\n"
+      "[[log]]\nchannel = \"b.velocity(0.1, 0.2, 0.3)\"\n[[log]]\nchannel = \"applied_force(wind, b)\"\n"
+      "[[log]]\nchannel = \"applied_moment(wind)\"\n[[log]]\nchannel = \"lambda(c, 1) - lambda(c)\"\n");
+  const scene::Model model = scene::load_text(with, "scene.toml");
+  System system = model.system();
+  Stepper stepper(system, system.initial_state(), {.method = Method::rk4});
+  const auto value = [&](std::size_t log) {
+    const auto x = model.logs[log]({system, stepper.state(), stepper.reactions()});
+    return Vector3d(x[0], x.size() > 1 ? x[1] : 0, x.size() > 1 ? x[2] : 0);
+  };
+  stepper.step(0.01);
+  const double h = 1e-4;
+  const BodyState before = stepper.state()[BodyId{1}];
+  const Vector3d point_before = value(3);
+  stepper.step(h);
+  const Vector3d acceleration = value(0), alpha = value(1), of_point = value(2);
+  const BodyState& now = stepper.state()[BodyId{1}];
+  EXPECT_NEAR((value(4) - Vector3d(-3, -stepper.t(), now.p.x())).norm(), 0, 1e-12);
+  EXPECT_NEAR((value(5) - (now.q * Vector3d(0, 0.1, 0)).cross(-value(4))).norm(), 0, 1e-12);
+  EXPECT_EQ(value(6).x(), 0);
+  stepper.step(h);
+  const BodyState& after = stepper.state()[BodyId{1}];
+  // Central differences: to h^2 of the third derivative.
+  const auto expect_rate = [&](const Vector3d& is, const Vector3d& difference) {
+    EXPECT_NEAR((is - difference / (2 * h)).norm(), 0, 1e-5 * is.norm());
+  };
+  expect_rate(acceleration, after.v - before.v);
+  expect_rate(alpha, after.w - before.w);
+  expect_rate(of_point, value(3) - point_before);
+  EXPECT_EQ(model.logs[0].unit(), "m/s^2");
+  EXPECT_EQ(model.logs[1].unit(), "rad/s^2");
+  EXPECT_EQ(model.logs[4].unit(), "N");
+
+  const auto error = [](const std::string& more) {
+    return message_of(
+        two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.x = b.x\"\n[[force]]\nname = \"wind\"\nbody = "
+                   "\"a\"\nforce = [1, 0, 0]\n" +
+                   more));
+  };
+  const auto log = [&](const std::string& channel) { return error("[[log]]\nchannel = \"" + channel + "\"\n"); };
+  for (const auto& [channel, says] : std::vector<std::pair<std::string, std::string>>{
+           {"a.accelration", "did you mean \"acceleration\"?"},
+           {"applied_force(wnd)", "there is no force \"wnd\"; did you mean \"wind\"?"},
+           {"applied_force(wind, b)", "\"b\" is no body of the force \"wind\""},
+           {"lambda(c, 2)", "the second argument of lambda() is the number of a row of \"c\": 1"},
+           {"slip_tme(c)", "unknown function \"slip_tme\"; did you mean \"slip_time\"?"}})
+    EXPECT_NE(log(channel).find(says), std::string::npos) << log(channel);
+  EXPECT_NE(error("[[force]]\nname = \"f\"\nbody = \"a\"\nforce = \"a.acceleration\"\n")
+                .find("an acceleration is a result of the equations: logs and expectations read it"),
+            std::string::npos);
+  EXPECT_NE(error("[world]\ncontacts = true\n[[log]]\nchannel = \"a.acceleration\"\n")
+                .find("an acceleration is not known where bodies collide (contacts = true)"),
+            std::string::npos);
+}
+
+TEST(SceneFile, LawsReadTheirTwoBodies) {
+  const auto with = [](const std::string& law) {
+    return two_bodies(
+        "[[body]]\nname = \"other\"\nkind = \"particle\"\nmass = 1\n[[joint]]\nname = \"j\"\ntype = "
+        "\"point_on_plane\"\na = \"a\"\nb = \"b\"\naxis = [0, 1, 0]\nlaw = { " +
+        law + " }\n");
+  };
+  for (const char* law :
+       {"force = \"-0.1*N*norm(a.position - b.position)*slip_direction\"", "type = \"coulomb\", mu = \"0.1 + a.x^2\"",
+        "type = \"coulomb\", mu = \"0.4 + t\", mu_kinetic = \"0.1\"",
+        "type = \"coulomb\", mu = \"0.1 + b.x^2\", speed = 0.1"})
+    EXPECT_EQ(message_of(with(law)), "(no error)") << law;
+  for (const auto& [law, says] : std::vector<std::pair<std::string, std::string>>{
+           {"type = \"coulomb\", mu = \"other.x\"",
+            "a law reads the bodies between which it acts (a, b), not \"other\""},
+           {"force = \"-N*other.x*slip_direction\"",
+            "a law reads the bodies between which it acts (a, b), not \"other\""},
+           {"type = \"coulomb\", mu = \"0.1 + aa.x\"", "unknown name 'aa'; did you mean \"a\"?"},
+           {"type = \"coulomb\", mu = 0.1, branch = \"smalest\"",
+            "there is no branch \"smalest\"; did you mean \"smallest\"?"}})
+    EXPECT_NE(message_of(with(law)).find(says), std::string::npos) << message_of(with(law));
+  // A coefficient below 0 is no number to go on with.
+  const scene::Model model = scene::load_text(with("type = \"coulomb\", mu = \"-1 - a.x^2\""), "scene.toml");
+  System system = model.system();
+  Dynamics dynamics(system, model.options.solve);
+  EXPECT_EQ(dynamics.evaluate(system.initial_state()), Status::invalid);
+  EXPECT_NE(dynamics.reason().find("mu = -1.01 at t = 0 s; it must be finite and not below 0"), std::string::npos)
+      << dynamics.reason();
+}
+
+TEST(SceneFile, ApplicationPointsMoveAndConstraintsMayPush) {
+  const auto with = [](const std::string& more) {
+    return two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.y = 2\"\n" + more);
+  };
+  const scene::Model model = scene::load_text(
+      with("application_point = \"a.position - [0, 0.3, 0]\"\nunilateral = { free_side = \"negative\" }\n"),
+      "scene.toml");
+  const System system = model.system();
+  const ConstraintId c = system.find_constraint("c");
+  const State state = system.initial_state();
+  EXPECT_EQ(system.constraint(c).application_point(0, state), state[BodyId{1}].p - Vector3d(0, 0.3, 0));
+  EXPECT_TRUE(unilateral(system, c).on);
+  EXPECT_TRUE(unilateral(system, c).negative);
+  EXPECT_FALSE(unilateral(system, c).reengage);
+  for (const auto& [more, says] : std::vector<std::pair<std::string, std::string>>{
+           {"application_point = \"b.position\"\n", "\"b\" is no body of this constraint"},
+           {"application_point = \"a.x\"\n", "expected a vector, this is a scalar"},
+           {"acting_where = \"a.position\"\n", "key \"acting_where\" was renamed to \"application_point\""},
+           {"aplication_point = \"a.position\"\n", "did you mean \"application_point\"?"},
+           {"application_point = \"a.position\"\nsliding_body = \"a\"\n",
+            "give application_point, a place in the world, or"},
+           {"unilateral = 1\n", "unilateral is true, or a table"},
+           {"unilateral = { free_side = \"up\" }\n", "there is no free_side \"up\"; known: positive, negative"},
+           {"unilateral = { reengages = true }\n", "did you mean \"reengage\"?"}})
+    EXPECT_NE(message_of(with(more)).find(says), std::string::npos) << message_of(with(more));
+  EXPECT_NE(
+      message_of(
+          two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.position = [0.1, 2, -0.3]\"\nunilateral = true\n"))
+          .find("a unilateral constraint is one equation on positions, and this has 3 rows"),
+      std::string::npos);
+  EXPECT_NE(
+      message_of(with("[solver]\nstepping = \"rk5\"\n")).find("there is no stepping \"rk5\"; did you mean \"rk4\"?"),
+      std::string::npos);
+}
+
+TEST(SceneFile, StartVelocitiesFollowFromOneRate) {
+  const auto pendulum = [](const std::string& velocity) {
+    return "schema = 2\n[start]\nvelocity = \"" + velocity + "\"\n" + R"([[body]]
+name = "arm"
+mass = 2
+shape = { box = [1, 0.1, 0.1] }
+position = [0.5, 0, 0]
+[[body]]
+name = "bob"
+kind = "particle"
+mass = 1
+position = [1, 0, 0]
+[[joint]]
+name = "pivot"
+type = "hinge"
+b = "arm"
+at = [0, 0, 0]
+axis = [0, 0, 1]
+[[joint]]
+name = "end"
+type = "ball"
+a = "arm"
+b = "bob"
+at = [1, 0, 0]
+)";
+  };
+  const scene::Model model = scene::load_text(pendulum("arm.omega.z = 3"), "scene.toml");
+  EXPECT_NEAR((model.bodies[0].start.w - Vector3d(0, 0, 3)).norm(), 0, 1e-12);
+  EXPECT_NEAR((model.bodies[0].start.v - Vector3d(0, 1.5, 0)).norm(), 0, 1e-12);
+  EXPECT_NEAR((model.bodies[1].start.v - Vector3d(0, 3, 0)).norm(), 0, 1e-12);
+  // One that is not linear.
+  const scene::Model energetic = scene::load_text(pendulum("arm.velocity.y + 0.5*bob.velocity.y^2 = 1"), "scene.toml");
+  EXPECT_NEAR(energetic.bodies[1].start.v.y(), 1, 1e-9);
+  EXPECT_NE(message_of(pendulum("arm.omega.x = 3")).find("no velocities meet this and the constraints"),
+            std::string::npos)
+      << message_of(pendulum("arm.omega.x = 3"));
+  EXPECT_NE(message_of(pendulum("arm.x = 0.5")).find("no velocity occurs in it"), std::string::npos);
+  EXPECT_NE(message_of(pendulum("amr.omega.z = 3")).find("unknown name 'amr'; did you mean \"arm\"?"),
+            std::string::npos);
+}
+
+TEST(ModeRecord, KnowsWhenFrictionSticksAndSlides) {
+  const scene::Model model = scene::load_text(R"(schema = 2
+[world]
+gravity = [0, -10, 0]
+[[body]]
+name = "block"
+kind = "particle"
+mass = 1
+velocity = [1, 0, 0]
+[[constraint]]
+name = "ground"
+equation = "block.y = 0"
+law = { type = "coulomb", mu = 0.5 }
+[[force]]
+name = "push"
+body = "block"
+force = "[max(0, 20*(t - 1)), 0, 0]"
+[[log]]
+channel = "[sticks(ground), stick_time(ground), slip_time(ground)]"
+)",
+                                              "scene.toml");
+  System system = model.system();
+  Stepper stepper(system, system.initial_state(), {.method = Method::rk4});
+  scene::ModeRecord record;
+  const auto value = [&] {
+    const auto x = model.logs[0]({system, stepper.state(), stepper.reactions(), &record});
+    return Vector3d(x[0], x[1], x[2]);
+  };
+  (void)stepper.reactions();
+  record.begin(system, stepper.dynamics());
+  EXPECT_EQ(value().x(), 0);
+  EXPECT_TRUE(std::isnan(value().y()));
+  for (int i = 0; i < 150; ++i) {
+    stepper.step(0.01);
+    record.add(system, stepper.switches());
+    if (i == 50) {
+      EXPECT_EQ(value().x(), 1);
+      EXPECT_NEAR(value().y(), 0.2, 1e-9);
+      EXPECT_TRUE(std::isnan(value().z()));
+    }
+  }
+  EXPECT_EQ(value().x(), 0);
+  EXPECT_NEAR(value().z(), 1.25, 1e-9);
+  EXPECT_NEAR(value().y(), 0.2, 1e-9);
+  ASSERT_EQ(record.changes().size(), 2u);
+  EXPECT_STREQ(scene::to_string(record.changes()[1].what), "slides");
+  EXPECT_EQ(record.changes()[1].law, "coulomb");
+  EXPECT_TRUE(std::isnan(model.logs[0]({system, stepper.state(), stepper.reactions()})[0]));
 }
 
 TEST(SceneEquation, KinksThatDoNotMatterAtTheStartAreTaken) {

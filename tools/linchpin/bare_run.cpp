@@ -4,6 +4,7 @@
 #include "csv.h"
 #include "law_works.h"
 #include "messages.h"
+#include "mode_changes.h"
 #include "prescribing.h"
 #include "recording/columns.h"
 #include "recording/compare_text.h"
@@ -11,6 +12,7 @@
 #include "verdicts.h"
 
 #include <linchpin/report.h>
+#include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 
 #include <algorithm>
@@ -311,6 +313,9 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   std::unique_ptr<Recorder> recorder;
   if (record) recorder = std::make_unique<Recorder>(*record, simulation, model, system);
   scene::Judge judge(model, scene::Host::bare, simulation.dt);
+  (void)stepper->reactions();
+  scene::ModeRecord modes;
+  modes.begin(system, stepper->dynamics());
   Watch watch;
   for (const scene::SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
@@ -343,7 +348,8 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   // At every state a step of the run ends in, and at those within it that an expectation waits for.
   const auto observe = [&](bool end_of_step) {
     const bool forces = end_of_step || judge.needs_forces(stepper->t());
-    const scene::Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>()};
+    const scene::Observation at{system, stepper->state(), forces ? stepper->reactions() : std::span<const Reaction>(),
+                                &modes};
     judge.see(at);
     if (!end_of_step) return;
     const bool known = stepper->dynamics().reason().empty();
@@ -378,6 +384,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
       if (gaps_stay) status += "; " + torn_text(rank);
       return false;
     }
+    modes.add(system, stepper->switches());
     take_warning(report->warning, warnings);
     divided = divided || (report->substeps > 1 && !chooses_parts(model.options.method));
     if (report->status == Status::contradictory && !std::exchange(torn, true)) {
@@ -431,6 +438,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   row["warnings"] = warnings;
   row["laws"] = laws_json(stepper->law_works());
   row["law_differences"] = normal_force_differences(stepper->law_works());
+  put_mode_changes(row, modes);
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
   if (model.multibodies > 0) row["left_out"].push_back(in_bodies);

@@ -55,6 +55,7 @@ inline std::vector<std::string> left_out(const scene::Model& model) {
       for (const Law::Term& term : law.terms())
         if (std::find(names.begin(), names.end(), term.name) == names.end()) names.push_back(term.name);
     for (const std::string& name : names) out.push_back("law '" + name + "' on " + c.name);
+    if (c.unilateral) out.push_back("the free side of " + c.name + ", which is held as an equality");
   }
   out.insert(out.end(), model.native.begin(), model.native.end());
   return out;

@@ -2,6 +2,7 @@
 #include "bare_run.h"
 #include "commands.h"
 #include "messages.h"
+#include "mode_changes.h"
 #include "recording/compare_text.h"
 #include "recording/output_file.h"
 #include "report_file.h"
@@ -50,6 +51,7 @@ Json frame_of(const Simulation& simulation, scene::Host host, const Json& row) {
 void print(const RunArguments& arguments, const Simulation& simulation, scene::Host host, Json row) {
   if (!arguments.json) {
     std::cout << row.value("summary", std::string());
+    if (row.contains("mode_changes")) std::cout << mode_changes_text(row["mode_changes"]);
     if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
     if (row.contains("expect")) std::cout << "expected\n" << verdicts_text(row["expect"]);
     if (!arguments.csv.empty()) std::cout << "wrote " << arguments.csv << "\n";

@@ -21,6 +21,7 @@
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 #include <linchpin/version.h>
 
@@ -259,9 +260,11 @@ class Experiment {
     const bool until = !arguments_.until.empty();
     if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
     scene::Judge judge(model, scene::Host::bare, simulation.dt);
+    scene::ModeRecord modes;
+    modes.begin(system, stepper.dynamics());
     const auto observe = [&] {
       const bool forces = judge.needs_forces(stepper.t());
-      judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>()});
+      judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>(), &modes});
     };
     std::vector<std::string> warnings;
     bool torn = false;
@@ -272,6 +275,7 @@ class Experiment {
         out.status = "stopped at step " + std::to_string(step) + ": " + report.reason;
         return false;
       }
+      modes.add(system, stepper.switches());
       take_warning(report.warning, warnings);
       torn = torn || report.status == Status::contradictory;
       if (stepper.crossings().empty()) return true;
@@ -298,7 +302,7 @@ class Experiment {
     if (!rank.is_null()) remark(out.status, rank_text(rank, true));
     for (const std::string& warning : warnings) remark(out.status, warning);
     if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
-    const scene::Observation end{system, stepper.state(), stepper.reactions()};
+    const scene::Observation end{system, stepper.state(), stepper.reactions(), &modes};
     std::size_t i = 0;
     for (const auto& [channel, log] : channels(model)) {
       if (log) {

@@ -264,6 +264,11 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       handle.collisions_between_bodies(false);
     }
     if (!exact) refuse_laws();
+    for (const scene::SceneConstraint& c : model_.constraints) {
+      if (!c.unilateral) continue;
+      if (!exact) refuse("the native solver holds '" + c.name + "' as an equality, and it is unilateral");
+      solver.find(c.name).unilateral(*c.unilateral);
+    }
     for (const scene::SceneConstraint& c : model_.constraints)
       for (const Law& law : c.laws) solver.find(c.name).law(law);
   } catch (const std::invalid_argument& e) {

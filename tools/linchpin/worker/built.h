@@ -52,6 +52,7 @@ class Built {
   State state(double t) const;
   /// A System of the whole model, for energies and residuals; the motion is Bullet's.
   const System& mirror() const { return mirror_; }
+  void set_gravity(const Vector3d& g) { mirror_.set_gravity(g); }  ///< of that System
   /// Residuals of all that Bullet has no joint for: positions at the end of a step, velocities in its middle, where a
   /// step meets them. By the order of `constrained()`, largest row.
   void residuals(double t, double dt, std::vector<double>& out);

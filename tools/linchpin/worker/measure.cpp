@@ -2,6 +2,7 @@
 
 #include "contradiction.h"
 #include "law_works.h"
+#include "mode_changes.h"
 #include "recorder.h"
 #include "recording/compare_text.h"
 #include "reference.h"
@@ -37,6 +38,12 @@ constexpr scene::Host host = scene::Host::bullet;
 
 bool alone(Scene& scene) { return scene.built() && scene.built()->native_loops(); }
 
+bullet::Stepping stepping_of(Method method) {
+  return method == Method::rk4        ? bullet::Stepping::rk4
+         : method == Method::adaptive ? bullet::Stepping::adaptive
+                                      : bullet::Stepping::semi_implicit;
+}
+
 // linchpin on a world: solving, or looking on while Bullet solves; null where it cannot, or where Bullet has all there
 // is to hold: of multibodies.
 std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::string& why) {
@@ -47,6 +54,8 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
     const StepOptions &asked = scene.built()->model().options, usual;
     options.drift_correction = asked.drift == Drift::exact;
     options.max_newton = asked.max_newton;
+    options.stepping = stepping_of(scene.built()->model().stepping);
+    if (asked.relative_tolerance != usual.relative_tolerance) options.tolerance = asked.relative_tolerance;
     options.max_tension_frequency = asked.max_tension_frequency;
     // What a scene does not say is as a host's own: a snap or a fold may need more substeps than a step without one
     // has.
@@ -293,7 +302,8 @@ Json measure(const Job& job, Progress& progress) {
         status = std::string(ruin) + " at step " + std::to_string(step);
         break;
       }
-      if (judge) judge->see({scene.built()->mirror(), start.state(), start.reactions()});
+      start.look_at_modes(now);
+      if (judge) judge->see({scene.built()->mirror(), start.state(), start.reactions(), &start.modes()});
       watch.events(step);
       if (part + 1 == parts.size() && step >= job.warmup_steps) {
         watch.look(double(step + 1) * job.dt, h);
@@ -355,6 +365,7 @@ Json measure(const Job& job, Progress& progress) {
   if (exact) {
     row["laws"] = cli::laws_json(solver->laws());
     row["law_differences"] = normal_force_differences(solver->laws());
+    cli::put_mode_changes(row, start.modes());
     row["warnings"] = Json::array();
     for (const bullet::LawWarning& warning : solver->law_warnings())
       row["warnings"].push_back(bullet::warning_text(warning));
@@ -369,7 +380,8 @@ Json measure(const Job& job, Progress& progress) {
     start.before(end);
     const bool forces = judge->needs_forces(end);
     if (forces) scene.step(end, job.dt);
-    judge->see({scene.built()->mirror(), start.state(), forces ? start.reactions() : std::span<const Reaction>()});
+    judge->see({scene.built()->mirror(), start.state(), forces ? start.reactions() : std::span<const Reaction>(),
+                &start.modes()});
   }
   row["expect"] = cli::verdicts_json(*judge);
   return row;

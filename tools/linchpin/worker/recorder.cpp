@@ -90,7 +90,7 @@ void Recorder::forces(const JointForces& forces, bullet::Solver* solver, StepSta
   }
   signals_.clear();
   if (scene_.built()) {
-    const scene::Observation at{scene_.built()->mirror(), start.state(), start.reactions()};
+    const scene::Observation at{scene_.built()->mirror(), start.state(), start.reactions(), &start.modes()};
     for (const scene::Channel& log : scene_.built()->model().logs)
       for (const double x : log(at)) signals_.push_back(x);
   }

@@ -89,6 +89,7 @@ Scene::Scene(const Job& job)
   if (job.gravity) {
     const auto& g = *job.gravity;
     world_->setGravity(btVector3(btScalar(g[0]), btScalar(g[1]), btScalar(g[2])));
+    if (built_) built_->set_gravity({g[0], g[1], g[2]});
   }
   if (!built_) name_things();
   check();

@@ -52,6 +52,14 @@ void StepStart::measure_gaps() {
   }
 }
 
+void StepStart::look_at_modes(double end) {
+  if (!solver_ || solver_->options().mode != bullet::Mode::exact) return;
+  modes_.look(solver_->laws(), end);
+  if (!scene_.built()) return;
+  for (const scene::SceneConstraint& c : scene_.built()->model().constraints)
+    if (c.unilateral) modes_.look(c.name, solver_->find(c.name).released(), end);
+}
+
 std::span<const Reaction> StepStart::reactions() {
   if (!solver_) return {};
   const auto now = solver_->reactions();

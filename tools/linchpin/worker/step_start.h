@@ -6,6 +6,7 @@
 
 #include <linchpin/bullet.h>
 #include <linchpin/dynamics.h>
+#include <linchpin/scene/modes.h>
 
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ class StepStart {
   const State& state() const { return state_; }
   /// Call after it: the reactions with works and gaps as of state().
   std::span<const Reaction> reactions();
+  /// Call after it too. @param end  of the step [s]
+  void look_at_modes(double end);
+  const scene::ModeRecord& modes() const { return modes_; }
 
  private:
   struct Before {
@@ -36,6 +40,7 @@ class StepStart {
   bullet::Solver* solver_;
   bool wanted_ = false;  // the scene asks for something of reactions
   State state_;
+  scene::ModeRecord modes_;
   std::vector<Before> before_;
   std::vector<Reaction> list_;
   Assembly assembly_;

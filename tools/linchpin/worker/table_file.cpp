@@ -99,6 +99,7 @@ void TableFile::forces(const JointForces& forces, bullet::Solver* solver, const 
         reference && reference->added() ? *reference->added() : Reference::Added{none, none, none, none, none, none};
     for (const double x : {e.force_error, e.force, e.moment_error, e.moment, e.impulse_error, e.impulse}) out_->put(x);
   }
+  modes_ = &start.modes();
   logs(start.state(), start.reactions());
   out_->end_row();
   row_open_ = false;
@@ -106,7 +107,7 @@ void TableFile::forces(const JointForces& forces, bullet::Solver* solver, const 
 
 void TableFile::logs(const State& state, std::span<const Reaction> reactions) {
   if (!scene_.built()) return;
-  const scene::Observation at{scene_.built()->mirror(), state, reactions};
+  const scene::Observation at{scene_.built()->mirror(), state, reactions, modes_};
   for (const scene::Channel& log : scene_.built()->model().logs)
     for (const double x : log(at)) out_->put(x);
 }

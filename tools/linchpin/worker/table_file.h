@@ -44,7 +44,8 @@ class TableFile {
   std::unique_ptr<cli::Csv> out_;
   const std::size_t links_;  // joints of the world, then a scene's other constraints
   std::vector<double> residuals_;
-  bool row_open_ = false;  // its state is there, its forces are not
+  const scene::ModeRecord* modes_ = nullptr;  // of the run
+  bool row_open_ = false;                     // its state is there, its forces are not
 };
 
 }  // namespace linchpin::worker

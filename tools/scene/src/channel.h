@@ -3,7 +3,10 @@
 
 #include "expression.h"
 
+#include <linchpin/assembly.h>
 #include <linchpin/scene.h>
+
+#include <Eigen/Core>
 
 #include <memory>
 #include <string>
@@ -19,12 +22,27 @@ struct Sensor {
   Quaterniond axes = Quaterniond::Identity();  ///< turned by this
 };
 
+/// Accelerations of all bodies from the impressed forces and the reactions at a state: M v̇ = Q + Σ reactions (T5). So
+/// they are the same on every host.
+class Accelerations {
+ public:
+  /// Call it before the others, at each state.
+  void evaluate(const Observation& at);
+  /// [v̇; α] of a body, world axes; NaN where a reaction is not known. Of a coordinate the first is q̈.
+  Vector6 of(const Observation& at, BodyId id) const;
+
+ private:
+  Assembly assembly_;
+  Eigen::VectorXd a_;  // of the whole system, by column
+};
+
 struct LINCHPIN_PRIVATE Channel::Impl {
   Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_);
   std::shared_ptr<const std::vector<scene::Sensor>> sensors;  ///< of the scene: inputs NAME_force and NAME_torque
   scene::Evaluator evaluate;
   std::vector<BodyState> X;
   std::vector<Vector3d> given;
+  std::unique_ptr<Accelerations> accelerations;  ///< where the channel reads one
 };
 
 /// Adds reaction(c), gap(c), energy() and their kin to what an expression may use.

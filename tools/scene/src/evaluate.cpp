@@ -37,6 +37,12 @@ T sign_of(const T& x) {
   return T(std::isnan(a) ? a : static_cast<double>((a > 0) - (a < 0)));
 }
 
+// World components of a vector that is given in body axes.
+template <class T>
+Vec3<T> in_world(const VelocityView<T>& body, const Vec3<T>& u) {
+  return u.x * body.axis(1, 0, 0) + u.y * body.axis(0, 1, 0) + u.z * body.axis(0, 0, 1);
+}
+
 bool finite(const Dual<6>& x) {
   bool ok = std::isfinite(x.value);
   for (const double g : x.grad) ok = ok && std::isfinite(g);
@@ -222,6 +228,12 @@ void Tape::run(Memory<T>& m, std::span<const VelocityView<T>> views, const T& t,
         break;
       case Code::velocity_of:
         v[op.out] = view().velocity(op.at);
+        break;
+      case Code::point_at:
+        v[op.out] = view().position() + in_world(view(), v[op.a]);
+        break;
+      case Code::velocity_at:
+        v[op.out] = view().velocity() + cross(view().omega(), in_world(view(), v[op.a]));
         break;
       case Code::omega:
         v[op.out] = view().omega();

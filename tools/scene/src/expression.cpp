@@ -580,7 +580,7 @@ struct Compiler::Impl {
   Operand emit_input(const Input& input, std::size_t place) {
     int slot = 0;
     for (const Input& used : tape.inputs) {
-      if (used.name == input.name && used.of == input.of && used.on == input.on) break;
+      if (used.name == input.name && used.of == input.of && used.on == input.on && used.row == input.row) break;
       ++slot;
     }
     if (slot == static_cast<int>(tape.inputs.size())) tape.inputs.push_back(input);
@@ -603,27 +603,55 @@ struct Compiler::Impl {
     skip();
     const std::size_t inside = at;
     input.of = a_name();
-    const auto found = std::find(names.constraints.begin(), names.constraints.end(), input.of);
-    if (found == names.constraints.end())
+    const bool of_force = input.kind == Input::Of::force;
+    const char* const what = of_force ? "force" : "constraint";
+    const std::vector<std::string>& known = of_force ? names.forces : names.constraints;
+    const auto found = std::find(known.begin(), known.end(), input.of);
+    if (found == known.end())
       throw Fault(inside,
-                  "there is no constraint \"" + input.of + "\"" + suggestion_or_all(input.of, names.constraints));
+                  std::string("there is no ") + what + " \"" + input.of + "\"" + suggestion_or_all(input.of, known));
+    const auto index = static_cast<std::size_t>(found - known.begin());
+    const std::vector<int>& all = (of_force ? names.force_bodies : names.constraint_bodies)[index];
     if (input.type == Type::vector && next(',')) {
       skip();
       const std::size_t body_at = at;
       const std::string body = a_name();
-      const auto& all = names.constraint_bodies[static_cast<std::size_t>(found - names.constraints.begin())];
       for (std::size_t k = 0; k < all.size(); ++k)
         if (names.bodies[static_cast<std::size_t>(all[k])] == body) input.on = static_cast<int>(k);
-      if (input.on < 0) throw Fault(body_at, "\"" + body + "\" is no body of the constraint \"" + input.of + "\"");
+      if (input.on < 0) throw Fault(body_at, "\"" + body + "\" is no body of the " + what + " \"" + input.of + "\"");
     }
+    if (input.name == "lambda" && next(',')) input.row = parse_row(input.of, index);
     need(')', "to close " + input.name + "()");
-    const auto& of = names.constraint_bodies[static_cast<std::size_t>(found - names.constraints.begin())];
     const bool of_coordinate = input.type == Type::vector &&
-                               kind_of(of[static_cast<std::size_t>(std::max(input.on, 0))]) == BodyKind::coordinate;
+                               kind_of(all[static_cast<std::size_t>(std::max(input.on, 0))]) == BodyKind::coordinate;
     if (!of_coordinate) return emit_input(input, place);
-    if (input.name == "moment")
-      throw Fault(place, "on a coordinate there is a generalized force, reaction(…), and no moment");
+    if (input.name == "moment" || input.name == "applied_moment")
+      throw Fault(place, "on a coordinate there is a generalized force, " +
+                             std::string(of_force ? "applied_force" : "reaction") + "(…), and no moment");
     return unary(Code::x, Type::scalar, emit_input(input, place), place);
+  }
+
+  // The number of a row of a constraint, from 1 as written. @return from 0
+  int parse_row(const std::string& constraint, std::size_t index) {
+    skip();
+    const std::size_t place = at;
+    const Operand x = parse_sum();
+    const int rows = index < names.constraint_rows.size() ? names.constraint_rows[index] : 1;
+    const std::string range = rows == 1 ? "1" : "1 to " + std::to_string(rows);
+    if (!x.constant || x.type != Type::scalar || scalar(x) != std::floor(scalar(x)) ||
+        !(scalar(x) >= 1 && scalar(x) <= rows))
+      throw Fault(place, "the second argument of lambda() is the number of a row of \"" + constraint + "\": " + range);
+    return static_cast<int>(scalar(x)) - 1;
+  }
+
+  // The acceleration of a body or a coordinate, which is a result of the equations.
+  Operand parse_acceleration(const char* name, int body, std::size_t place) {
+    if (!names.constraints_known) throw ReadsForces(place, "an acceleration is a result of the equations");
+    if (!names.accelerations)
+      throw Fault(place, "an acceleration is a result of the equations: logs and expectations read it");
+    Input input{name, Type::vector, names.bodies[static_cast<std::size_t>(body)], body};
+    input.kind = Input::Of::body;
+    return emit_input(input, place);
   }
 
   Operand parse_call(const Function& f, std::size_t place) {
@@ -664,32 +692,34 @@ struct Compiler::Impl {
     return static_cast<int>(tape.bodies.size()) - 1;
   }
 
-  // A constant vector in brackets, as three numbers or as one vector.
-  Vector3d parse_place(std::string_view what) {
+  // A vector in brackets, as three numbers or as one vector: body axes.
+  Operand parse_place(std::string_view what) {
     need('(', "");
     const std::size_t place = at;
-    const auto fixed = [&](const Operand& x) {
-      if (!x.constant)
-        throw Fault(x.place, "a " + std::string(what) + " is fixed in its body: numbers and parameters only");
-    };
-    Operand first = parse_sum();
-    fixed(first);
-    Vector3d out;
-    if (first.type == Type::vector) {
-      out = vector(first);
-    } else {
-      out[0] = scalar(first);
-      for (int i = 1; i < 3; ++i) {
+    Operand out = parse_sum();
+    if (out.type == Type::scalar) {
+      std::array<Operand, 3> e{out};
+      for (std::size_t i = 1; i < 3; ++i) {
         need(',', "between the three coordinates of a " + std::string(what));
-        const Operand x = parse_sum();
-        want(x, Type::scalar, std::string("a coordinate of a ") + std::string(what));
-        fixed(x);
-        out[i] = scalar(x);
+        e[i] = parse_sum();
+        want(e[i], Type::scalar, std::string("a coordinate of a ") + std::string(what));
       }
+      Operation op{Code::make};
+      op.a = e[0].at, op.b = e[1].at, op.c = e[2].at;
+      out = emit(op, Type::vector, {e[0], e[1], e[2]}, place);
     }
     need(')', "after the coordinates of a " + std::string(what));
-    if (!out.allFinite()) throw Fault(place, "the coordinates of this " + std::string(what) + " are not finite");
+    if (out.constant && !vector(out).allFinite())
+      throw Fault(place, "the coordinates of this " + std::string(what) + " are not finite");
     return out;
+  }
+  // The same where it has to be fixed in its body.
+  Vector3d parse_fixed_place(std::string_view what) {
+    const Operand out = parse_place(what);
+    if (!out.constant)
+      throw Fault(out.place, (what == "axis" ? "an " : "a ") + std::string(what) +
+                                 " is fixed in its body: numbers and parameters only");
+    return vector(out);
   }
 
   // theta, theta': a coordinate and its rate.
@@ -700,12 +730,15 @@ struct Compiler::Impl {
                           std::string(name) + "' for its rate");
     const std::size_t prime = at;
     const bool rate = next('\'');
+    if (rate && at < text.size() && text[at] == '\'') {
+      ++at;
+      if (at < text.size() && text[at] == '\'') throw Fault(at, "there is no third rate");
+      return unary(Code::x, Type::scalar, parse_acceleration("acceleration", body, prime), place);
+    }
     if (rate) {
       tape.uses_motion = true;
       if (!names.motion)
         throw Fault(prime, "no rate has a place here: this is on positions only (velocity = \"…\" is on rates)");
-      if (at < text.size() && text[at] == '\'')
-        throw Fault(at, "there is no second rate; it is what the equations give");
     }
     Operation op{rate ? Code::velocity : Code::position};
     op.b = use(body, place);
@@ -713,13 +746,23 @@ struct Compiler::Impl {
     return unary(Code::x, Type::scalar, emit(op, Type::vector, {}, place), place);
   }
 
+  // Of the body's material point that is now at a place which moves in the body.
+  template <class Demand>
+  Operand moving_point(Code code, Operation op, const Operand& at_point, Demand turning, std::size_t place) {
+    turning();
+    op.code = code;
+    op.a = at_point.at;
+    return emit(op, Type::vector, {at_point}, place);
+  }
+
   Operand parse_quantity(int body, std::string_view name, std::size_t place) {
     if (kind_of(body) == BodyKind::coordinate) return parse_coordinate(body, name, place);
-    static const std::vector<std::string> known = {"position", "x",        "y",   "z",     "point",
-                                                   "axis",     "velocity", "vel", "omega", "to_body"};
+    static const std::vector<std::string> known = {"position", "x",   "y",     "z",       "point",        "axis",
+                                                   "velocity", "vel", "omega", "to_body", "acceleration", "alpha"};
     if (!next('.'))
       throw Fault(place, "'" + std::string(name) + "' is a body; say what of it: " + std::string(name) +
-                             ".position, .point(x, y, z), .axis(x, y, z), .velocity, .omega, .to_body(p)");
+                             ".position, .point(x, y, z), .axis(x, y, z), .velocity, .omega, .to_body(p)" +
+                             (names.accelerations ? ", .acceleration, .alpha" : ""));
     skip();
     const std::size_t word_at = at;
     const std::string_view word = identifier();
@@ -751,7 +794,13 @@ struct Compiler::Impl {
         throw Fault(
             at, "." + std::string(word) + " needs its coordinates in the body: ." + std::string(word) + "(x, y, z)");
       op.code = word == "point" ? Code::point : Code::axis;
-      op.at = parse_place(word);
+      if (op.code == Code::axis) {
+        op.at = parse_fixed_place(word);
+      } else {
+        const Operand at_point = parse_place(word);
+        if (!at_point.constant) return moving_point(Code::point_at, op, at_point, turning, place);
+        op.at = vector(at_point);
+      }
       if (op.code == Code::axis || !op.at.isZero()) turning();
       if (op.code == Code::axis && op.at.isZero()) throw Fault(word_at, "an axis of length zero has no direction");
       if (op.code == Code::point && op.at.isZero()) op.code = Code::position;
@@ -761,10 +810,28 @@ struct Compiler::Impl {
       moving();
       op.code = Code::velocity;
       if (call) {
-        op.at = parse_place("point");
+        const Operand at_point = parse_place("point");
+        if (!at_point.constant) return moving_point(Code::velocity_at, op, at_point, turning, place);
+        op.at = vector(at_point);
         if (!op.at.isZero()) turning(), op.code = Code::velocity_of;
       }
       return emit(op, type, none, place);
+    }
+    if (word == "acceleration" || word == "alpha") {
+      const bool angular = word == "alpha";
+      if (angular) turning();
+      const Operand a = parse_acceleration(angular ? "alpha" : "acceleration", body, word_at);
+      if (angular || !call) return a;
+      const Vector3d p_BQ = parse_fixed_place("point");
+      if (p_BQ.isZero()) return a;
+      turning();
+      tape.uses_motion = true;
+      op.code = Code::axis, op.at = p_BQ;  // a + alpha x r + omega x (omega x r)
+      const Operand r = emit(op, type, none, place);
+      op.code = Code::omega, op.at.setZero();
+      const Operand w = emit(op, type, none, place), alpha = parse_acceleration("alpha", body, word_at);
+      const auto crossed = [&](const Operand& x, const Operand& y) { return binary(Code::cross, type, x, y, place); };
+      return sum(sum(a, crossed(alpha, r), false, place), crossed(w, crossed(w, r)), false, place);
     }
     if (word == "omega") {
       moving();

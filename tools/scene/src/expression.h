@@ -55,6 +55,9 @@ struct Input {
   Type type = Type::scalar;
   std::string of;  ///< the constraint in name(of) or name(of, on); empty for a name by itself
   int on = -1;     ///< which of its bodies; −1 for the first
+  enum class Of { constraint, force, body };
+  Of kind = Of::constraint;  ///< what `of` is the name of
+  int row = 0;               ///< of a multiplier, from 0
 };
 
 /// Numbers and vectors by name, and those of a place inside others (a table with params of its own, a round of a
@@ -93,6 +96,10 @@ struct Names {
   std::vector<Input> observables;        ///< functions of a constraint; of = "-" for those of nothing: energy()
   std::vector<std::string> constraints;  ///< what those may be asked of
   std::vector<std::vector<int>> constraint_bodies;
+  std::vector<int> constraint_rows;
+  std::vector<std::string> forces;  ///< impressed ones, for functions of a force
+  std::vector<std::vector<int>> force_bodies;
+  bool accelerations = false;     ///< may read those of bodies and coordinates
   bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces
 };
 
@@ -147,8 +154,10 @@ enum class Code : std::uint8_t {
   position,
   point,
   axis,
+  point_at,
   velocity,
   velocity_of,
+  velocity_at,
   omega,
   to_body
 };

@@ -5,6 +5,7 @@
 #include "renamed.h"
 #include "robot.h"
 #include "source.h"
+#include "start_velocities.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
@@ -206,6 +207,7 @@ class SceneReader {
       for (const Text& include : root.texts("include")) read_include(include, path);
     if (const toml::table* table = root.table("world")) read_world(Table(file.context, *table, "world"));
     if (const toml::table* solver = root.table("solver")) read_solver(Table(file.context, *solver, "solver"));
+    if (const toml::table* start = root.table("start")) starts_.emplace_back(start, &file.context);
     if (const toml::table* lagrangian = root.table("lagrangian")) {
       if (lagrangian_) root.refuse("lagrangian", "a scene has one [lagrangian]; the other stands in an included file");
       lagrangian_ = {lagrangian, &file.context};
@@ -365,6 +367,9 @@ class SceneReader {
     StepOptions& o = model_.options;
     method_given_ = method_given_ || solver.has("method");
     o.method = static_cast<Method>(solver.word("method", method_names, static_cast<std::size_t>(o.method)));
+    constexpr Method steppings[] = {Method::semi_implicit, Method::rk4, Method::adaptive};
+    if (solver.has("stepping"))
+      model_.stepping = steppings[solver.word("stepping", {"semi-implicit", "rk4", "adaptive"}, 0)];
     o.relative_tolerance = solver.positive("relative_tolerance", o.relative_tolerance);
     o.absolute_tolerance = solver.positive("absolute_tolerance", o.absolute_tolerance);
     o.drift =
@@ -689,7 +694,8 @@ class SceneReader {
         constraint = scene::read_constraint(table, context, state_);
         constraint.name = name.value;
       }
-      constraint.laws = scene::read_laws(table, context);
+      constraint.unilateral = scene::read_unilateral(table, context, constraint);
+      constraint.laws = scene::read_laws(table, context, constraint.bodies);
       if (const toml::node* law = table.find("law"); law && scene::is_typed(*law))
         typed_laws_.emplace(name.value, scene::place_of(context, *law));
       table.done();
@@ -702,6 +708,10 @@ class SceneReader {
       attach(Table(*context, *table, "attach"), *context);
     }
     if (model_.bodies.empty()) fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
+    for (const auto& [table, context] : starts_) {
+      const Lend lend(context->names, names_);
+      read_start(Table(*context, *table, "start"), *context);
+    }
     check_whole();
   }
 
@@ -744,10 +754,36 @@ class SceneReader {
   // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
   void attach(Table table, Context& context) {
     SceneConstraint& to = constraint_named(table.text("to"), table.what());
-    const std::vector<Law> laws = scene::read_laws(table, context);
+    const std::vector<Law> laws = scene::read_laws(table, context, to.bodies);
     if (laws.empty()) table.refuse("attaches nothing: law = { type = \"coulomb\", mu = 0.3 }");
     table.done();
     to.laws.insert(to.laws.end(), laws.begin(), laws.end());
+  }
+
+  // Velocities of the mechanism from one rate, or some.
+  void read_start(Table table, Context& context) {
+    scene::Compiler compiler(context.names);
+    const std::vector<Text> texts = table.texts("velocity");
+    for (const Text& text : texts) try {
+        compiler.equation(text.value);
+      } catch (const Fault& fault) {
+        text.fail(fault, table.what() + ", velocity");
+      }
+    table.done();
+    const auto tape = std::make_shared<const scene::Tape>(compiler.finish());
+    if (!tape->uses_motion)
+      texts.front().fail(Fault(0, "no velocity occurs in it; a place is given by position and rotation"), table.what());
+    std::string why;
+    try {
+      why = scene::assemble_velocities(model_, tape);
+    } catch (const std::invalid_argument& e) {
+      why = e.what();
+    }
+    if (!why.empty()) texts.front().fail(Fault(0, why), table.what() + ", velocity");
+    for (std::size_t i = 0; i < model_.bodies.size(); ++i) {
+      BodyState& now = state_.bodies[i + 1];
+      if (!model_.bodies[i].motion) now.v = model_.bodies[i].start.v, now.w = model_.bodies[i].start.w;
+    }
   }
 
   void read_sensor(Table table) {
@@ -828,8 +864,14 @@ class SceneReader {
     context.names.kinds = names_.kinds;
     for (const SceneConstraint& c : model_.constraints) {
       context.names.constraints.push_back(c.name);
+      context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
+    }
+    for (const SceneForce& force : model_.forces) {
+      context.names.forces.push_back(force.name);
+      context.names.force_bodies.emplace_back();
+      for (const BodyId id : force.bodies) context.names.force_bodies.back().push_back(id.index);
     }
     scene::offer_observables(context.names);
     for (const ReadingForces& each : reading_forces_) {
@@ -879,6 +921,11 @@ class SceneReader {
     Channel channel;
     channel.text_ = text.value;
     channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_);
+    if (channel.impl_->accelerations && model_.contacts)
+      text.fail(Fault(0,
+                      "an acceleration is not known where bodies collide (contacts = true): linchpin does not know all "
+                      "forces then"),
+                what);
     channel.unit_ = scene::unit_of(channel.impl_->evaluate.tape(), model_);
     return channel;
   }
@@ -941,7 +988,7 @@ class SceneReader {
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
-  std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_;
+  std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_, starts_;
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::vector<std::pair<Context*, std::vector<Text>>> definitions_;  // of the files
   struct ReadingForces {

@@ -3,6 +3,7 @@
 
 #include <linchpin/report.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/modes.h>
 
 #include <algorithm>
 #include <cmath>
@@ -57,6 +58,7 @@ System Model::system() const {
   for (const SceneConstraint& c : constraints) {
     const ConstraintId id = system.add(c.make(c.bodies));
     for (const Law& law : c.laws) add_law(system, id, law);
+    if (c.unilateral) set_unilateral(system, id, *c.unilateral);
   }
   for (const SceneForce& force : forces) system.add(force.make(force.bodies));
   return system;
@@ -66,7 +68,11 @@ Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<con
     : sensors(std::move(sensors_)),
       evaluate(std::move(tape)),
       X(evaluate.tape().bodies.size()),
-      given(evaluate.tape().inputs.size()) {}
+      given(evaluate.tape().inputs.size()) {
+  const auto& inputs = evaluate.tape().inputs;
+  if (std::any_of(inputs.begin(), inputs.end(), [](const Input& i) { return i.kind == Input::Of::body; }))
+    accelerations = std::make_unique<Accelerations>();
+}
 
 int Channel::size() const { return impl_->evaluate.tape().rows(); }
 
@@ -93,7 +99,36 @@ Vector3d sensed(const std::vector<scene::Sensor>& sensors, const scene::Input& i
   return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
 }
 
-Vector3d quantity(const scene::Input& input, const Observation& at) {
+// Of the mode of friction or of a unilateral constraint; nothing where the input is another quantity.
+std::optional<double> mode(const scene::Input& input, const Observation& at) {
+  using What = ModeSwitch::What;
+  static constexpr std::pair<const char*, What> times[] = {{"stick_time", What::sticks},
+                                                           {"slip_time", What::slides},
+                                                           {"release_time", What::releases},
+                                                           {"engage_time", What::engages}};
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  if (input.name == "sticks") return at.modes ? at.modes->sticks(input.of, at.state.t) : none;
+  for (const auto& [name, what] : times)
+    if (input.name == name) return at.modes ? at.modes->last(input.of, what, at.state.t) : none;
+  return {};
+}
+
+// What an impressed force does to one of its bodies at a state.
+Vector3d applied(const scene::Input& input, const Observation& at) {
+  for (const Force& force : at.system.forces()) {
+    if (force.name() != input.of) continue;
+    std::vector<BodyState> X;
+    for (const BodyId id : force.bodies()) X.push_back(at.state[id]);
+    std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
+    ForceFrame frame(at.state.t, X, wrenches);
+    force.act(frame);
+    const Vector6& on = wrenches[static_cast<std::size_t>(std::max(input.on, 0))];
+    return input.name == "applied_force" ? Vector3d(on.head<3>()) : Vector3d(on.tail<3>());
+  }
+  return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
+}
+
+Vector3d quantity(const scene::Input& input, const Observation& at, const Accelerations* accelerations) {
   const auto scalar = [](double x) { return Vector3d(x, 0, 0); };
   if (input.name == "energy") return scalar(energy(at.system, at.state));
   if (input.name == "energy_integral") return scalar(energy_integral(at.system, at.state));
@@ -101,6 +136,12 @@ Vector3d quantity(const scene::Input& input, const Observation& at) {
   if (input.name == "potential") return scalar(potential_energy(at.system, at.state));
   if (input.name == "momentum") return linear_momentum(at.system, at.state);
   if (input.name == "angular_momentum") return angular_momentum(at.system, at.state);
+  if (input.kind == Input::Of::force) return applied(input, at);
+  if (input.kind == Input::Of::body) {
+    const Vector6 a = accelerations->of(at, BodyId{input.on});
+    return input.name == "alpha" ? Vector3d(a.tail<3>()) : Vector3d(a.head<3>());
+  }
+  if (const auto value = mode(input, at)) return scalar(*value);
   const auto found =
       std::find_if(at.reactions.begin(), at.reactions.end(), [&](const Reaction& r) { return r.name == input.of; });
   if (found == at.reactions.end()) return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
@@ -113,7 +154,10 @@ Vector3d quantity(const scene::Input& input, const Observation& at) {
   if (input.name == "frictionless_normal_force") return r.ideal.on(k).force;
   if (input.name == "power") return scalar(r.power);
   if (input.name == "work") return scalar(r.work);
-  if (input.name == "lambda") return scalar(r.lambda.empty() ? 0 : r.lambda.front());
+  if (input.name == "lambda") {
+    const auto row = static_cast<std::size_t>(input.row);
+    return scalar(row < r.lambda.size() ? r.lambda[row] : 0);
+  }
   return scalar(gap_of(r));
 }
 
@@ -122,9 +166,10 @@ Vector3d quantity(const scene::Input& input, const Observation& at) {
 std::span<const double> Channel::operator()(const Observation& at) const {
   const scene::Tape& tape = impl_->evaluate.tape();
   for (std::size_t k = 0; k < impl_->X.size(); ++k) impl_->X[k] = at.state[BodyId{tape.bodies[k]}];
+  if (impl_->accelerations) impl_->accelerations->evaluate(at);
   for (std::size_t i = 0; i < impl_->given.size(); ++i)
-    impl_->given[i] =
-        tape.inputs[i].of.empty() ? sensed(*impl_->sensors, tape.inputs[i], at) : quantity(tape.inputs[i], at);
+    impl_->given[i] = tape.inputs[i].of.empty() ? sensed(*impl_->sensors, tape.inputs[i], at)
+                                                : quantity(tape.inputs[i], at, impl_->accelerations.get());
   return impl_->evaluate(impl_->X, at.state.t, impl_->given);
 }
 
@@ -202,33 +247,45 @@ std::string force_unit(const std::string& unit) {
 }
 
 namespace {
+enum class Subject { constraint, force, system };
 struct Observable {
   const char *name, *unit;
   Type type;
-  bool of_constraint;
+  Subject of;
 };
 constexpr Observable observables[] = {
-    {"reaction", "N", Type::vector, true},
-    {"moment", "N m", Type::vector, true},
-    {"normal_force", "N", Type::vector, true},
-    {"frictionless_normal_force", "N", Type::vector, true},
-    {"friction", "N", Type::vector, true},
-    {"gap", "", Type::scalar, true},
-    {"power", "W", Type::scalar, true},
-    {"work", "J", Type::scalar, true},
-    {"lambda", "", Type::scalar, true},
-    {"energy", "J", Type::scalar, false},
-    {"energy_integral", "J", Type::scalar, false},
-    {"kinetic", "J", Type::scalar, false},
-    {"potential", "J", Type::scalar, false},
-    {"momentum", "kg m/s", Type::vector, false},
-    {"angular_momentum", "kg m^2/s", Type::vector, false},
+    {"reaction", "N", Type::vector, Subject::constraint},
+    {"moment", "N m", Type::vector, Subject::constraint},
+    {"normal_force", "N", Type::vector, Subject::constraint},
+    {"frictionless_normal_force", "N", Type::vector, Subject::constraint},
+    {"friction", "N", Type::vector, Subject::constraint},
+    {"gap", "", Type::scalar, Subject::constraint},
+    {"power", "W", Type::scalar, Subject::constraint},
+    {"work", "J", Type::scalar, Subject::constraint},
+    {"lambda", "", Type::scalar, Subject::constraint},
+    {"sticks", "", Type::scalar, Subject::constraint},
+    {"stick_time", "s", Type::scalar, Subject::constraint},
+    {"slip_time", "s", Type::scalar, Subject::constraint},
+    {"release_time", "s", Type::scalar, Subject::constraint},
+    {"engage_time", "s", Type::scalar, Subject::constraint},
+    {"applied_force", "N", Type::vector, Subject::force},
+    {"applied_moment", "N m", Type::vector, Subject::force},
+    {"energy", "J", Type::scalar, Subject::system},
+    {"energy_integral", "J", Type::scalar, Subject::system},
+    {"kinetic", "J", Type::scalar, Subject::system},
+    {"potential", "J", Type::scalar, Subject::system},
+    {"momentum", "kg m/s", Type::vector, Subject::system},
+    {"angular_momentum", "kg m^2/s", Type::vector, Subject::system},
 };
 }  // namespace
 
 void offer_observables(Names& names) {
-  for (const Observable& o : observables)
-    names.observables.push_back({o.name, o.type, o.of_constraint ? std::string() : "-"});
+  for (const Observable& o : observables) {
+    Input input{o.name, o.type, o.of == Subject::system ? "-" : ""};
+    if (o.of == Subject::force) input.kind = Input::Of::force;
+    names.observables.push_back(std::move(input));
+  }
+  names.accelerations = true;
 }
 
 namespace {
@@ -277,6 +334,18 @@ std::optional<RowUnit> unit_of_rows(const SceneConstraint& c) {
 }
 
 std::string unit_of_input(const Input& input, const Model& model) {
+  if (input.kind == Input::Of::body) {
+    const SceneBody* coordinate = coordinate_at(BodyId{input.on}, model);
+    if (!coordinate) return input.name == "alpha" ? "rad/s^2" : "m/s^2";
+    return coordinate->unit.empty() ? "" : coordinate->unit + "/s^2";
+  }
+  if (input.kind == Input::Of::force) {
+    const auto force = std::find_if(model.forces.begin(), model.forces.end(),
+                                    [&](const SceneForce& each) { return each.name == input.of; });
+    const SceneBody* coordinate = coordinate_at(force->bodies[static_cast<std::size_t>(std::max(input.on, 0))], model);
+    if (coordinate) return force_unit(coordinate->unit);
+    return input.name == "applied_force" ? "N" : "N m";
+  }
   if (input.of.empty())  // of a sensor
     return input.name.ends_with("_force") ? "N" : input.name.ends_with("_torque") ? "N m" : "";
   const auto c = std::find_if(model.constraints.begin(), model.constraints.end(),
@@ -320,8 +389,10 @@ std::string unit_of(const Tape& tape, const Model& model) {
         return coordinate->unit.empty() ? "" : coordinate->unit + "/s";
       return "m/s";
     case Code::point:
+    case Code::point_at:
       return "m";
     case Code::velocity_of:
+    case Code::velocity_at:
       return "m/s";
     case Code::omega:
       return "rad/s";

@@ -491,6 +491,43 @@ bool has_dead_row(const std::shared_ptr<const Tape>& tape, Level level, std::spa
   return level == Level::position ? dead > 0 : dead == m;
 }
 
+// The place in the world where a constraint acts, from the states of its bodies.
+struct PlaceOfContact {
+  std::shared_ptr<const Tape> tape;
+  std::vector<int> slots;  // of the bodies of the tape among those of the constraint; −1 for the world
+
+  std::function<Vector3d(const State&)> between(const std::vector<BodyId>& ids) const {
+    std::vector<BodyId> bodies;
+    for (const int slot : slots) bodies.push_back(slot < 0 ? ground : ids[static_cast<std::size_t>(slot)]);
+    return [evaluate = Evaluator(tape), bodies, X = std::vector<BodyState>(bodies.size())](const State& state) mutable {
+      for (std::size_t k = 0; k < X.size(); ++k) X[k] = state[bodies[k]];
+      const auto p = evaluate(X, state.t);
+      return Vector3d(p[0], p[1], p[2]);
+    };
+  }
+};
+
+std::optional<PlaceOfContact> read_application_point(Table& table, const Context& context,
+                                                     const std::vector<BodyId>& bodies, const State& start) {
+  const auto text = table.text_if("application_point");
+  if (!text) return {};
+  const Names& names = context.names;
+  const std::string who = table.what() + ", application_point";
+  PlaceOfContact out{compiled(*text, names, Type::vector, who), {}};
+  std::vector<BodyState> X;
+  for (const int body : out.tape->bodies) {
+    const auto found = std::find(bodies.begin(), bodies.end(), BodyId{body});
+    if (found == bodies.end() && body != 0)
+      text->fail(Fault(0, "\"" + names.bodies[static_cast<std::size_t>(body)] + "\" is no body of this constraint"),
+                 who);
+    out.slots.push_back(body == 0 ? -1 : static_cast<int>(found - bodies.begin()));
+    X.push_back(start[BodyId{body}]);
+  }
+  for (const double x : Evaluator(out.tape)(X, start.t))
+    if (!std::isfinite(x)) text->fail(Fault(0, "is not finite at the start"), who);
+  return out;
+}
+
 }  // namespace
 
 SceneConstraint read_constraint(Table& table, Context& context, const State& start) {
@@ -564,11 +601,17 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
       if (names.bodies[static_cast<std::size_t>(out.bodies[k].index)] == slider->value) sliding = static_cast<int>(k);
     if (sliding < 0) fail(slider->place, table.what() + ": \"" + slider->value + "\" is no body of this equation");
   }
+  const auto moving_point = read_application_point(table, context, out.bodies, start);
+  if (moving_point && (points || sliding >= 0))
+    table.refuse("application_point",
+                 "give application_point, a place in the world, or application_points and "
+                 "sliding_body, places in the bodies");
   const std::string name = table.text("name").value;
   out.make = [=](const std::vector<BodyId>& ids) {
     Constraint c(name, ids, make_function(tape, level, unit));
     if (points) c.set_application_points(*points);
     if (sliding >= 0) c.set_sliding_body(sliding);
+    if (moving_point) c.set_application_point(moving_point->between(ids));
     return c;
   };
   return out;
@@ -939,17 +982,128 @@ constexpr LawKind law_kinds[] = {
     {"cylinder_friction", [](Table& t) -> Law { return laws::cylinder_friction(joint_friction(t)); }},
 };
 
-// A law of the normal force and the slip velocity, as typed.
-Law typed_law(const Text& text, const Context& context, const std::string& who) {
+// An expression in a law: of time, of what the law is given, and of the two bodies between which it acts.
+class OnLaw {
+ public:
+  /// @throws SceneError also where it reads another body
+  OnLaw(const Text& text, const Names& names, Type type, const std::vector<BodyId>& bodies, const std::string& who)
+      : evaluate_(std::make_shared<Evaluator>(compiled(text, names, type, who))) {
+    const std::span two = std::span(bodies).first(std::min<std::size_t>(bodies.size(), 2));
+    for (const int body : evaluate_->tape().bodies) {
+      const auto found = std::find(two.begin(), two.end(), BodyId{body});
+      if (found == two.end() && body != 0) {
+        std::string known;
+        for (const BodyId id : two)
+          known += (known.empty() ? "" : ", ") + names.bodies[static_cast<std::size_t>(id.index)];
+        text.fail(Fault(0, "a law reads the bodies between which it acts (" + known + "), not \"" +
+                               names.bodies[static_cast<std::size_t>(body)] + "\""),
+                  who);
+      }
+      side_.push_back(body == 0 ? -1 : static_cast<int>(found - two.begin()));
+    }
+  }
+  const std::vector<Input>& inputs() const { return evaluate_->tape().inputs; }
+  std::span<const double> operator()(const ConstraintReaction& n, std::span<const Vector3d> given = {}) const {
+    std::array<BodyState, 3> X;
+    for (std::size_t i = 0; i < side_.size(); ++i)
+      if (const BodyState* state = side_[i] == 0 ? n.first : side_[i] == 1 ? n.second : nullptr) X[i] = *state;
+    return (*evaluate_)(X, n.t, given);
+  }
+
+ private:
+  std::shared_ptr<Evaluator> evaluate_;
+  std::vector<int> side_;  // of each body of the tape: 0 and 1, −1 for the world
+};
+
+// Names for the texts of a law.
+Names of_law(const Context& context) {
   Names names = of_time(context);
+  names.bodies = context.names.bodies;
+  names.kinds = context.names.kinds;
+  return names;
+}
+
+// A coefficient as typed: mu = "0.3 - 0.1*block.x".
+class Coefficient {
+ public:
+  Coefficient(std::string key, OnLaw value) : key_(std::move(key)), value_(std::move(value)) {}
+  /// @throws std::domain_error, which the run reports with the names of law and constraint, unless it is ≥ 0
+  double operator()(const ConstraintReaction& n) const {
+    const double x = value_(n)[0];
+    char text[120];
+    if (!(x >= 0 && std::isfinite(x))) {
+      std::snprintf(text, sizeof text, "%s = %g at t = %g s; it must be finite and not below 0", key_.c_str(), x, n.t);
+      throw std::domain_error(text);
+    }
+    return x;
+  }
+
+ private:
+  std::string key_;
+  OnLaw value_;
+};
+
+// A coefficient that the text of a key gives; nothing where it is a number or does without bodies and time.
+std::optional<Coefficient> coefficient_if(Table& table, const char* key, const Context& context,
+                                          const std::vector<BodyId>& bodies) {
+  const toml::node* node = table.find(key);
+  if (!node || !node->is_string()) return {};
+  const Text text = table.text(key);
+  try {
+    (void)constant(text.value, context.names.constants);
+    return {};
+  } catch (const Fault&) {  // reads more than parameters, or is wrong: the next line says how
+  }
+  return Coefficient(key, OnLaw(text, of_law(context), Type::scalar, bodies, table.what() + ", " + key));
+}
+
+// Dry friction with coefficients that change with the place: dry as laws::coulomb, smooth as laws::regularized_coulomb.
+std::optional<Law> coulomb_of_place(Table& table, const Context& context, const std::vector<BodyId>& bodies) {
+  const auto changing = coefficient_if(table, "mu", context, bodies);
+  const auto changing_kinetic = coefficient_if(table, "mu_kinetic", context, bodies);
+  if (!changing && !changing_kinetic) return {};
+  std::function<double(const ConstraintReaction&)> mu_static, mu_kinetic;
+  if (changing)
+    mu_static = *changing;
+  else
+    mu_static = [mu = table.not_negative("mu")](const ConstraintReaction&) { return mu; };
+  if (changing_kinetic)
+    mu_kinetic = *changing_kinetic;
+  else if (table.has("mu_kinetic"))
+    mu_kinetic = [mu = table.not_negative("mu_kinetic")](const ConstraintReaction&) { return mu; };
+  Law::Term term;
+  if (const double speed = table.not_negative("speed", 0); speed > 0) {
+    if (mu_kinetic) table.refuse("mu_kinetic", "friction that a speed makes smooth has one coefficient, mu");
+    term.name = "regularized_coulomb";
+    term.has_moment = false;
+    term.dissipative = true;
+    term.force = [=](const ConstraintReaction& n) {
+      return ForceMoment{-mu_static(n) * n.magnitude() * n.slip_direction(speed), Vector3d::Zero()};
+    };
+    return Law(term);
+  }
+  term.name = "coulomb";
+  term.has_moment = false;
+  term.dissipative = true;
+  term.static_limit = [=](const ConstraintReaction& n) { return mu_static(n) * n.magnitude(); };
+  term.sliding_magnitude = [=](const ConstraintReaction& n, double) {
+    const double mu = mu_static(n);
+    return (mu_kinetic ? std::min(mu_kinetic(n), mu) : mu) * n.magnitude();
+  };
+  return Law(term);
+}
+
+// A law of the normal force, the slip velocity and the bodies, as typed.
+Law typed_law(const Text& text, const Context& context, const std::vector<BodyId>& bodies, const std::string& who) {
+  Names names = of_law(context);
   names.inputs = {{"N", Type::scalar, {}},      {"normal", Type::vector, {}},
                   {"moment", Type::vector, {}}, {"slip_velocity", Type::vector, {}},
                   {"point", Type::vector, {}},  {"slip_direction", Type::vector, {}},
                   {"speed", Type::scalar, {}}};
-  const auto evaluate = std::make_shared<Evaluator>(compiled(text, names, Type::vector, who));
-  return [evaluate](const ConstraintReaction& n) -> Vector3d {
+  const OnLaw typed(text, names, Type::vector, bodies, who);
+  return [typed](const ConstraintReaction& n) -> Vector3d {
     std::array<Vector3d, 8> given;
-    const auto& inputs = evaluate->tape().inputs;
+    const auto& inputs = typed.inputs();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::string& name = inputs[i].name;
       given[i] = name == "N"               ? Vector3d(n.magnitude(), 0, 0)
@@ -960,18 +1114,18 @@ Law typed_law(const Text& text, const Context& context, const std::string& who) 
                  : name == "speed"         ? Vector3d(n.slip_velocity.norm(), 0, 0)
                                            : n.slip_direction();
     }
-    const auto f = (*evaluate)({}, n.t, std::span(given).first(inputs.size()));
+    const auto f = typed(n, std::span(given).first(inputs.size()));
     return {f[0], f[1], f[2]};
   };
 }
 
-Law read_law(const toml::table& node, Context& context, const std::string& who) {
+Law read_law(const toml::table& node, Context& context, const std::vector<BodyId>& bodies, const std::string& who) {
   Table table(context, node, who + ", law");
   Law law;
   if (table.has("force")) {
     const auto kept = context.names.constants;
     table.constants("params", context.names.constants);
-    law = typed_law(table.text("force"), context, table.what());
+    law = typed_law(table.text("force"), context, bodies, table.what());
     context.names.constants = kept;
   } else {
     std::vector<std::string> names;
@@ -981,7 +1135,9 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
           "needs a type (coulomb, viscous, hinge_friction, …), or force = \"[…]\" of N, slip_velocity, normal, …");
     const auto& kind = law_kinds[table.word("type", names, 0)];
     try {
-      law = kind.read(table);
+      const std::optional<Law> of_place =
+          std::string_view(kind.name) == "coulomb" ? coulomb_of_place(table, context, bodies) : std::nullopt;
+      law = of_place ? *of_place : kind.read(table);
     } catch (const SceneError&) {  // has its place
       throw;
     } catch (const std::invalid_argument& why) {  // the core's own rules between parameters
@@ -999,11 +1155,38 @@ Law read_law(const toml::table& node, Context& context, const std::string& who) 
   }
   if (table.has("normal_force") && table.word("normal_force", {"coupled", "frictionless"}, 0) == 1)
     law.with_normal_force(NormalForce::frictionless);
+  if (table.has("branch")) {
+    constexpr Branch all[] = {Branch::continuous, Branch::smallest, Branch::largest};
+    law.with_branch(all[table.word("branch", {"continuous", "smallest", "largest"}, 0)]);
+  }
   table.done();
   return law;
 }
 
 }  // namespace
+
+std::optional<Unilateral> read_unilateral(Table& table, Context& context, const SceneConstraint& made) {
+  const toml::node* node = table.find("unilateral");
+  if (!node) return {};
+  Unilateral out;
+  if (node->is_boolean()) {
+    if (!node->as_boolean()->get()) return {};
+  } else if (node->is_table()) {
+    Table inner(context, *node->as_table(), table.what() + ", unilateral");
+    out.negative = inner.word("free_side", {"positive", "negative"}, 0) == 1;
+    out.reengage = inner.flag("reengage", false);
+    inner.done();
+  } else {
+    table.refuse("unilateral", "unilateral is true, or a table: { free_side = \"positive\", reengage = true }");
+  }
+  const Constraint constraint = made.make(made.bodies);
+  const ConstraintFunction& f = constraint.function();
+  if (f.level() != Level::position || f.rows() != 1)
+    table.refuse("unilateral",
+                 "a unilateral constraint is one equation on positions, and this has " +
+                     (f.level() != Level::position ? "rows on velocities" : std::to_string(f.rows()) + " rows"));
+  return out;
+}
 
 bool is_typed(const toml::node& law) {
   if (const auto* one = law.as_table()) return one->contains("force");
@@ -1011,16 +1194,16 @@ bool is_typed(const toml::node& law) {
   return many && std::any_of(many->begin(), many->end(), [](const toml::node& each) { return is_typed(each); });
 }
 
-std::vector<Law> read_laws(Table& table, Context& context) {
+std::vector<Law> read_laws(Table& table, Context& context, const std::vector<BodyId>& bodies) {
   std::vector<Law> laws;
   const toml::node* node = table.find("law");
   if (!node) return laws;
   if (const auto* one = node->as_table()) {
-    laws.push_back(read_law(*one, context, table.what()));
+    laws.push_back(read_law(*one, context, bodies, table.what()));
   } else if (const auto* many = node->as_array()) {
     for (const toml::node& each : *many) {
       if (!each.is_table()) table.refuse("law", "each law is a table: { type = \"coulomb\", mu = 0.3 }");
-      laws.push_back(read_law(*each.as_table(), context, table.what()));
+      laws.push_back(read_law(*each.as_table(), context, bodies, table.what()));
     }
   } else {
     table.refuse("law", "a law is a table: { type = \"coulomb\", mu = 0.3 }");

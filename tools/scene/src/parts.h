@@ -50,8 +50,11 @@ SceneForce potential_force(const std::string& name, const Text& text, Context& c
 /// @param matrix  out: for make_kinetics
 std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const State& start, int first, int n,
                                           bool constrained, bool& matrix);
-/// `law = {…}` or an array of them.
-std::vector<Law> read_laws(Table& table, Context& context);
+/// `law = {…}` or an array of them. @param bodies  of the constraint; texts of a law read the first two
+std::vector<Law> read_laws(Table& table, Context& context, const std::vector<BodyId>& bodies);
+/// `unilateral = true` or {…}; nothing where it is false or missing. @param made  refuses what is not one row on
+/// positions
+std::optional<Unilateral> read_unilateral(Table& table, Context& context, const SceneConstraint& made);
 /// Whether one of them is typed: law = { force = "…" }.
 bool is_typed(const toml::node& law);
 

@@ -12,11 +12,9 @@ struct Renamed {
 
 // By the kind of the table.
 constexpr Renamed keys[] = {
-    {"solver", "swing_limit", "max_tension_frequency"},
-    {"solver", "path", "backend"},
-    {"constraint", "acting_at", "application_points"},
-    {"constraint", "sliding_on", "sliding_body"},
-    {"law", "thrust", "normal_force"},
+    {"solver", "swing_limit", "max_tension_frequency"}, {"solver", "path", "backend"},
+    {"constraint", "acting_at", "application_points"},  {"constraint", "acting_where", "application_point"},
+    {"constraint", "sliding_on", "sliding_body"},       {"law", "thrust", "normal_force"},
 };
 
 // By the key.

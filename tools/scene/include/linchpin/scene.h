@@ -88,7 +88,8 @@ struct SceneConstraint {
   /// Makes a new constraint, which shares no internal state with others.
   std::function<Constraint(std::vector<BodyId>)> make;
   std::vector<Law> laws;
-  bool rheonomic = false;       ///< time occurs in it
+  std::optional<Unilateral> unilateral;  ///< of one position row that only pushes
+  bool rheonomic = false;                ///< time occurs in it
   JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
   std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
   /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
@@ -106,12 +107,16 @@ struct SceneForce {
   std::function<Force(std::vector<BodyId>)> make;
 };
 
+class ModeRecord;  // scene/modes.h
+
 /// The input of a channel: the state and, where it reads them, the forces at that state. It consists of references and
 /// is valid during one call.
 struct Observation {
   const System& system;  ///< for masses and potentials
   const State& state;
   std::span<const Reaction> reactions;  ///< in any order; found by name
+  /// Times of stick and slip. Without a record the functions of them are NaN.
+  const ModeRecord* modes = nullptr;
 };
 
 /// A quantity to log or to expect, as an expression: "reaction(winch)", "energy()", "dist2(a.position, b.position)".
@@ -166,9 +171,10 @@ struct LINCHPIN_SCENE_API Model {
   /// Values that were accepted but are probably mistakes, such as an inertia that no distribution of mass has. Each
   /// text has the form of a SceneError.
   std::vector<std::string> warnings;
-  std::vector<std::string> notes;  ///< parts of a robot's file that were left out
-  StepOptions options;             ///< for a Stepper
-  std::vector<SceneBody> bodies;   ///< coordinates last
+  std::vector<std::string> notes;           ///< parts of a robot's file that were left out
+  StepOptions options;                      ///< for a Stepper
+  Method stepping = Method::semi_implicit;  ///< of the Bullet hosts: semi_implicit, rk4 or adaptive
+  std::vector<SceneBody> bodies;            ///< coordinates last
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;

@@ -1,0 +1,49 @@
+// When friction changed between stick and slip in a run, as JSON and as text.
+#pragma once
+
+#include <linchpin/scene/modes.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace linchpin::cli {
+
+/// The first changes, `most` of them; the number of all is `mode_changes_in_all`.
+inline void put_mode_changes(nlohmann::ordered_json& row, const scene::ModeRecord& record, std::size_t most = 10000) {
+  using Json = nlohmann::ordered_json;
+  Json out = Json::array();
+  for (const scene::ModeChange& c : record.changes()) {
+    if (out.size() == most) break;
+    out.push_back({{"t", c.t}, {"constraint", c.constraint}});
+    if (!c.law.empty()) out.back()["law"] = c.law;
+    out.back()["what"] = scene::to_string(c.what);
+  }
+  row["mode_changes"] = std::move(out);
+  row["mode_changes_in_all"] = record.changes().size();
+}
+
+/// One line for each constraint that changed its mode: "  rail: slides at 0.4 s, sticks at 0.71 s and 3 more".
+inline std::string mode_changes_text(const nlohmann::ordered_json& changes, std::size_t most = 6) {
+  std::vector<std::string> names, lines;
+  std::vector<std::size_t> counts;
+  for (const auto& c : changes) {
+    const std::string name = c["constraint"];
+    std::size_t i = 0;
+    while (i < names.size() && names[i] != name) ++i;
+    if (i == names.size()) names.push_back(name), lines.emplace_back(), counts.push_back(0);
+    if (++counts[i] > most) continue;
+    char text[64];
+    std::snprintf(text, sizeof text, " %s at %.6g s", c["what"].get<std::string>().c_str(), c["t"].get<double>());
+    lines[i] += (counts[i] > 1 ? "," : "") + std::string(text);
+  }
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    out += "  " + names[i] + ":" + lines[i] +
+           (counts[i] > most ? " and " + std::to_string(counts[i] - most) + " more" : "") + "\n";
+  return out;
+}
+
+}  // namespace linchpin::cli
