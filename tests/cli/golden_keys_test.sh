@@ -20,10 +20,11 @@ sed -n 's/^    {"\(.*\)", "\(.*\)", "\(.*\)"},$/\1 \2 -> \3/p' "$source/tools/li
 "$bin/linchpin-bench-bullet-float64" --none x 2>&1 | grep -oE -- '--[a-z]+ ' | tr -d ' ' | grep -v none | section "option of linchpin-bench"
 
 # ---- scenes: every word in quotes of the files that read them
-for file in load parts model expression; do
+for file in load parts model expression modes; do
   grep -v '^ *//' "$source/tools/scene/src/$file.cpp" | grep -oE '"[A-Za-z][A-Za-z_0-9-]*"' | tr -d '"' | section "scene, $file.cpp"
 done
-sed -n 's/^    {"\(.*\)", "\(.*\)", "\(.*\)"},$/\1 \2 -> \3/p' "$source/tools/scene/src/renamed.cpp" | section "scene, renamed"
+grep -oE '\{"[^"]*", "[^"]*", "[^"]*"\}' "$source/tools/scene/src/renamed.cpp" |
+  sed 's/{"\(.*\)", "\(.*\)", "\(.*\)"}/\1 \2 -> \3/' | section "scene, renamed"
 
 # ---- JSON: the ways to all values; names of bodies and constraints are *
 cat >keys.jq <<'JQ'
