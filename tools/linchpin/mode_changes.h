@@ -12,7 +12,7 @@
 namespace linchpin::cli {
 
 /// The first changes, `most` of them; the number of all is `mode_changes_in_all`.
-inline void put_mode_changes(nlohmann::ordered_json& row, const scene::ModeRecord& record, std::size_t most = 10000) {
+inline void put_mode_changes(nlohmann::ordered_json& row, const scene::ModeRecord& record, std::size_t most = 1000) {
   using Json = nlohmann::ordered_json;
   Json out = Json::array();
   for (const scene::ModeChange& c : record.changes()) {

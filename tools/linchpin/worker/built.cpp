@@ -41,7 +41,11 @@ std::unique_ptr<btCollisionShape> shape_of(const scene::Shape& shape) {
   }
 }
 
-bool is_diagonal(const Matrix3d& I) { return (I - Matrix3d(I.diagonal().asDiagonal())).norm() <= 1e-12 * I.norm(); }
+// A frame in the axes of the scene, in those of Bullet.
+JointFrame turned_frame(const JointFrame& frame, const Quaterniond& turn) {
+  const Quaterniond back = turn.conjugate();
+  return {back * frame.origin, back.toRotationMatrix() * frame.axes};
+}
 
 }  // namespace
 
@@ -103,10 +107,9 @@ Built::~Built() {
 }
 
 void Built::add_body(btDiscreteDynamicsWorld& world, const scene::SceneBody& body) {
-  if (body.kind == BodyKind::rigid && !is_diagonal(body.inertia))
-    throw Refused("scene", "body '" + body.name +
-                               "' has products of inertia, which Bullet does not: turn its frame into its principal "
-                               "axes, or use the bare host");
+  const PrincipalAxes axes = body.kind == BodyKind::rigid ? principal_axes(body.inertia) : PrincipalAxes();
+  axes_.resize(bodies_.size());  // imported bodies have Bullet's own
+  axes_.push_back(axes);
   const bool moves = body.kind == BodyKind::rigid || body.kind == BodyKind::particle;
   shapes_.push_back(shape_of(body.shape));
   if (!body.more_shapes.empty()) {
@@ -117,11 +120,16 @@ void Built::add_body(btDiscreteDynamicsWorld& world, const scene::SceneBody& bod
     }
     shapes_.push_back(std::move(whole));
   }
+  if (axes.turned) {
+    auto whole = std::make_unique<btCompoundShape>();
+    whole->addChildShape(transform_of(Vector3d::Zero(), axes.turn.conjugate()), shapes_.back().get());
+    shapes_.push_back(std::move(whole));
+  }
   btVector3 inertia(0, 0, 0);
-  if (body.kind == BodyKind::rigid) inertia = bullet::to_bullet(body.inertia.diagonal());
+  if (body.kind == BodyKind::rigid) inertia = bullet::to_bullet(axes.moments);
   auto made = std::make_unique<btRigidBody>(moves ? btScalar(body.mass) : 0, nullptr, shapes_.back().get(), inertia);
   const BodyState start = body.motion ? body.motion(0) : body.start;
-  made->setWorldTransform(transform_of(start.p, start.q));
+  made->setWorldTransform(transform_of(start.p, axes.turned ? Quaterniond(start.q * axes.turn) : start.q));
   made->setInterpolationWorldTransform(made->getWorldTransform());
   if (moves) {
     made->setLinearVelocity(bullet::to_bullet(start.v));
@@ -169,27 +177,45 @@ btRigidBody& Built::body(BodyId id) {
   return *bodies_[static_cast<std::size_t>(id.index) - 1];
 }
 
+const PrincipalAxes& Built::axes(BodyId id) const {
+  static const PrincipalAxes own;
+  const std::size_t index = static_cast<std::size_t>(id.index) - 1;
+  return id == linchpin::ground || index >= axes_.size() ? own : axes_[index];
+}
+
+bool Built::any_turned(const scene::SceneConstraint& c) const {
+  return std::any_of(c.bodies.begin(), c.bodies.end(), [&](BodyId id) { return axes(id).turned; });
+}
+
+Quaterniond Built::rotation(std::size_t i) const {
+  const btQuaternion q = bodies_[i]->getWorldTransform().getRotation();
+  const Quaterniond of_bullet(double(q.w()), double(q.x()), double(q.y()), double(q.z()));
+  return i < axes_.size() && axes_[i].turned ? Quaterniond(of_bullet * axes_[i].turn.conjugate()) : of_bullet;
+}
+
 btTypedConstraint* Built::native_joint(const scene::SceneConstraint& c) {
   std::unique_ptr<btTypedConstraint> joint;
-  btRigidBody &a = body(c.bodies[0]), &b = body(c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground);
+  const BodyId first = c.bodies[0], second = c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground;
+  btRigidBody &a = body(first), &b = body(second);
+  const JointFrame frame_a = axes(first).turned ? turned_frame(c.frame_a, axes(first).turn) : c.frame_a;
+  const JointFrame frame_b = axes(second).turned ? turned_frame(c.frame_b, axes(second).turn) : c.frame_b;
   if (c.type == "ball") {
-    joint = std::make_unique<btPoint2PointConstraint>(a, b, bullet::to_bullet(c.frame_a.origin),
-                                                      bullet::to_bullet(c.frame_b.origin));
+    joint = std::make_unique<btPoint2PointConstraint>(a, b, bullet::to_bullet(frame_a.origin),
+                                                      bullet::to_bullet(frame_b.origin));
   } else if (c.type == "hinge") {
-    auto made = std::make_unique<btHingeConstraint>(a, b, frame_of(c.frame_a, true), frame_of(c.frame_b, true));
+    auto made = std::make_unique<btHingeConstraint>(a, b, frame_of(frame_a, true), frame_of(frame_b, true));
     // Bullet's hinge measures how its first body leads the second.
     if (c.limits) made->setLimit(btScalar(-c.limits->second), btScalar(-c.limits->first));
     joint = std::move(made);
   } else if (c.type == "slider") {
-    auto made =
-        std::make_unique<btSliderConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false), true);
+    auto made = std::make_unique<btSliderConstraint>(a, b, frame_of(frame_a, false), frame_of(frame_b, false), true);
     if (c.limits) {
       made->setLowerLinLimit(btScalar(c.limits->first));
       made->setUpperLinLimit(btScalar(c.limits->second));
     }
     joint = std::move(made);
   } else if (c.type == "weld") {
-    joint = std::make_unique<btFixedConstraint>(a, b, frame_of(c.frame_a, false), frame_of(c.frame_b, false));
+    joint = std::make_unique<btFixedConstraint>(a, b, frame_of(frame_a, false), frame_of(frame_b, false));
   } else {
     return nullptr;
   }
@@ -260,7 +286,13 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       const int together = most_in_a_row(c);
       if (!exact && together > 2)
         refuse("a row of the native solver joins two bodies, and '" + c.name + "' joins " + std::to_string(together));
-      bullet::Handle handle = solver.add(c.make(std::move(ids)));
+      Constraint made = c.make(std::move(ids));
+      if (any_turned(c)) {
+        std::vector<Quaterniond> turns;
+        for (const BodyId id : c.bodies) turns.push_back(axes(id).turn);
+        made = with_axes_of_scene(made, turns);
+      }
+      bullet::Handle handle = solver.add(std::move(made));
       handle.collisions_between_bodies(false);
     }
     if (!exact) refuse_laws();
@@ -270,7 +302,11 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       solver.find(c.name).unilateral(*c.unilateral);
     }
     for (const scene::SceneConstraint& c : model_.constraints)
-      for (const Law& law : c.laws) solver.find(c.name).law(law);
+      for (const Law& law : c.laws) {
+        const BodyId second = c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground;
+        solver.find(c.name).law(any_turned(c) ? with_axes_of_scene(law, axes(c.bodies[0]).turn, axes(second).turn)
+                                              : law);
+      }
   } catch (const std::invalid_argument& e) {
     refuse(e.what());
   }
@@ -328,6 +364,7 @@ State Built::state(double t) const {
     const btQuaternion q = from.getWorldTransform().getRotation();
     to.p = bullet::from_bullet(from.getWorldTransform().getOrigin());
     to.q = Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z())).normalized();
+    if (i < axes_.size() && axes_[i].turned) to.q = to.q * axes_[i].turn.conjugate();
     if (from.isStaticOrKinematicObject()) continue;
     to.v = bullet::from_bullet(from.getLinearVelocity());
     to.w = bullet::from_bullet(from.getAngularVelocity());

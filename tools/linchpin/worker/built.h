@@ -5,6 +5,7 @@
 
 #include "multibodies.h"
 #include "native_loops.h"
+#include "principal_axes.h"
 
 #include <linchpin/bullet.h>
 #include <linchpin/scene.h>
@@ -48,6 +49,8 @@ class Built {
   /// Stand-ins to where their links are, and residuals that count turns from step to step. @param t  [s] now
   void after_step(double t);
 
+  /// How a body is turned, in the axes of the scene.
+  Quaterniond rotation(std::size_t i) const;
   /// The bodies as the core sees them, kinematic ones exactly.
   State state(double t) const;
   /// A System of the whole model, for energies and residuals; the motion is Bullet's.
@@ -67,6 +70,8 @@ class Built {
 
  private:
   void add_body(btDiscreteDynamicsWorld& world, const scene::SceneBody& body);
+  const PrincipalAxes& axes(BodyId id) const;
+  bool any_turned(const scene::SceneConstraint& c) const;
   btTypedConstraint* native_joint(const scene::SceneConstraint& c);
   int most_in_a_row(const scene::SceneConstraint& c);
   btRigidBody& body(BodyId id);
@@ -79,6 +84,7 @@ class Built {
   std::vector<std::unique_ptr<btCollisionShape>> shapes_;
   std::vector<std::unique_ptr<btRigidBody>> owned_;
   std::vector<btRigidBody*> bodies_;
+  std::vector<PrincipalAxes> axes_;  // of bodies_
   struct Families;
   std::unique_ptr<Families> families_;
   std::unique_ptr<Multibodies> multibodies_;

@@ -60,9 +60,8 @@ recording::Recording Recorder::make(const recording::RecordingOptions& options,
 void Recorder::state(double t, const Watch& watch) {
   for (std::size_t i = 0; i < bodies_.size(); ++i) {
     const btTransform& x = bodies_[i]->getWorldTransform();
-    const btQuaternion q = x.getRotation();
     states_[i].p = bullet::from_bullet(x.getOrigin());
-    states_[i].q = Quaterniond(double(q.w()), double(q.x()), double(q.y()), double(q.z()));
+    states_[i].q = scene_.rotation(i);
   }
   gaps_.clear();
   for (btTypedConstraint* joint : scene_.joints()) {

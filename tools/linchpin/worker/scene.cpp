@@ -194,6 +194,12 @@ std::vector<scene::SceneBody> Scene::describe() const {
   return out;
 }
 
+Quaterniond Scene::rotation(std::size_t body) const {
+  if (built_) return built_->rotation(body);
+  const btQuaternion q = bodies_[body]->getWorldTransform().getRotation();
+  return {double(q.w()), double(q.x()), double(q.y()), double(q.z())};
+}
+
 void Scene::step(double t, double dt) {
   if (built_) built_->before_step(t, dt);
   world_->stepSimulation(btScalar(dt), 0);

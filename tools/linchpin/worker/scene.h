@@ -31,6 +31,8 @@ class Scene {
   const std::vector<std::string>& joint_names() const { return joint_names_; }
   /// What a scene of ours adds to a world; null for a .bullet file by itself.
   Built* built() { return built_.get(); }
+  /// How a body is turned, in the axes that the scene gives it.
+  Quaterniond rotation(std::size_t body) const;
   /// A step, with what a scene of ours does around one.
   void step(double t, double dt);
   /// What the solver says of a joint of the world, or then of a scene's own constraints; null where nothing.

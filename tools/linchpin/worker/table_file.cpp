@@ -59,11 +59,12 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
 void TableFile::state(double t, double dt, const Watch& watch) {
   row_open_ = true;
   out_->put(t);
-  for (const btRigidBody* body : scene_.bodies()) {
+  for (std::size_t each = 0; each < scene_.bodies().size(); ++each) {
+    const btRigidBody* body = scene_.bodies()[each];
     const btTransform& x = body->getWorldTransform();
-    const btQuaternion q = x.getRotation();
+    const Quaterniond q = scene_.rotation(each);
     for (int i = 0; i < 3; ++i) out_->put(double(x.getOrigin()[i]));
-    for (const btScalar e : {q.w(), q.x(), q.y(), q.z()}) out_->put(double(e));
+    for (const double e : {q.w(), q.x(), q.y(), q.z()}) out_->put(e);
     for (const btVector3& v : {body->getLinearVelocity(), body->getAngularVelocity()})
       for (int i = 0; i < 3; ++i) out_->put(double(v[i]));
   }
