@@ -61,6 +61,8 @@ expect 0 equilibrium "$scenes/off-a-sphere.toml"
 prints 'left out: the free side of sphere, which is held as an equality'
 expect 0 compare "$scenes/off-a-sphere.toml" --json --duration 0.1
 holds '.solvers[0].status == "ok" and (.solvers[1].status | test("sphere.*unilateral"))'
+expect 0 check "$scenes/off-a-sphere.toml"
+prints '^sphere .* holonomic, scleronomic, unilateral$'
 # An explicit method inside of Bullet's step, which the file chooses.
 expect 0 run "$scenes/tippe-top.toml" --json --host bullet-float64
 holds '.solver.summary | test("by stages in")'

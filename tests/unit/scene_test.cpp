@@ -209,7 +209,8 @@ TEST(SceneEquation, DefinitionsStandForTheirTexts) {
       {"equation = \"fall = 0\"\n", "in the definition \"fall\": an equation on positions reads no velocity"},
       {"equation = \"farr = 0\"\n", "unknown name 'farr'; did you mean \"far\"?"},
       {"equation = \"d = 0\"\n", "the left side is a vector"},
-      {"equation = \"pull = 0\"\n", "in the definition \"pull\": unknown function \"reaction\""},
+      {"equation = \"pull = 0\"\n",
+       "in the definition \"pull\": reaction() is a result of the run: logs and expectations read it"},
       {"equation = \"g = 0\"\ndefinitions = { g = \"a.xx\" }\n", "definition \"g\": a body has no \"xx\""},
       {"equation = \"far = 0\"\ndefinitions = { far = \"a.x\" }\n", "there are two definitions \"far\"; rename one"},
       {"equation = \"far = 0\"\ndefinitions = { a = \"b.x\" }\n", "\"a\" is both a body and a definition; rename one"},
@@ -220,6 +221,10 @@ TEST(SceneEquation, DefinitionsStandForTheirTexts) {
       {"equation = \"far = 0\"\ndefinition = { g = \"b.x\" }\n", "did you mean \"definitions\"?"}};
   for (const auto& [more, says] : wrong)
     EXPECT_NE(message_of(with(more)).find(says), std::string::npos) << more << " says\n" << message_of(with(more));
+  EXPECT_NE(message_of(two_bodies("[definitions]\nheight = \"a.y\"\n[world]\nduration = \"2*height\"\n"))
+                .find("world, duration: \"height\" is a definition, which may change in the motion; here stand numbers "
+                      "and parameters"),
+            std::string::npos);
   EXPECT_NE(message_of(two_bodies("[definitions]\nfoot = \"a.position + reaction(rope)\"\n"))
                 .find("scene.toml:23:31: error: definition \"foot\": there is no constraint \"rope\""),
             std::string::npos);

@@ -497,6 +497,8 @@ struct Compiler::Impl {
         if (o.name == name) return parse_observable(o, place);
       if (const std::string_view now = renamed_word(name); !now.empty())
         throw Fault(place, "\"" + std::string(name) + "\"" + was_renamed(now));
+      if (is_result(name))
+        throw Fault(place, std::string(name) + "() is a result of the run: logs and expectations read it");
       std::vector<std::string> known;
       for (const Function& f : functions) known.emplace_back(f.name);
       for (const Input& o : names.observables) known.push_back(o.name);

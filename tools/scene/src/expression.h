@@ -223,6 +223,9 @@ class Tape {
   }
 };
 
+/// Whether a function gives a result of the run, such as a force: logs and expectations read it.
+bool is_result(std::string_view function);
+
 /// Adds the texts of one constraint (each `lhs = rhs`) or one expression to a tape.
 class Compiler {
  public:

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -278,6 +279,11 @@ constexpr Observable observables[] = {
     {"angular_momentum", "kg m^2/s", Type::vector, Subject::system},
 };
 }  // namespace
+
+bool is_result(std::string_view function) {
+  return std::any_of(std::begin(observables), std::end(observables),
+                     [&](const Observable& o) { return function == o.name; });
+}
 
 void offer_observables(Names& names) {
   for (const Observable& o : observables) {

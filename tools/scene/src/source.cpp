@@ -176,6 +176,20 @@ Text text_of(const Context& context, const toml::node& node, const std::string& 
   return text;
 }
 
+namespace {
+
+// The fault of a text that reads parameters only, where it reads a definition.
+Fault of_parameters(const Fault& fault, const Context& context) {
+  const std::string_view what = fault.what();
+  for (const Definition* d = context.names.definitions.get(); d; d = d->before.get())
+    if (what.starts_with("unknown name '" + d->name + "'"))
+      return {fault.at,
+              "\"" + d->name + "\" is a definition, which may change in the motion; here stand numbers and parameters"};
+  return fault;
+}
+
+}  // namespace
+
 double number_of(const Context& context, const toml::node& node, const std::string& what) {
   double value = 0;
   if (const auto* i = node.as_integer()) {
@@ -189,7 +203,7 @@ double number_of(const Context& context, const toml::node& node, const std::stri
       if (!std::holds_alternative<double>(c)) throw Fault(0, "this is a vector, expected a number");
       value = std::get<double>(c);
     } catch (const Fault& fault) {
-      text.fail(fault, what);
+      text.fail(of_parameters(fault, context), what);
     }
   } else {
     fail(place_of(context, node), what + " is a number, or an expression in quotes, not " + kind_of(node));
@@ -218,7 +232,7 @@ Vector3d vector_of(const Context& context, const toml::node& node, const std::st
     if (!v.allFinite()) throw Fault(0, "this is not finite");
     return v;
   } catch (const Fault& fault) {
-    text.fail(fault, what);
+    text.fail(of_parameters(fault, context), what);
   }
 }
 
