@@ -4,7 +4,9 @@
 #include "tolerances.h"
 
 #include <linchpin/dynamics.h>
+#include <linchpin/joints.h>
 #include <linchpin/law_report.h>
+#include <linchpin/laws.h>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +14,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <span>
+#include <string>
 
 namespace linchpin::test::sparse_friction_properties_test {
 namespace {
@@ -39,6 +42,36 @@ Mechanism random_mechanism(std::uint64_t seed, NormalForce normal_force) {
     Law law = random.coin() ? laws::ball_friction(pin) : laws::cylinder_friction(pin);
     add_law(out.built.system, id, law.with_normal_force(normal_force));
   }
+  return out;
+}
+
+/// A horizontal chain under gravity, at rest or with turning links, with dry joints. Many of its joints are near their
+/// bounds.
+Mechanism random_chain(std::uint64_t seed, NormalForce normal_force) {
+  Random random(seed);
+  Mechanism out;
+  System& system = out.built.system;
+  system.set_gravity({0, 0, -9.81});
+  const double half = 0.05, mu = random.uniform(0.02, 0.3), radius = std::pow(10, random.uniform(-4, -2));
+  const bool hinges = random.coin(), rests = random.coin();
+  const int links = random.integer(30, 80);
+  BodyId last = system.add_fixed("wall", Pose{});
+  Vector3d end = Vector3d::Zero();
+  for (int i = 0; i < links; ++i) {
+    const Vector3d w(0, rests ? 0 : random.uniform(-1, 1), 0), arm(half, 0, 0);
+    const std::string name = std::to_string(i);
+    const Vector3d p((2 * i + 1) * half, 0, 0), at = i == 0 ? Vector3d(Vector3d::Zero()) : arm;
+    const BodyId link = system.add_body("link" + name, 0.1, Vector3d(1e-5, 9e-5, 9e-5), Pose{p, Quaterniond::Identity()}, end + w.cross(arm), w);
+    end += 2 * w.cross(arm);
+    const ConstraintId joint =
+        system.add(hinges ? joints::hinge("hinge" + name, last, at, Vector3d::UnitY(), link, -arm, Vector3d::UnitY())
+                          : joints::ball("ball" + name, last, at, link, -arm));
+    const laws::JointFriction pin{.mu_static = mu, .mu_kinetic = mu, .pin_radius = radius};
+    add_law(system, joint,
+            (hinges ? laws::hinge_friction(pin) : laws::ball_friction(pin)).with_normal_force(normal_force));
+    last = link;
+  }
+  out.built.state = system.initial_state();
   return out;
 }
 
@@ -84,6 +117,16 @@ TEST_P(SparseFriction, AgreesWithTheDenseSolutionOnTheCoupledNormalForce) {
     ASSERT_NO_FATAL_FAILURE(evaluate(m, GetParam(), {&sparse, &dense}));
     if (dense.law_report().gain > 0.5 || dense.law_report().fell_back || sparse.law_report().fell_back) continue;
     EXPECT_LE(relative_difference(sparse.vdot(), dense.vdot()), scaled(1e-7));
+  }
+}
+
+TEST_P(SparseFriction, FindsTheAccelerationsOfTheDenseSolutionOnChains) {
+  for (const std::uint64_t seed : seeds(20)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Mechanism m = random_chain(seed, NormalForce::frictionless);
+    Dynamics sparse(m.built.system), dense(m.built.system, SolveOptions{.backend = Backend::dense});
+    ASSERT_NO_FATAL_FAILURE(evaluate(m, GetParam(), {&sparse, &dense}));
+    EXPECT_LE(relative_difference(sparse.vdot(), dense.vdot()), scaled(1e-8));
   }
 }
 

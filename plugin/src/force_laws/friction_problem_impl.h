@@ -35,4 +35,16 @@ inline double largest(std::span<const double> x) {
   return most;
 }
 
+/// Writes orthonormal axes of which the first is along x, as columns.
+inline void reflect_to(const Six& x, double length, std::size_t dim, Square& axes) {
+  Six v{};
+  double square = 0;
+  for (std::size_t i = 0; i < dim && length > 0; ++i) {
+    v[i] = x[i] / length + (i > 0 ? 0 : x[0] < 0 ? -1 : 1);
+    square += v[i] * v[i];
+  }
+  for (std::size_t i = 0; i < dim; ++i)
+    for (std::size_t j = 0; j < dim; ++j) axes[i][j] = (i == j) - (square > 0 ? 2 * v[i] * v[j] / square : 0);
+}
+
 }  // namespace linchpin::detail

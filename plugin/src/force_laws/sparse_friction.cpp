@@ -1,5 +1,6 @@
 // Semi-smooth Newton for friction in the sparse structure of a mechanism. Each iteration linearises the blocks, factors
-// the rows of constraints and efforts with the compliance that the linearised blocks have, and solves once.
+// the rows of constraints and efforts with the compliance that the linearised blocks have, and solves once. Where the
+// modes do not follow from the last ones in a few iterations, an interior-point method finds them.
 #include "force_laws/sparse_friction.h"
 
 #include "force_laws/friction_problem_impl.h"
@@ -16,7 +17,7 @@ namespace {
 
 /// Compliance of a sticking direction, relative to its mobility. It keeps redundant directions apart from those of the
 /// constraints. The iterations remove its effect.
-constexpr double stick_compliance = 1e-10;
+constexpr double stick_compliance = 1e-12;
 /// Linear blocks that differ by less are not factored again.
 constexpr double same = 1e-3;
 /// Weight of the slip below which an effort does not depend on it.
@@ -24,19 +25,7 @@ constexpr double independent = 1e-12;
 /// Part of a step that must remain when the power is least along it.
 constexpr double enough = 0.2;
 /// Largest numbers of iterations of projected Newton, at first and after each decrease of the rounding.
-constexpr int most_iterations = 30, few_iterations = 12;
-
-/// Writes orthonormal axes of which the first is along x, as columns.
-void reflect_to(const Six& x, double length, std::size_t dim, Square& axes) {
-  Six v{};
-  double square = 0;
-  for (std::size_t i = 0; i < dim && length > 0; ++i) {
-    v[i] = x[i] / length + (i > 0 ? 0 : x[0] < 0 ? -1 : 1);
-    square += v[i] * v[i];
-  }
-  for (std::size_t i = 0; i < dim; ++i)
-    for (std::size_t j = 0; j < dim; ++j) axes[i][j] = (i == j) - (square > 0 ? 2 * v[i] * v[j] / square : 0);
-}
+constexpr int most_iterations = 10;
 
 }  // namespace
 
@@ -54,7 +43,7 @@ double SparseFriction::mobility(const Block& b) const {
   return most;
 }
 
-double SparseFriction::speed_of(const Block& b, std::span<const double> u) {
+double SparseFriction::size_of(const Block& b, std::span<const double> u) {
   double square = 0;
   for (int i = b.start; i < b.start + b.dim; ++i) square += u[z_(i)] * u[z_(i)];
   return std::sqrt(square);
@@ -239,10 +228,9 @@ Six SparseFriction::slip_read(const Block& b, std::span<const double> u) const {
 double SparseFriction::bound_of(Laws& laws, std::size_t index, std::span<const double> z, std::span<const double> u) {
   const Block& b = (*blocks_)[index];
   const int id = static_cast<int>(index);
-  double speed = 0, turn = 0;
-  for (std::size_t i = z_(b.start), k = 0; k < z_(b.dim); ++i, ++k)
-    speed += u[i] * u[i], turn += z[i] * b.start_slip[k];
-  const double slides = laws.sliding(id, b.known, std::max(std::sqrt(speed), 1e-300));
+  double turn = 0;
+  for (std::size_t i = z_(b.start), k = 0; k < z_(b.dim); ++i, ++k) turn += z[i] * b.start_slip[k];
+  const double slides = laws.sliding(id, b.known, std::max(size_of(b, u), 1e-300));
   // An effort along the slip at the start turns it, and so the block passes through rest.
   const bool may_hold = b.mode == FrictionProblem::Mode::sticks && (b.at_rest || turn > 0);
   return may_hold ? std::max(slides, laws.holding(id, b.known)) : slides;
@@ -280,9 +268,7 @@ bool SparseFriction::project(Laws& laws, std::span<double> z, std::span<const do
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
     if (b.is_smooth() || b.is_forced()) continue;
-    double size = 0;
-    for (int i = b.start; i < b.start + b.dim; ++i) size += z[z_(i)] * z[z_(i)];
-    size = std::sqrt(size);
+    const double size = size_of(b, z);
     bounds_[k] = bound_of(laws, k, z, u);
     if (!(size > bounds_[k] * (1 + 1e-12) + tolerance)) continue;
     for (int i = b.start; i < b.start + b.dim; ++i) z[z_(i)] *= bounds_[k] / size;
@@ -322,17 +308,14 @@ bool SparseFriction::choose_modes(std::span<const double> z, std::span<const dou
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     Block& b = (*blocks_)[k];
     if (b.is_smooth() || b.is_forced()) continue;
-    double size = 0, power = 0, speed = 0;
-    for (int i = b.start; i < b.start + b.dim; ++i) {
-      size += z[z_(i)] * z[z_(i)];
-      power += z[z_(i)] * u[z_(i)];
-      speed += u[z_(i)] * u[z_(i)];
-    }
-    const bool at_bound = std::sqrt(size) >= bounds_[k] * (1 - 1e-12) - tolerance;
+    double power = 0;
+    for (int i = b.start; i < b.start + b.dim; ++i) power += z[z_(i)] * u[z_(i)];
+    const double speed = size_of(b, u);
+    const bool at_bound = size_of(b, z) >= bounds_[k] * (1 - 1e-12) - tolerance;
     Mode mode = b.mode;
     if (b.mode == Mode::sticks) {
-      if (at_bound && power < 0 && std::sqrt(speed) > tolerance * mobility(b)) mode = Mode::slips;
-    } else if (power > 0 && std::sqrt(speed) > tolerance * mobility(b) && bounds_[k] > tolerance) {
+      if (at_bound && power < 0 && speed > tolerance * mobility(b)) mode = Mode::slips;
+    } else if (power > 0 && speed > tolerance * mobility(b) && bounds_[k] > tolerance) {
       mode = Mode::sticks;
     }
     any = any || mode != b.mode;
@@ -369,26 +352,49 @@ void SparseFriction::linearize_smooth(Laws& laws, std::size_t index, std::span<c
   }
 }
 
-/// Linearises all blocks in their modes, and computes their residuals.
-/// @return the largest one relative to the largest effort
-double SparseFriction::residuals(Laws& laws, std::span<const double> z, std::span<const double> u, std::span<double> F,
-                                 Result& result) {
+/// Finds the largest residual, relative to the largest effort.
+void SparseFriction::find_worst(std::span<const double> z, std::span<const double> F, Result& result) const {
   const double size = std::max(largest(z), 1e-300);
   result.residual = 0;
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    if (b.is_smooth())
-      linearize_smooth(laws, k, z, u, F, linear_[k]);
-    else
-      linearize_dry(laws, k, z, u, F, linear_[k]);
-    for (int i = b.start; i < b.start + b.dim; ++i) {
+  for (std::size_t k = 0; k < blocks_->size(); ++k)
+    for (int i = (*blocks_)[k].start; i < (*blocks_)[k].start + (*blocks_)[k].dim; ++i) {
       const double own = std::fabs(F[z_(i)]);
-      if (own <= result.residual * size) continue;
+      if (own <= result.residual * size || std::isnan(result.residual)) continue;
       result.residual = own / size;
       result.worst = static_cast<int>(k);
       result.worst_size = own;
     }
+}
+
+/// Linearises all blocks in their modes, and computes their residuals.
+/// @return the largest one relative to the largest effort
+double SparseFriction::residuals(Laws& laws, std::span<const double> z, std::span<const double> u, std::span<double> F,
+                                 Result& result) {
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    if ((*blocks_)[k].is_smooth())
+      linearize_smooth(laws, k, z, u, F, linear_[k]);
+    else
+      linearize_dry(laws, k, z, u, F, linear_[k]);
   }
+  find_worst(z, F, result);
+  return result.residual;
+}
+
+/// Computes how far the laws are from satisfied, whatever the modes: |z − P(z − u/γ)| with P the projection to the
+/// bound. Makes that the residual of the result. @return the largest one relative to the largest effort
+double SparseFriction::natural_residual(Laws& laws, std::span<const double> z, Result& result) {
+  residuals(laws, z, slips_, F_, result);
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (b.is_smooth() || b.is_forced()) continue;
+    bounds_[k] = bound_of(laws, k, z, slips_);
+    const double gamma = mobility(b);
+    Six y{};
+    for (int i = 0; i < b.dim; ++i) y[z_(i)] = z[z_(b.start + i)] - slips_[z_(b.start + i)] / gamma;
+    const double size = norm(y), part = size > bounds_[k] ? bounds_[k] / size : 1;
+    for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = z[z_(b.start + i)] - part * y[z_(i)];
+  }
+  find_worst(z, F_, result);
   return result.residual;
 }
 
@@ -400,7 +406,12 @@ SparseFriction::Result SparseFriction::solve(Laws& laws, const ConstraintFactori
   if (!is_laid_out_) lay_out(), is_laid_out_ = true;
   respond_to_efforts(z);
   for (std::size_t i = 0; i < slips_.size(); ++i) slips_[i] = slip0[i] + du_[i];
-  if (!solve_modes(laws, z, result, most_iterations)) minimize_rounded(laws, z, result);
+  if (accepted_ > 0 && natural_residual(laws, z, result) <= 2 * accepted_) {
+    result.found = true;
+    return result;
+  }
+  accepted_ = 0;
+  if (!solve_modes(laws, z, result, most_iterations)) result.found = follow_central_path(laws, z, result);
   return result;
 }
 
@@ -410,6 +421,17 @@ void SparseFriction::step_to(double part, std::span<const double> z) {
     trial_z_[i] = z[i] + part * dz_[i];
     trial_u_[i] = slips_[i] + part * du_[i];
   }
+}
+
+/// Moves to the trial point.
+void SparseFriction::take_trial(std::span<double> z) {
+  std::copy(trial_z_.begin(), trial_z_.end(), z.begin());
+  std::swap(slips_, trial_u_);
+}
+
+void SparseFriction::take_step(double part, std::span<double> z) {
+  step_to(part, z);
+  take_trial(z);
 }
 
 /// Moves to trial_z_ along dz_, with efforts that are reduced to their bounds. Where that would not decrease the power
@@ -483,111 +505,12 @@ bool SparseFriction::solve_modes(Laws& laws, std::span<double> z, Result& result
       step_to(1, z);
     else
       fixed = step_within_bounds(laws, z, tolerance, result);
-    std::copy(trial_z_.begin(), trial_z_.end(), z.begin());
-    std::swap(slips_, trial_u_);
+    take_trial(z);
     if (worst > near && !cut_ && choose_modes(z, slips_, tolerance)) fixed = false;
   }
   std::copy(kept_z_.begin(), kept_z_.end(), z.begin());
   slips_ = kept_u_;
   return false;
-}
-
-/// The function that the rounded problem minimises: ½ zᵀWz + Σ r √(|u|² + ε²).
-double SparseFriction::rounded_power(std::span<const double> z, std::span<const double> u) const {
-  double sum = 0;
-  for (std::size_t i = 0; i < z.size(); ++i) sum += 0.5 * z[i] * (u[i] - slip0_[i]);
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    double square = round_[k] * round_[k];
-    for (int i = b.start; i < b.start + b.dim; ++i) square += u[z_(i)] * u[z_(i)];
-    sum += radius_[k] * std::sqrt(square);
-  }
-  return sum;
-}
-
-/// Linearises the rounded law of a block, d z + r u = 0 with d² = |u|² + ε², and writes its residual.
-void SparseFriction::linearize_rounded(std::size_t index, std::span<const double> z) {
-  const Block& b = (*blocks_)[index];
-  const std::size_t at = z_(b.start), dim = z_(b.dim);
-  const double r = radius_[index], gamma = mobility(b);
-  Six along{};
-  double square = 0;
-  for (std::size_t i = 0; i < dim; ++i) along[i] = slips_[at + i], square += along[i] * along[i];
-  const double speed = std::sqrt(square), d = std::sqrt(square + round_[index] * round_[index]);
-  double effort = 0;  // The present effort along the slip. It is −r |u|/d in the end (Chan, Golub, Mulet 1999).
-  for (std::size_t i = 0; i < dim; ++i) {
-    F_[at + i] = z[at + i] + r / d * along[i];
-    if (speed > 0) effort += z[at + i] * along[i] / speed;
-  }
-  effort = std::clamp(effort, -r, r);
-  Linear& to = linear_[index];
-  to = {};
-  reflect_to(along, speed, dim, to.axes);
-  for (std::size_t i = 0; i < dim; ++i) {
-    const double weight = gamma * (i == 0 ? r + effort * speed / d : r) / d;
-    to.d[i] = weight / (1 + weight);
-    to.scale[i] = 1 / (1 + weight);
-  }
-}
-
-/// Rounds the corners of all dry blocks by `part` of the slip that their whole friction alone would make, and
-/// linearises them. @return the largest residual, relative to the bound of its block
-double SparseFriction::round_corners(Laws& laws, double part, std::span<const double> z) {
-  double worst = 0;
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced()) {
-      b.is_smooth() ? linearize_smooth(laws, k, z, slips_, F_, linear_[k])
-                    : linearize_dry(laws, k, z, slips_, F_, linear_[k]);
-      radius_[k] = round_[k] = 0;
-      continue;
-    }
-    const double speed = speed_of(b, slips_);
-    radius_[k] = laws.sliding(static_cast<int>(k), b.known, std::max(speed, 1e-300));
-    if (b.at_rest && speed <= 30 * part * radius_[k] * mobility(b))
-      radius_[k] = std::max(radius_[k], laws.holding(static_cast<int>(k), b.known));
-    round_[k] = std::max(part * radius_[k] * mobility(b), 1e-300);
-    linearize_rounded(k, z);
-    for (int i = b.start; i < b.start + b.dim; ++i)
-      worst = std::max(worst, std::fabs(F_[z_(i)]) / std::max(radius_[k], 1e-300));
-  }
-  return worst;
-}
-
-/// Newton on the convex problem whose corners are rounded, with decreasing rounding, until the modes are clear. If
-/// they never are, the result is that of the least rounding.
-void SparseFriction::minimize_rounded(Laws& laws, std::span<double> z, Result& result) {
-  constexpr double sharp = 1e-10, clear = 2e-3, nearly = 0.03, accurate = 1e-10;
-  constexpr int most = 20;
-  radius_.resize(blocks_->size());
-  round_.resize(blocks_->size());
-  for (double part = 0.1; part >= 0.5 * sharp; part *= 0.01) {
-    for (int iteration = 0; iteration < most; ++iteration) {
-      const double worst = round_corners(laws, part, z);
-      const double before = rounded_power(z, slips_);
-      result.residual = largest(F_) / std::max(largest(z), 1e-300);
-      if (part > 10 * sharp ? worst <= nearly : result.residual <= accurate) break;
-      if (!std::isfinite(before) || !factor(result)) return;
-      in_directions(F_, trial_F_);
-      update(trial_F_);
-      ++result.solves;
-      for (double along = 1; along > 1e-3; along *= 0.5) {
-        step_to(along, z);
-        if (rounded_power(trial_z_, trial_u_) < before + 1e-14 * std::fabs(before)) break;
-      }
-      std::copy(trial_z_.begin(), trial_z_.end(), z.begin());
-      std::swap(slips_, trial_u_);
-    }
-    for (std::size_t k = 0; k < blocks_->size(); ++k) {
-      Block& b = (*blocks_)[k];
-      if (b.is_smooth() || b.is_forced()) continue;
-      b.mode = speed_of(b, slips_) <= 10 * round_[k] ? FrictionProblem::Mode::sticks : FrictionProblem::Mode::slips;
-    }
-    const double residual = result.residual;
-    if (part < clear && solve_modes(laws, z, result, few_iterations)) return;
-    result.residual = residual;
-  }
-  result.found = result.residual <= accurate;
 }
 
 /// du_ ← the slips that efforts z make.

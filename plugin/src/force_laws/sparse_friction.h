@@ -5,6 +5,7 @@
 #pragma once
 
 #include "force_laws/friction_problem.h"
+#include "math/second_order_cone.h"
 #include "problem/sparse_factorization.h"
 
 #include <linchpin/problem.h>
@@ -66,6 +67,15 @@ class SparseFriction {
     Six d{};
     Six scale{};  // Factor of F, for blocks whose residual is not in the form above.
   };
+  /// A dry block in the interior-point method. Its bound and effort (r, z), and (t, slip), are inside the second-order
+  /// cone. At the solution their Jordan product is zero.
+  struct Cone {
+    bool inside = false;  // False for blocks without such a bound.
+    double bound = 0;     // r, as used; it follows the bound of the law.
+    double top = 0;       // t
+    double top_step = 0;
+    ConeVector correction;  // Second-order term of Mehrotra.
+  };
   std::size_t index_of(int unknown) const {
     return static_cast<std::size_t>(by_unknown_[static_cast<std::size_t>(unknown)]);
   }
@@ -77,15 +87,32 @@ class SparseFriction {
   bool factor(Result& result);
   bool solve_modes(Laws& laws, std::span<double> z, Result& result, int most);
   void step_to(double part, std::span<const double> z);
-  double rounded_power(std::span<const double> z, std::span<const double> u) const;
-  void linearize_rounded(std::size_t block, std::span<const double> z);
-  void minimize_rounded(Laws& laws, std::span<double> z, Result& result);
+  void take_trial(std::span<double> z);
+  void take_step(double part, std::span<double> z);
+  // The interior-point method (sparse_friction_cones.cpp).
+  bool follow_central_path(Laws& laws, std::span<double> z, Result& result);
+  void enter_cones(Laws& laws, std::span<double> z);
+  void update_cone_bounds(Laws& laws, std::span<double> z, double gap);
+  bool find_central_step(Laws& laws, std::span<const double> z, double gap, Result& result);
+  void find_cone_step(std::span<const double> z, double target, bool corrects);
+  ConeVector cone_effort(std::size_t block, std::span<const double> z) const;
+  ConeVector cone_slip(std::size_t block) const;
+  ConeVector cone_effort_step(std::size_t block) const;
+  ConeVector cone_slip_step(std::size_t block) const;
+  double mean_gap(std::span<const double> z, double part) const;
+  double part_within_cones(std::span<const double> z) const;
+  bool choose_modes_by_cones(std::span<const double> z);
+  bool accept_cones(Laws& laws, std::span<double> z, Result& result);
+  // The blocks that it leaves open (sparse_friction_undecided.cpp).
+  void find_undecided(std::span<const double> z);
+  bool settle_undecided(Laws& laws, std::span<double> z, Result& result);
+  bool pose_undecided(std::span<const double> z);
+  // Parts of all methods.
   void update(std::span<const double> F);
   void slips_of(std::span<const double> vdot, std::span<double> u) const;
   Six slip_read(const Block& b, std::span<const double> u) const;
   double mobility(const Block& b) const;
-  static double speed_of(const Block& b, std::span<const double> u);
-  double round_corners(Laws& laws, double part, std::span<const double> z);
+  static double size_of(const Block& b, std::span<const double> u);
   double bound_of(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u);
   void linearize_dry(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u,
                      std::span<double> F, Linear& to);
@@ -97,6 +124,8 @@ class SparseFriction {
   bool choose_modes(std::span<const double> z, std::span<const double> u, double tolerance);
   double residuals(Laws& laws, std::span<const double> z, std::span<const double> u, std::span<double> F,
                    Result& result);
+  void find_worst(std::span<const double> z, std::span<const double> F, Result& result) const;
+  double natural_residual(Laws& laws, std::span<const double> z, Result& result);
   void respond_to_efforts(std::span<const double> z);
   void in_directions(std::span<const double> x, std::span<double> to) const;
 
@@ -116,8 +145,16 @@ class SparseFriction {
   std::vector<Linear> linear_;    // By block, as wanted.
   std::vector<Linear> factored_;  // As factored.
   std::vector<double> slips_, F_, dz_, du_, trial_z_, trial_u_, trial_F_, kept_z_, kept_u_, kept_dz_,
-      kept_du_;                                  // By unknown.
-  std::vector<double> bounds_, radius_, round_;  // By block.
+      kept_du_;                 // By unknown.
+  std::vector<double> bounds_;  // By block.
+  double accepted_ = 0;         // Residual that rounding of the slips has left in the last solution. 0: none.
+
+  // The interior-point method.
+  std::vector<Cone> cones_;                        // By block.
+  std::vector<double> kept_path_z_, kept_path_u_;  // Last point of the central path.
+  std::vector<int> undecided_;                     // Blocks that may stick or slide at that point.
+  FrictionProblem small_;                          // The problem of these blocks alone.
+  std::vector<double> small_z_;                    // Its unknowns.
 
   std::vector<double> free_, dv_;        // [n]
   std::vector<double> e_, multipliers_;  // By row of rows_.
