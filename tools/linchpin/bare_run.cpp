@@ -2,6 +2,7 @@
 
 #include "contradiction.h"
 #include "csv.h"
+#include "energy_status.h"
 #include "law_works.h"
 #include "messages.h"
 #include "mode_changes.h"
@@ -385,7 +386,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
       return false;
     }
     modes.add(system, stepper->switches());
-    take_warning(report->warning, warnings);
+    if (!report->gains_energy) take_warning(report->warning, warnings);
     divided = divided || (report->substeps > 1 && !chooses_parts(model.options.method));
     if (report->status == Status::contradictory && !std::exchange(torn, true)) {
       // What the step could not meet may be met again by now, as at a pose at which a mechanism folds.
@@ -412,6 +413,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
+  if (status == "ok") status = energy_status(system, *stepper);
   if (torn && status == "ok") status = "ok, but " + torn_text(rank, stepper->reactions()) + since;
 
   Json row;

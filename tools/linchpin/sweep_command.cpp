@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "contradiction.h"
 #include "csv.h"
+#include "energy_status.h"
 #include "equilibrium_search.h"
 #include "messages.h"
 #include "rank_cases.h"
@@ -276,7 +277,7 @@ class Experiment {
         return false;
       }
       modes.add(system, stepper.switches());
-      take_warning(report.warning, warnings);
+      if (!report.gains_energy) take_warning(report.warning, warnings);
       torn = torn || report.status == Status::contradictory;
       if (stepper.crossings().empty()) return true;
       const State there = stepper.crossings().front().state;
@@ -295,6 +296,7 @@ class Experiment {
         observe();
       }
     out.first = csv_field(stepper.t());
+    if (out.status.starts_with("ok") && stepper.energy_gain_count() > 0) out.status = energy_status(system, stepper);
     if (torn) {
       const auto found = contradiction(system, model, stepper.state());
       remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));

@@ -44,6 +44,11 @@ struct StepOptions {
   /// sizes are those of positions [m], velocities, coordinates and internal states of laws. The size of rotations [rad]
   /// is 1.
   double relative_tolerance = 1e-9, absolute_tolerance = 1e-12;
+  /// Largest energy that an island may gain without a source, relative to the largest kinetic energy that its sources
+  /// explain. Ideal constraints that do not move, and the integration itself, are no sources. Steps are divided once
+  /// the gain exceeds half of that, into at most max_substeps parts. A larger gain is an EnergyGain (T15). Positive;
+  /// infinity: energies are not compared.
+  double max_energy_gain = 0.1;
   /// For adaptive8: whether state_at() and the results of watch() are of order 7 or of order 3. Order 7 costs each
   /// substep four evaluations beside its twelve. Watched functions set it.
   bool dense_output = true;
@@ -59,7 +64,9 @@ struct StepReport {
   /// Number of mode changes: friction elements that stopped, turned or slid, unilateral constraints that released or
   /// engaged.
   int mode_switches = 0;
-  int sticking = 0;  ///< Number of friction elements that stick at the end.
+  int sticking = 0;           ///< Number of friction elements that stick at the end.
+  int divisions = 1;          ///< Number of parts into which the step was divided at least, because energy grew (T15).
+  bool gains_energy = false;  ///< The step ends with an EnergyGain, the last of Stepper::energy_gains().
   /// The finest substep had no finite, stable result on the constraints. The state is unchanged.
   bool rejected = false;
   std::string reason;  ///< The reason, when rejected or invalid.
@@ -68,6 +75,19 @@ struct StepReport {
       /// empty.
       warning;
 };
+
+/// Energy that an island has gained without a source, because the step is too long for its motion (T15). An island is a
+/// set of bodies that constraints and forces join.
+struct EnergyGain {
+  double t = 0;         ///< Time at the end of the step [s].
+  double gain = 0;      ///< Energy gained since the last such event, or since the island had least [J].
+  double relative = 0;  ///< The gain relative to the largest kinetic energy that the sources explain.
+  BodyId body;          ///< First body of the island.
+  int bodies = 0;       ///< Number of its bodies.
+};
+
+/// Returns what an EnergyGain says, with the name of the body, the values, and what to do.
+LINCHPIN_API std::string energy_gain_text(const System& system, const EnergyGain& gain);
 
 /// A friction element or a unilateral constraint that changed its mode (T10). rk4 locates it to event_tolerance, the
 /// semi-implicit method at the end of its step.
@@ -138,6 +158,10 @@ class LINCHPIN_API Stepper {
   /// Energy balance since the start. It closes to round-off for the semi-implicit method, and to their order for the
   /// others.
   const EnergyBalance& energy_balance() const;
+  /// Gains of energy without a source since the start, the first 100 of them.
+  std::span<const EnergyGain> energy_gains() const;
+  long energy_gain_count() const;  ///< Number of all of them.
+  long divided_steps() const;      ///< Number of steps that were divided, because energy grew.
   /// Work of every law since the start.
   std::span<const LawWork> law_works() const;
   /// Mode changes in the last step, in order of time.

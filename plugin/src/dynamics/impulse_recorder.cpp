@@ -5,10 +5,30 @@
 
 #include <linchpin/constraint.h>
 
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 namespace linchpin {
+namespace {
+
+/// Returns true if a constraint moves its bodies by itself: it depends on time, or a kinematic body takes part in it.
+bool moves(const Assembly& assembly, int constraint) {
+  constexpr double rounding = 1e-9;
+  const ConstrainedProblem& problem = assembly.problem;
+  for (int r = assembly.layout.row[z(constraint)]; r < assembly.layout.row[z(constraint + 1)]; ++r) {
+    double rate = assembly.velocity[z(r)], size = std::fabs(rate);
+    for (int e = problem.row_start[z(r)]; e < problem.row_start[z(r + 1)]; ++e) {
+      const double term = problem.entries[z(e)].value * assembly.v[z(problem.entries[z(e)].column)];
+      rate -= term;
+      size += std::fabs(term);
+    }
+    if (std::fabs(rate) > rounding * size) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void ImpulseRecorder::restructure(const System& system, const IslandLayout& layout, bool forget) {
   if (forget) {
@@ -36,6 +56,7 @@ void ImpulseRecorder::restructure(const System& system, const IslandLayout& layo
   impulses_.assign(z(start_.back()), {});
   work_of_step_.assign(layout.constraints.size(), 0.0);
   balances_.assign(layout.bodies.size(), {});
+  sources_.assign(layout.bodies.size(), 0.0);
   for (std::size_t s = 0; s < balances_.size(); ++s) balances_[s].body = layout.bodies[s];
 }
 
@@ -55,6 +76,7 @@ void ImpulseRecorder::begin(const System& system) {
   std::fill(work_of_step_.begin(), work_of_step_.end(), 0.0);
   for (LawWork& law : laws_) law.last = 0;
   energy_of_step_ = {};
+  std::fill(sources_.begin(), sources_.end(), 0.0);
   for (MomentumBalance& balance : balances_) balance = MomentumBalance{.body = balance.body};
 }
 
@@ -65,6 +87,7 @@ void ImpulseRecorder::store() {
   for (const LawWork& law : laws_) stored_.law.push_back(law.last);
   stored_.books = balances_;
   stored_.energy = energy_of_step_;
+  stored_.sources = sources_;
 }
 
 void ImpulseRecorder::restore() {
@@ -73,6 +96,7 @@ void ImpulseRecorder::restore() {
   for (std::size_t i = 0; i < laws_.size(); ++i) laws_[i].last = i < stored_.law.size() ? stored_.law[i] : 0;
   balances_ = stored_.books;
   energy_of_step_ = stored_.energy;
+  sources_ = stored_.sources;
 }
 
 std::size_t ImpulseRecorder::law_index(const System& system, ConstraintId on, int law, int term) {
@@ -104,12 +128,14 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
     const auto bodies = system.constraint(layout.constraints[z(i)]).bodies();
     while (law < prescribed.size() && prescribed[law].constraint < i) ++law;
     const bool has_law = law < prescribed.size() && prescribed[law].constraint == i;
+    const bool is_source = moves(assembly, i);
     for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
       const BodyId id = bodies[z(k)];
       const int slot = layout.body_index(id);
       if (slot < 0) continue;
       Vector6d own = dt * (wrench_at_centre(assembly, i, k, dynamics.lambda()) +
                            wrench_at_centre(assembly, i, k, dynamics.induced()));
+      const Vector6d of_rows = own;
       if (has_law && k < 2) {
         const Vector3d f = k == 0 ? prescribed[law].force : -prescribed[law].force;
         own.head<3>() += dt * f;
@@ -123,8 +149,9 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
       Impulse& impulse = impulses_[z(start_[z(i)] + k)];
       impulse.own += own;
       impulse.stabilisation += beyond;
-      const Vector6d both = own + beyond;
-      work_of_step_[z(i)] += 0.5 * both.dot(twist_of(layout, z(slot), v0) + twist_of(layout, z(slot), v1));
+      const Vector6d both = own + beyond, mean = 0.5 * (twist_of(layout, z(slot), v0) + twist_of(layout, z(slot), v1));
+      work_of_step_[z(i)] += both.dot(mean);
+      if (is_source) sources_[z(slot)] += (of_rows + beyond).dot(mean);
       MomentumBalance& balance = balances_[z(slot)];
       balance.constraints += both;
       balance.gross_force = std::max(balance.gross_force, both.head<3>().norm());
@@ -134,13 +161,25 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
   for (std::size_t s = 0; s < balances_.size(); ++s) {
     const Vector6d impulse = dt * twist_of(layout, s, assembly.problem.Q);
     balances_[s].applied += impulse;
-    energy_of_step_.applied += 0.5 * impulse.dot(twist_of(layout, s, v0) + twist_of(layout, s, v1));
+    const Vector6d mean = 0.5 * (twist_of(layout, s, v0) + twist_of(layout, s, v1));
+    energy_of_step_.applied += impulse.dot(mean);
+    sources_[s] += impulse.dot(mean);
+    if (const BodyId id = layout.bodies[s]; system.kind(id) == BodyKind::rigid)
+      sources_[s] -= dt * system.gyroscopic_torque(id, state[id]).dot(mean.tail<3>());
   }
 
   double lawful = 0;
-  for (const LawForce& e : dynamics.law_forces())
-    lawful += add_law_work(system, dynamics, state, e, dt, v0, v1,
-                           laws_[law_index(system, layout.constraints[z(e.constraint)], e.law, e.term)]);
+  for (const LawForce& e : dynamics.law_forces()) {
+    const ConstraintId on = layout.constraints[z(e.constraint)];
+    const double work =
+        add_law_work(system, dynamics, state, e, dt, v0, v1, laws_[law_index(system, on, e.law, e.term)]);
+    lawful += work;
+    for (const BodyId id : system.constraint(on).bodies())
+      if (const int slot = layout.body_index(id); slot >= 0) {
+        sources_[z(slot)] += work;
+        break;
+      }
+  }
   double all = 0;
   for (const double w : work_of_step_) all += w;
   energy_of_step_.laws += lawful;

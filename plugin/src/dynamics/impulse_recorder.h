@@ -38,6 +38,9 @@ class ImpulseRecorder {
   double work() const;  ///< Work of constraints and laws together.
   const EnergyBalance& energy() const { return energy_; }
   std::span<const LawWork> laws() const { return laws_; }
+  /// Work of the sources of energy on each body of the block since begin() [J]: applied forces without gyroscopic
+  /// torques, laws, and constraints that move. The work of one law or constraint is all on its first body.
+  std::span<const double> sources() const { return sources_; }
 
  private:
   struct Impulse {  // On one body of a constraint, about its centre of mass: [force; moment] · dt.
@@ -56,12 +59,14 @@ class ImpulseRecorder {
   unsigned long law_changes_ = 0;       // Value of the system's law_changes at the last begin().
   std::size_t next_law_ = 0;
   EnergyBalance energy_, energy_of_step_;
+  std::vector<double> sources_;  // By slot.
 
   struct {
     std::vector<Impulse> impulses;
     std::vector<double> work, law;
     std::vector<MomentumBalance> books;
     EnergyBalance energy;
+    std::vector<double> sources;
   } stored_;
   std::size_t law_index(const System& system, ConstraintId on, int law, int term);
 };

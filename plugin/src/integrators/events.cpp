@@ -357,7 +357,7 @@ void Stepper::Impl::march(double dt) {
     if (adaptive && refuse_endless(dt - done, cut_substeps)) return;
     if (adaptive && report.substeps == slow_substeps) warn_of_slow_law(last);
     double e = 0, at = 0;
-    for (double most = dt - done;; most = 0.5 * at, recorder.restore()) {
+    for (double most = std::min(dt - done, longest_part(dt));; most = 0.5 * at, recorder.restore()) {
       if (refuse_too_many(last)) return;
       double left = most;
       if (!(adaptive ? advance_adaptively(left, dt - done) : advance_in_stages(left, dt))) return;

@@ -180,7 +180,8 @@ void Stepper::Impl::semi_implicit(double dt) {
   // Time in a step is counted in its smallest parts, so that halves meet the end exactly. The frequency of the last
   // step is only a first guess. A substep is accepted by the forces that it had itself.
   const int parts = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, options.max_substeps))));
-  int stride = parts;
+  const int longest = std::max(1, parts >> energy_gains.halvings);
+  int stride = longest;
   while (stride > 1 && last_frequency * dt * stride / parts > options.max_tension_frequency) stride /= 2;
   report.substeps = 0;
   double fastest = 0;
@@ -202,7 +203,8 @@ void Stepper::Impl::semi_implicit(double dt) {
     ++report.substeps;
     report.tension_frequency = std::max(report.tension_frequency, swing * h);
     fastest = std::max(fastest, swing);
-    if (stride < parts && done % (2 * stride) == 0 && 2 * swing * h < 0.75 * options.max_tension_frequency) stride *= 2;
+    if (stride < longest && done % (2 * stride) == 0 && 2 * swing * h < 0.75 * options.max_tension_frequency)
+      stride *= 2;
   }
   last_frequency = fastest;
 }

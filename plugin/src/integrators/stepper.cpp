@@ -32,6 +32,13 @@ const char* to_string(Method method) {
   }
 }
 
+std::string energy_gain_text(const System& system, const EnergyGain& gain) {
+  return "energy grows without a source: '" + system.name(gain.body) + "'" +
+         (gain.bodies > 1 ? " and the " + std::to_string(gain.bodies - 1) + " bodies joined to it have" : " has") +
+         " gained " + text(gain.gain) + " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
+         " % of the motion's energy. A shorter step, or a method of higher order, follows this motion";
+}
+
 namespace {
 
 /// Returns an error with name and value for options that allow no step. Otherwise empty.
@@ -46,7 +53,8 @@ std::string wrong_with(const StepOptions& o) {
   for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
                                     {"max_tension_frequency", o.max_tension_frequency},
                                     {"event_tolerance", o.event_tolerance},
-                                    {"baumgarte_rate", o.baumgarte_rate}})
+                                    {"baumgarte_rate", o.baumgarte_rate},
+                                    {"max_energy_gain", o.max_energy_gain}})
     if (!(value > 0)) return "StepOptions::" + std::string(name) + " must be above 0, got " + text(value);
   for (const auto& [name, value] :
        {std::pair{"relative_tolerance", o.relative_tolerance}, {"absolute_tolerance", o.absolute_tolerance}})
@@ -105,6 +113,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
                     &start.turned);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   start.impulse_energy = project_velocities(*system, dynamics, state);
+  energy_gains.watch.restructure(*system, block());
   resize_work_memory();
   return {};
 }
@@ -214,9 +223,24 @@ const StepReport& Stepper::Impl::step(double dt) {
   reaction_list_is_current = false;
   before = state;
   const double h_before = last_h;
+  for (bool again = true; again;) {
+    take(dt);
+    again = !report.rejected && gains_energy(dt);
+    if (again) begin_again(h_before);
+  }
+  if (report.rejected)
+    undo_step(h_before);
+  else
+    finish_step(dt);
+  return report;
+}
+
+void Stepper::Impl::take(double dt) {
   try {  // Motions of kinematic bodies are user functions.
-    if ((restart || structure_changed()) && !assemble_again()) return report;
+    if ((restart || structure_changed()) && !assemble_again()) return;
     recorder.begin(*system);
+    energy_gains.watch.begin(*system, before);
+    energy_gains.stuck_before = switching.stuck;
     recorded_until = state.t;
     options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
   } catch (const std::exception& e) {
@@ -224,11 +248,55 @@ const StepReport& Stepper::Impl::step(double dt) {
   } catch (...) {
     refuse(Status::invalid, "something that is not a std::exception was thrown");
   }
-  if (report.rejected)
-    undo_step(h_before);
-  else
-    finish_step(dt);
-  return report;
+}
+
+bool Stepper::Impl::gains_energy(double dt) {
+  constexpr int calm = 64;  // Steps after which fewer parts are tried.
+  EnergyGains& gains = energy_gains;
+  report.divisions = 1 << gains.halvings;
+  if (!std::isfinite(options.max_energy_gain) || !switching.switched_in_step.empty()) return false;
+  const double relative = gains.watch.end(*system, dynamics, state, recorder.sources(), dt);
+  const bool grows = gains.watch.grows() && relative > 0.5 * options.max_energy_gain;
+  // A law with an internal state has already accepted the step.
+  const bool may_repeat =
+      options.drift == Drift::exact && !by_tolerance(options.method) && dynamics.internal_state().empty();
+  if (grows && may_repeat && (2 << gains.halvings) <= options.max_substeps) {
+    ++gains.halvings;
+    gains.calm_steps = 0;
+    return true;
+  }
+  gains.watch.accept();
+  if (gains.halvings > 0) {
+    ++gains.divided_steps;
+    gains.calm_steps = grows ? 0 : gains.calm_steps + 1;
+    if (gains.calm_steps >= calm) --gains.halvings, gains.calm_steps = 0;
+  }
+  if (relative > options.max_energy_gain) record_energy_gain(before.t + dt, relative);
+  return false;
+}
+
+void Stepper::Impl::begin_again(double h_before) {
+  state = before;
+  dynamics.set_internal_state({});
+  last_h = h_before;
+  switching.stuck = energy_gains.stuck_before;
+  switching.modes_known = false;
+  begin_report();
+}
+
+void Stepper::Impl::record_energy_gain(double t, double relative) {
+  constexpr std::size_t most = 100;
+  EnergyGains& gains = energy_gains;
+  const EnergyGain event{.t = t,
+                         .gain = gains.watch.gain(),
+                         .relative = relative,
+                         .body = gains.watch.first_body(),
+                         .bodies = gains.watch.bodies()};
+  ++gains.count;
+  if (gains.events.size() < most) gains.events.push_back(event);
+  gains.watch.forget_gain();
+  report.gains_energy = true;
+  report.warning = energy_gain_text(*system, event);
 }
 
 void Stepper::Impl::begin_report() {
@@ -240,6 +308,8 @@ void Stepper::Impl::begin_report() {
   report.mode_switches = 0;
   report.reason.clear();
   report.warning.clear();
+  report.divisions = 1;
+  report.gains_energy = false;
   switching.switches.clear();
   dense.crossings.clear();
   dense.segment_count = 0;
@@ -331,6 +401,9 @@ void Stepper::set_state(const State& state) {
 const Stepper::Start& Stepper::start() const { return impl_->start; }
 std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
 std::span<const MomentumBalance> Stepper::momentum_balances() const { return impl_->recorder.momentum_balances(); }
+std::span<const EnergyGain> Stepper::energy_gains() const { return impl_->energy_gains.events; }
+long Stepper::energy_gain_count() const { return impl_->energy_gains.count; }
+long Stepper::divided_steps() const { return impl_->energy_gains.divided_steps; }
 const EnergyBalance& Stepper::energy_balance() const { return impl_->recorder.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switching.switches; }

@@ -3,6 +3,7 @@
 // Private to the core.
 #pragma once
 
+#include "dynamics/energy_watch.h"
 #include "dynamics/impulse_recorder.h"
 #include "force_laws/law_solver.h"
 #include "integrators/tableau.h"
@@ -10,6 +11,7 @@
 #include <linchpin/stepper.h>
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -89,6 +91,17 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
     std::vector<BodyState> watched;
   };
   Switching switching;
+
+  // Energy that islands gain without a source, and what is done about it (T15).
+  struct EnergyGains {
+    EnergyWatch watch;
+    int halvings = 0;    // Steps are divided into at least 2^halvings parts.
+    int calm_steps = 0;  // Steps since energy last grew so much.
+    std::vector<EnergyGain> events;
+    long count = 0, divided_steps = 0;
+    std::vector<char> stuck_before;  // Switching::stuck at the beginning of the step.
+  };
+  EnergyGains energy_gains;
 
   // Step-size control of the embedded pairs (T13).
   struct StepControl {
@@ -446,6 +459,22 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
 
   /// Assembles the start again after a change of the system. @return whether it succeeded
   bool assemble_again();
+
+  /// Makes one try of a step by the method. A failure is in `report`.
+  void take(double dt);
+
+  /// Compares the energy that the step has gained with its sources. @return true if the step is to be tried again, in
+  /// more parts
+  bool gains_energy(double dt);
+
+  /// Restores the beginning of a step that is tried again.
+  void begin_again(double h_before);
+
+  /// Records a gain of energy, with a warning.
+  void record_energy_gain(double t, double relative);
+
+  /// Longest part of a step of dt [s].
+  double longest_part(double dt) const { return std::ldexp(dt, -energy_gains.halvings); }
 
   /// Restores everything that a rejected step changed.
   void undo_step(double h_before);

@@ -382,6 +382,7 @@ class SceneReader {
     o.baumgarte_rate = solver.positive("baumgarte_rate", o.baumgarte_rate);
     o.newton_tolerance = solver.positive("newton_tolerance", o.newton_tolerance);
     o.max_tension_frequency = solver.positive("max_tension_frequency", o.max_tension_frequency);
+    o.max_energy_gain = solver.positive("max_energy_gain", o.max_energy_gain);
     o.max_substeps = solver.whole("max_substeps", 1, 65536, o.max_substeps);
     o.solve.rank_tolerance = solver.positive("rank_tolerance", o.solve.rank_tolerance);
     if (o.solve.rank_tolerance >= 1) solver.refuse("rank_tolerance", "rank_tolerance is below 1");

@@ -1,0 +1,108 @@
+// Random passive mechanisms at steps that are often too long for their motion. A mechanism without a source must not
+// gain energy. The test computes the energy itself and compares it with what the stepper reports (T15).
+#include "random_system.h"
+
+#include <linchpin/report.h>
+#include <linchpin/stepper.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace linchpin::test::energy_gain_properties_test {
+namespace {
+
+struct Program {
+  Blueprint blueprint;
+  StepOptions options;
+  double dt = 0;
+};
+
+Program random_program(std::uint64_t seed) {
+  Random random(seed);
+  Program out;
+  out.blueprint = random_blueprint(random, {.loops = random.integer(0, 1), .fewest = 1, .most = 4});
+  const double speed = std::pow(10, random.uniform(-1, 1.5));
+  for (Blueprint::Body& body : out.blueprint.bodies) {
+    body.state.v = random.vector(speed);
+    if (!body.particle) body.state.w = random.vector(2 * speed);
+  }
+  const std::array methods{Method::semi_implicit, Method::semi_implicit, Method::rk4, Method::rattle};
+  out.options.method = methods[static_cast<std::size_t>(random.integer(0, 3))];
+  out.dt = std::pow(10, random.uniform(-3, -1.3));
+  return out;
+}
+
+struct Run {
+  double growth = 0;  // Largest growth of the energy after a time at which it was less [J].
+  double motion = 0;  // Largest kinetic energy without that growth [J].
+  double floor = 0;   // Energy that gravity could give from rest in one step [J].
+  long named = 0, divided = 0;
+  bool ended = true;
+};
+
+Run run(const Program& program, double dt, double max_energy_gain) {
+  Built built = build(program.blueprint);
+  Run out;
+  StepOptions options = program.options;
+  options.max_energy_gain = max_energy_gain;
+  Stepper stepper(built.system, built.state, options);
+  double least = energy(built.system, stepper.state());
+  for (const BodyId id : built.bodies)
+    out.floor += 0.5 * built.system.mass(id) * (dt * built.system.gravity()).squaredNorm();
+  for (double t = 0; t < 1; t += dt) {
+    if (stepper.step(dt).rejected) {
+      out.ended = false;
+      break;
+    }
+    const double now = energy(built.system, stepper.state());
+    least = std::min(least, now);
+    out.growth = std::max(out.growth, now - least);
+    out.motion = std::max(out.motion, kinetic_energy(built.system, stepper.state()) - (now - least));
+  }
+  out.named = stepper.energy_gain_count();
+  out.divided = stepper.divided_steps();
+  return out;
+}
+
+void names_every_growth(std::uint64_t first, int count) {
+  int grown = 0, named = 0, divided = 0;
+  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
+    SCOPED_TRACE(repeat_with(seed));
+    const Program program = random_program(seed);
+    const Run now = run(program, program.dt, 0.1);
+    named += now.named > 0;
+    divided += now.divided > 0;
+    // Semi-implicit energies are those of the middle of steps, so that they oscillate with the power of gravity.
+    const double scale = now.motion + now.floor;
+    if (now.growth > 0.25 * scale && now.ended) {
+      const Run fine = run(program, program.dt / 10, std::numeric_limits<double>::infinity());
+      if (fine.growth > 0.1 * now.growth) continue;  // The energy that the test computes grows at any step.
+      ++grown;
+      EXPECT_GT(now.named, 0) << "gained " << now.growth << " J of " << scale;
+    }
+    if (now.named > 0)
+      EXPECT_GT(now.growth, 0.02 * now.motion) << "named without a gain";
+  }
+  std::printf("%d of %d programs gain energy, %d are named, %d are divided\n", grown, count, named, divided);
+}
+
+TEST(EnergyGain, IsNamedInRandomPassiveMechanisms) { names_every_growth(1, 300); }
+TEST(SlowEnergyGain, IsNamedInTenThousandRandomPassiveMechanisms) { names_every_growth(1000, 10000); }
+
+TEST(SlowEnergyGain, IsRareAfterSteps) {
+  int before = 0, after = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const Program program = random_program(seed);
+    const Run unwatched = run(program, program.dt, std::numeric_limits<double>::infinity());
+    const Run watched = run(program, program.dt, 0.1);
+    before += unwatched.growth > 0.25 * (unwatched.motion + unwatched.floor);
+    after += watched.growth > 0.25 * (watched.motion + watched.floor);
+  }
+  std::printf("%d programs gain energy without division, %d with it\n", before, after);
+}
+
+}  // namespace
+}  // namespace linchpin::test::energy_gain_properties_test
