@@ -71,7 +71,8 @@ TEST(Contacts, StopAChainThatFallsOnTheGround) {
   }
   w->install();
   const double before = w->energy();
-  for (int i = 0; i < 480; ++i) {
+  // A host may find one contact of a face in a step. Then links roll over before they lie flat, which takes up to 4 s.
+  for (int i = 0; i < 1200; ++i) {
     w->step();
     ASSERT_LT(w->energy(), before + 0.05) << "step " << i;
     for (const int joint : joints) ASSERT_LT(w->reaction(w->handle_of(joint)).gap, w->precision(1e-11, 1e-4)) << i;

@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 #include <string>
 
 namespace linchpin::test::energy_gain_properties_test {
@@ -35,7 +38,7 @@ Program random_program(std::uint64_t seed) {
   return out;
 }
 
-struct Run {
+struct Outcome {
   double growth = 0;  // Largest growth of the energy after a time at which it was less [J].
   double motion = 0;  // Largest kinetic energy without that growth [J].
   double floor = 0;   // Energy that gravity could give from rest in one step [J].
@@ -43,9 +46,9 @@ struct Run {
   bool ended = true;
 };
 
-Run run(const Program& program, double dt, double max_energy_gain) {
+Outcome outcome_of(const Program& program, double dt, double max_energy_gain) {
   Built built = build(program.blueprint);
-  Run out;
+  Outcome out;
   StepOptions options = program.options;
   options.max_energy_gain = max_energy_gain;
   Stepper stepper(built.system, built.state, options);
@@ -72,19 +75,20 @@ void names_every_growth(std::uint64_t first, int count) {
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(count); ++seed) {
     SCOPED_TRACE(repeat_with(seed));
     const Program program = random_program(seed);
-    const Run now = run(program, program.dt, 0.1);
+    const Outcome now = outcome_of(program, program.dt, 0.1);
     named += now.named > 0;
     divided += now.divided > 0;
     // Semi-implicit energies are those of the middle of steps, so that they oscillate with the power of gravity.
     const double scale = now.motion + now.floor;
     if (now.growth > 0.25 * scale && now.ended) {
-      const Run fine = run(program, program.dt / 10, std::numeric_limits<double>::infinity());
+      const Outcome fine = outcome_of(program, program.dt / 10, std::numeric_limits<double>::infinity());
       if (fine.growth > 0.1 * now.growth) continue;  // The energy that the test computes grows at any step.
       ++grown;
       EXPECT_GT(now.named, 0) << "gained " << now.growth << " J of " << scale;
     }
-    if (now.named > 0)
+    if (now.named > 0) {
       EXPECT_GT(now.growth, 0.02 * now.motion) << "named without a gain";
+    }
   }
   std::printf("%d of %d programs gain energy, %d are named, %d are divided\n", grown, count, named, divided);
 }
@@ -96,8 +100,8 @@ TEST(SlowEnergyGain, IsRareAfterSteps) {
   int before = 0, after = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     const Program program = random_program(seed);
-    const Run unwatched = run(program, program.dt, std::numeric_limits<double>::infinity());
-    const Run watched = run(program, program.dt, 0.1);
+    const Outcome unwatched = outcome_of(program, program.dt, std::numeric_limits<double>::infinity());
+    const Outcome watched = outcome_of(program, program.dt, 0.1);
     before += unwatched.growth > 0.25 * (unwatched.motion + unwatched.floor);
     after += watched.growth > 0.25 * (watched.motion + watched.floor);
   }

@@ -2,7 +2,6 @@
 
 #include "multibody.h"
 
-#include <linchpin/detail/gyroscopic.h>
 #include <linchpin/detail/prefetch.h>
 
 #include <limits>
@@ -64,14 +63,11 @@ const char* BulletWorld::why_unsupported(BodyId id) const {
 
 unsigned BulletWorld::locked_axes(BodyId id) const { return bullet::locked_axes(*bodies.body(id)); }
 
-void BulletWorld::read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const {
+void BulletWorld::read_forces(BodyId id, host::Load& load) const {
   const btRigidBody& body = *bodies.body(id);
-  load = {from_bullet(body.getTotalForce()), from_bullet(body.getTotalTorque())};
-  const int kind = body.getFlags() & (BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
-                                      BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY);
-  rule = kind == 0                                          ? host::GyroscopicRule::none
-         : kind == BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY ? host::GyroscopicRule::implicit_body
-                                                            : host::GyroscopicRule::host;
+  const int rules = BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT | BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD |
+                    BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY;
+  load = {from_bullet(body.getTotalForce()), from_bullet(body.getTotalTorque()), (body.getFlags() & rules) != 0};
 }
 
 void BulletWorld::read_frame(BodyId id, Vector3d& p, Matrix3d& R) const {
@@ -80,24 +76,6 @@ void BulletWorld::read_frame(BodyId id, Vector3d& p, Matrix3d& R) const {
   p = from_bullet(x.getOrigin());
   for (int i = 0; i < 3; ++i)
     for (int k = 0; k < 3; ++k) R(i, k) = double(x.getBasis()[i][k]);
-}
-
-Vector3d BulletWorld::gyroscopic_change(BodyId id, const Matrix3d& R) const {
-  const btRigidBody& body = *bodies.body(id);
-  const int flags = body.getFlags();
-  const double dt = solver.dt();
-  const btScalar h = btScalar(dt);
-  Vector3d change = Vector3d::Zero();
-  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_EXPLICIT)
-    change -= R.transpose() * from_bullet(body.computeGyroscopicForceExplicit(btScalar(max_gyroscopic_force)) *
-                                          body.getInvInertiaTensorWorld() * h);
-  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_WORLD)
-    change += R.transpose() * from_bullet(body.computeGyroscopicImpulseImplicit_World(h));
-  if (flags & BT_ENABLE_GYROSCOPIC_FORCE_IMPLICIT_BODY) {
-    const Vector3d I = read_inertia(body), u = R.transpose() * solver.start_state(id).w, L = I.cwiseProduct(u);
-    change -= linchpin::detail::solve_gyroscopic(I, u, L, dt, dt * u.cross(L));
-  }
-  return change;
 }
 
 void BulletWorld::wake(BodyId id) {

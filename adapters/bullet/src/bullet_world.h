@@ -37,7 +37,6 @@ class BulletWorld final : public host::World {
   RowReader rows;
   std::unique_ptr<Multibodies> multibodies;            ///< of a btMultiBodyDynamicsWorld
   std::vector<btTypedConstraint*> native_constraints;  ///< that Bullet solves itself in the group at hand
-  double max_gyroscopic_force = 100;                   ///< of the group at hand
   std::string native_solver = "sequential impulse";
 
   // host::World: the calls that the binding makes, too
@@ -56,7 +55,7 @@ class BulletWorld final : public host::World {
   void read(BodyId id, BodyState& out) const override;
   const char* why_unsupported(BodyId id) const override;
   unsigned locked_axes(BodyId id) const override;
-  void read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const override;
+  void read_forces(BodyId id, host::Load& load) const override;
   void read_frame(BodyId id, Vector3d& p, Matrix3d& R) const override;
   int row_body(BodyId id) const override { return rows.row_body(*bodies.body(id)); }
   void write(std::span<host::Motion> motions) override;
@@ -64,7 +63,6 @@ class BulletWorld final : public host::World {
   void move(BodyId id, const Vector3d& p, const Quaterniond& q) override;
   bool can_hold(const Vector3d& u) const override { return can_be_squared(u); }
   Quaterniond rotation(const Vector3d& w, double dt) const override { return host_rotation(w, dt); }
-  Vector3d gyroscopic_change(BodyId id, const Matrix3d& R) const override;
   Vector3d rounded(const Vector3d& u) const override { return from_bullet(to_bullet(u)); }
   double swept_motion(BodyId id) const override { return double(bodies.body(id)->getCcdSquareMotionThreshold()); }
   bool is_awake(BodyId id) const override { return bodies.body(id)->isActive(); }

@@ -23,7 +23,6 @@ void WorldBinding::begin_step() {
 }
 
 void WorldBinding::begin_group(std::span<btTypedConstraint* const> constraints, const btContactSolverInfo& info) {
-  world_.max_gyroscopic_force = double(info.m_maxGyroscopicForce);
   groups_.divide(constraints);
   for (const BodyId id : solver().begin_islands(double(info.m_timeStep))) {
     btRigidBody* const body = bodies().body(id);

@@ -76,10 +76,9 @@ const char* Solver::why_unsupported(BodyId id) const {
   return body < 0 || bodies_[z(body)].fault.empty() ? nullptr : bodies_[z(body)].fault.c_str();
 }
 
-void Solver::read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const {
-  rule = host::GyroscopicRule::implicit_body;
+void Solver::read_forces(BodyId id, host::Load& load) const {
   if (const toy::Body* const body = world_.body(body_of(id)))
-    load = {body->force + body->mass * world_.gravity, body->torque};
+    load = {body->force + body->mass * world_.gravity, body->torque, /*gyroscopic=*/true};
 }
 
 void Solver::write(std::span<host::Motion> motions) {

@@ -144,16 +144,13 @@ LINCHPIN_API std::string warning_text(const LawWarning& warning);
 
 // ---- bodies and rows of the host ----
 
-/// Forces that the program applies to a body in a step, gravity included [N, N·m].
+/// Forces on a body in a step.
 struct Load {
+  /// That the program applies, gravity included, without the gyroscopic torque [N, N·m] (W).
   Vector3d force = Vector3d::Zero(), torque = Vector3d::Zero();
-};
-
-/// The rule by which the host adds the gyroscopic torque of a body.
-enum class GyroscopicRule : unsigned char {
-  none,           ///< The program does not want one.
-  implicit_body,  ///< One Newton step of implicit Euler in the body's axes.
-  host            ///< Another rule: World::gyroscopic_change() has it.
+  /// Whether the body has its gyroscopic torque −ω × Iω (T2). Under exact constraints the solver adds it by the
+  /// implicit midpoint rule (T15). Other bodies have it by the host's own rule.
+  bool gyroscopic = true;
 };
 
 /// A body of the host's row solver during a step, with the velocities that its rows change.
@@ -413,8 +410,8 @@ class LINCHPIN_API World {
   virtual const char* why_unsupported(BodyId) const { return nullptr; }
   /// Axes of the world along which a body must not change its motion: bit i for linear x y z, bit 3 + i for angular.
   virtual unsigned locked_axes(BodyId) const { return 0; }
-  /// Forces on a body that can move, and the rule for its gyroscopic torque.
-  virtual void read_forces(BodyId body, Load& load, GyroscopicRule& rule) const = 0;
+  /// Forces on a body that can move.
+  virtual void read_forces(BodyId body, Load& load) const = 0;
   /// Index of a body in the host's row solver during a step; −1: it is not there.
   virtual int row_body(BodyId) const { return -1; }
   /// The pose as the host stores it: position of the centre of mass, and a rotation matrix that is not made
@@ -431,8 +428,6 @@ class LINCHPIN_API World {
   virtual bool restore_finite(BodyId body, const BodyState& was);
   /// Rotation by which the host's integrator turns a body of angular velocity w in dt. Default: the exponential map.
   virtual Quaterniond rotation(const Vector3d& w, double dt) const;
-  /// Change of the angular velocity in a step by GyroscopicRule::host [rad/s], in the body's axes.
-  virtual Vector3d gyroscopic_change(BodyId body, const Matrix3d& R) const;
   /// Returns whether the host can compute with a velocity. Default: it is finite.
   virtual bool can_hold(const Vector3d& u) const { return u.allFinite(); }
   /// A velocity in the host's precision. Default: itself.

@@ -63,7 +63,7 @@ bool TreeIslandSolver::read_problem(TreeIsland& t) {
     if (!c_.bodies.was_read(b.id, c_.step)) c_.bodies.read(c_.world, b.id, c_.step);  // it was made in this step
     b.force = c_.bodies.load(b.id).force;
     b.moment = c_.bodies.load(b.id).torque;
-    b.gyroscopic = c_.bodies.gyroscopic(b.id) != host::GyroscopicRule::none;
+    b.gyroscopic = c_.bodies.load(b.id).gyroscopic;
   }
   read_boundaries({c_, world_, t});
   t.constraints.write_link_states(c_.bodies.start);

@@ -9,7 +9,6 @@ namespace linchpin::host {
 
 Bodies::Bodies(System& system) : start(system.initial_state()), system_(system) {
   loads_.resize(1);
-  gyroscopic_.resize(1);
   read_at_.resize(1);
   presence_.resize(1);
 }
@@ -22,11 +21,9 @@ void Bodies::add(BodyId id, bool in_host) {
     (*s)[id] = {};
   }
   loads_.resize(n);
-  gyroscopic_.resize(n);
   read_at_.resize(n);
   presence_.resize(n);
   loads_[i] = {};
-  gyroscopic_[i] = GyroscopicRule::none;
   read_at_[i] = 0;
   presence_[i] = in_host ? Presence::in_world : Presence::none;
   is_to_read_current_ = false;
@@ -78,7 +75,7 @@ const std::vector<BodyId>& Bodies::to_read() {
 
 void Bodies::read(const World& world, BodyId id, unsigned step) {
   const std::size_t i = static_cast<std::size_t>(id.index);
-  world.read_forces(id, loads_[i], gyroscopic_[i]);
+  world.read_forces(id, loads_[i]);
   world.read(id, start[id]);
   read_at_[i] = step;
 }

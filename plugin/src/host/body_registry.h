@@ -33,7 +33,7 @@ class Bodies {
   std::string new_name(const char* kind) { return std::string(kind) + "#" + std::to_string(made_++); }
   void set_mass(BodyId id, double mass, const Vector3d& inertia);
 
-  /// Reads state, loads and gyroscopic rule of a body that can move.
+  /// Reads the state and the load of a body that can move.
   void read(const World& world, BodyId id, unsigned step);
   bool was_read(BodyId id, unsigned step) const { return read_at_[static_cast<std::size_t>(id.index)] == step; }
   /// Reads a body that no equation moves. The host shows a kinematic body where it is at the end of the step. Its
@@ -54,7 +54,6 @@ class Bodies {
   }
   std::size_t count() const { return start.bodies.size(); }
   const Load& load(BodyId id) const { return loads_[static_cast<std::size_t>(id.index)]; }
-  GyroscopicRule gyroscopic(BodyId id) const { return gyroscopic_[static_cast<std::size_t>(id.index)]; }
   unsigned mass_changes() const { return mass_changes_; }
   std::vector<int>& removed() { return removed_; }
   /// Bodies of the host that are not kinematic.
@@ -82,8 +81,7 @@ class Bodies {
   Vector3d kinematic_spin(BodyId id, const BodyState& now, double dt) const;
 
   System& system_;
-  std::vector<Load> loads_;  // by id, as the following
-  std::vector<GyroscopicRule> gyroscopic_;
+  std::vector<Load> loads_;        // by id, as the following
   std::vector<unsigned> read_at_;  // step in which `start` and `loads_` were read
   enum class Presence : unsigned char { none, outside, in_world };
   std::vector<Presence> presence_;

@@ -62,7 +62,6 @@ Quaterniond World::rotation(const Vector3d& w, double dt) const {
   advance(s, Vector3d::Zero(), w, dt);
   return s.q;
 }
-Vector3d World::gyroscopic_change(BodyId, const Matrix3d&) const { return Vector3d::Zero(); }
 
 unsigned long Context::next_serial() {
   static std::atomic<unsigned long> last{0};

@@ -28,19 +28,16 @@ void note_refusal(Island& b, Kernel::Refusal refusal, unsigned step) {
 }
 
 Kernel::Job job_of(Island& b) {
-  const GyroscopicBodies& g = b.gyroscopics;
-  return {
-      .island = &b.fast.kernel,
-      .vectors = {.Q = b.x.Q,
-                  .applied_impulse = b.x.applied,
-                  .newton_impulses = b.x.newton,
-                  .v = b.x.v,
-                  .total_impulses = b.x.multipliers,
-                  .mean_row_velocities = b.x.row_velocity,
-                  .fast_rotations = g.step.slots(),
-                  .fast_rotation_time = g.step.time(),
-                  .lacks_gyroscopic = g.any_in_kernel ? std::span<const char>(g.in_kernel) : std::span<const char>()},
-      .typical_velocity_error = b.history.typical_velocity_error};
+  return {.island = &b.fast.kernel,
+          .vectors = {.Q = b.x.Q,
+                      .applied_impulse = b.x.applied,
+                      .newton_impulses = b.x.newton,
+                      .v = b.x.v,
+                      .total_impulses = b.x.multipliers,
+                      .mean_row_velocities = b.x.row_velocity,
+                      .gyroscopic = b.gyroscopics.step.slots(),
+                      .gyroscopic_time = b.gyroscopics.step.time()},
+          .typical_velocity_error = b.history.typical_velocity_error};
 }
 
 /// @param coarse  share of the limit of ω·dt up to which an upper bound of ω·dt is enough
@@ -74,7 +71,7 @@ class FastSubstep final : public SemiImplicitSubstep {
   void accept(const Substep& s) override {
     const IslandLayout& layout = b_.layout();
     const std::vector<double>& motion = bounds_energy() ? undamped_ : b_.x.v;  // damping does not move the end
-    b_.gyroscopics.substep.apply_of_step(layout, motion, b_.sums.h_applied);
+    b_.gyroscopics.substep.apply_of_step({c_.system, layout, now()}, motion, b_.sums.h_applied);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) {
       b_.sums.work[r] += b_.x.multipliers[r] * b_.x.row_velocity[r];
       b_.sums.multipliers[r] += b_.x.multipliers[r];
@@ -119,18 +116,14 @@ class FastSubstep final : public SemiImplicitSubstep {
  private:
   void find_forces(const Substep& s) {
     const IslandLayout& layout = b_.layout();
-    FastRotationSet& rotation = b_.gyroscopics.substep;
-    rotation.clear();
+    GyroscopicTorques& gyroscopic = b_.gyroscopics.substep;
+    gyroscopic.clear();
+    gyroscopic.set_time(s.force_time);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = layout.bodies[slot];
       const int column = layout.column[slot];
       const BodyState& at = now()[id];
       Vector3d force = head(b_.x.Q, column), torque = c_.bodies.load(id).torque;
-      const Vector3d& I = b_.fast.kernel.inertia()[slot];
-      if (b_.gyroscopics.active[slot])
-        torque += is_fast_rotation(c_, at.w)
-                      ? Vector3d(rotation.add(static_cast<int>(slot), at, I, s.force_time) / s.force_time)
-                      : mean_gyroscopic_torque(I, at, s.force_time);
       if (b_.step.is_sized) {
         force += head(b_.rows.force_now, column);
         torque += head(b_.rows.force_now, column + 3);
@@ -139,8 +132,11 @@ class FastSubstep final : public SemiImplicitSubstep {
       put(b_.x.Q_total, column + 3, torque);
       put(b_.sums.h_applied, column, s.force_time * force);
       put(b_.sums.h_applied, column + 3, s.force_time * torque);
+      if (!b_.gyroscopics.active[slot]) continue;
+      const Vector3d& I = b_.fast.kernel.inertia()[slot];
+      add(b_.x.Q_total, column + 3, gyroscopic_torque(at.R(), I, at.w));
+      gyroscopic.add(static_cast<int>(slot), I);
     }
-    rotation.remove_from(layout, b_.sums.h_applied);
     if (s.first() && b_.step.is_sized)
       for (std::size_t j = 0; j < b_.rows.impact_now.size(); ++j) b_.sums.h_applied[j] += b_.rows.impact_now[j];
     std::fill(b_.x.newton.begin(), b_.x.newton.end(), 0.0);
@@ -153,8 +149,8 @@ class FastSubstep final : public SemiImplicitSubstep {
     // Multipliers at the step's start are those of its forces.
     job.vectors.Q = s.first() ? forces_with_rows(c_, b_) : std::span<const double>(b_.x.Q_total);
     job.vectors.applied_impulse = b_.sums.h_applied;
-    job.vectors.fast_rotations = b_.gyroscopics.substep.slots();
-    job.vectors.fast_rotation_time = s.force_time;
+    job.vectors.gyroscopic = b_.gyroscopics.substep.slots();
+    job.vectors.gyroscopic_time = s.force_time;
     if (keeps_records_) job.vectors.constraint_impulses = b_.sums.h_joint_impulses;
     if (!s.first()) job.typical_velocity_error = std::numeric_limits<double>::infinity();
     if (s.first() && b_.step.path == Path::coupled) {  // the factor of the step's start is there
@@ -209,7 +205,6 @@ class FastSubstep final : public SemiImplicitSubstep {
 bool take_fast_substeps(Context& c, Island& b, double length, double before, int worker, bool keeps_records,
                         Kernel::Outcome& at_start) {
   c.bodies.make_ends();
-  add_gyroscopic_torques(c, b);
   const double allowed =
       bounds_energy(c, b) ? energy_allowance(c, b) : energy_floor(c, b) + tuning::allowed_gain * start_energy(c, b);
   b.step.fast_substeps = {length, before};
@@ -266,14 +261,12 @@ void FastIslandSolver::solve_steps(std::span<Island* const> islands, int worker)
     Island& b = *island;
     if (!b.fast.fits || b.phase == Phase::refused || !b.stiffness.empty()) continue;
     const double before = length_before(c_, b);
-    if (before != c_.dt) add_gyroscopic_torques(c_, b);
     add_applied(c_, b, 0.5 * (before - c_.dt));
     if (begins_with_substeps(b)) {
       take_substeps_without_try(b, before, worker);
       continue;
     }
     extrapolate_newton(c_, b);
-    b.gyroscopics.step.remove_from(b.layout(), b.x.applied);
     of[count] = &b;
     jobs[count++] = job_of(b);
   }
@@ -313,11 +306,12 @@ bool FastIslandSolver::accept_or_substep(Island& b, const Kernel::Outcome& whole
     b.step.omega_dt = whole.omega_dt;
     b.step.newton_solves = whole.newton_solves;
     b.history.next_length = 0;
-    b.gyroscopics.step.apply_of_step(b.layout(), b.x.v, b.x.applied);
-    if (b.step.path == Path::coupled)
+    if (b.step.path == Path::coupled) {
+      b.gyroscopics.step.apply_of_step({c_.system, b.layout(), c_.bodies.start}, b.x.v, b.x.applied);
       b.history.extrapolation_steps = 0;
-    else
+    } else {  // start_problem() applies the gyroscopic impulses when a report needs them
       b.history.extrapolation.add(b.history.extrapolation_steps, b.x.newton);
+    }
     end_whole_step(c_, b, whole.constraint_work, rows);
     accept(b, whole);
     return true;
@@ -369,6 +363,7 @@ bool FastIslandSolver::begin(Island& b, bool) {
   if (refusal != Kernel::Refusal::none) return false;
   b.step.path = Path::coupled;
   b.step.has_forces = false;
+  b.gyroscopics.step.apply_free({c_.system, b.layout(), c_.bodies.start}, b.x.applied);
   return true;
 }
 

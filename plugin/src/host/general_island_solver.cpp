@@ -28,7 +28,7 @@ namespace linchpin::host {
 
 bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   b.step.path = Path::general;
-  add_gyroscopic_torques(c_, b);
+  b.gyroscopics.step.apply_free({c_.system, b.layout(), c_.bodies.start}, b.x.applied);
   if (!b.dynamics) make_dynamics(c_, b);
   if (!b.step.is_sized) size_vectors(c_, b);
   b.history.next_length = 0;
@@ -356,7 +356,7 @@ GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island
   WholeStep out{.converged = finite(b.x.v)};
   if (!out.converged || !c_.options.drift_correction) return out;
   State &start = c_.bodies.start, &base = c_.bodies.base, &end = c_.bodies.end;
-  FastRotationSet& rotation = b.gyroscopics.step;
+  GyroscopicTorques& gyroscopic = b.gyroscopics.step;
   const bool on_the_way = b.step.start_gap == StartGap::turned_far;
   std::vector<double>& residual_target = b.sums.residual_target;  // a joint on its way back keeps its residual
   residual_target.clear();
@@ -364,16 +364,16 @@ GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island
     const std::vector<double>& position = b.dynamics->assembly().position;
     residual_target.assign(position.begin(), position.end());
   }
-  NewtonReport newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation, residual_target);
+  NewtonReport newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, gyroscopic, residual_target);
   if (!on_the_way && held_by_curvature(c_, b, newton)) {
-    rotation.apply(b.layout(), b.x.applied);  // the velocities are computed again from it
+    gyroscopic.apply(b.layout(), b.x.applied);  // the velocities are computed again from it
     if (!re_linearize_ahead(b)) return {.is_impossible = true};
     out.is_re_linearized = true;
-    newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, rotation);
+    newton = end_step(c_, b, start, base, end, c_.dt, b.x.v, gyroscopic);
   }
   out.converged = newton.converged && finite(b.x.v) && !gear_turns_too_far(c_, b, end, c_.dt);
   b.step.outcome.contradictory = contradicts(newton, c_.dt, c_.options.gap_tolerance);
-  rotation.apply(b.layout(), b.x.applied);
+  gyroscopic.apply(b.layout(), b.x.applied);
   return out;
 }
 
@@ -438,13 +438,16 @@ bool GeneralIslandSolver::is_energy_acceptable(Island& b) {
 }
 
 NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
-                      std::span<double> v, FastRotationSet& rotation, std::span<const double> residual_target) {
+                      std::span<double> v, GyroscopicTorques& gyroscopic, std::span<const double> residual_target) {
   const SolverOptions& options = c.options;
   double extent = 0;  // poses far from the origin are no more exact than their own rounding
   for (const BodyId id : b.layout().bodies) extent = std::max(extent, base[id].p.cwiseAbs().maxCoeff());
   const double tolerance = std::max(options.newton_tolerance, linchpin::detail::tuning::pose_rounding * extent);
   NewtonReport report;
-  const int rounds = rotation.empty() ? tuning::max_end_rounds : tuning::max_end_rounds_of_fast_rotation;
+  // Where stiffness is in the inertia, the impulses of the torques stay those of free rotation.
+  const bool turns = !gyroscopic.empty() && b.stiffness.empty();
+  if (turns) gyroscopic.update(b.layout(), v);
+  const int rounds = turns ? tuning::max_end_rounds_with_gyroscopic : tuning::max_end_rounds;
   for (int round = 0; round < rounds; ++round) {
     NewtonReport newton = solve_end_of_step(c.system, *b.dynamics, base, end, h, v, b.x.newton, b.x.force, tolerance,
                                             options.max_newton, residual_target);
@@ -457,7 +460,7 @@ NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const
     report = newton;
     report.solves = solves;
     if (!newton.converged || round + 1 == rounds) break;
-    bool changed = rotation.update(b.layout(), v);
+    bool changed = turns && gyroscopic.update(b.layout(), v);
     if (b.has(Trait::laws) && round < tuning::max_stick_rounds) {
       double size = 1;
       for (const double x : v) size = std::max(size, std::abs(x));

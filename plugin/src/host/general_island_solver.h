@@ -53,14 +53,14 @@ class GeneralIslandSolver final : public RespondingIslandSolver {
   Context& c_;
 };
 
-/// Solves the end-of-step Newton (T12), and alternates it with re-applying stick and with the gyroscopic update of fast
-/// rotating bodies until neither changes the velocities. The constraints have the last iteration.
+/// Solves the end-of-step Newton (T12), and alternates it with re-applying stick and with the gyroscopic
+/// update until neither changes the velocities. The constraints have the last iteration.
 /// @param evaluated  state of the problem
 /// @param base, end  start and end poses
 /// @param h  [s]
 /// @param v  [n] in and out
 NewtonReport end_step(const Context& c, Island& b, const State& evaluated, const State& base, State& end, double h,
-                      std::span<double> v, FastRotationSet& rotation, std::span<const double> residual_target = {});
+                      std::span<double> v, GyroscopicTorques& gyroscopic, std::span<const double> residual_target = {});
 /// Records the energy of the impulse by which a step gets its velocity constraints (T14), as of a body that was just
 /// thrown. Steps of a host are always off by O(dt), so only an error far above that of the last step counts.
 void note_activation(Island& b);

@@ -66,35 +66,28 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     return !b_.step.outcome.over_budget;
   }
 
-  // Sums the applied force, the mean force of the host's impulses without their impacts, and the gyroscopic torque.
+  // Sums the applied force, the mean force of the host's impulses without their impacts, and the mean of the gyroscopic
+  // torque of free rotation.
   // @return whether the force depends on the length of the substep
   bool spread_forces(double length) {
     const IslandLayout& layout = b_.layout();
-    FastRotationSet& rotation = b_.gyroscopics.substep;
-    bool depends = false;
-    b_.sums.gyroscopic.assign(b_.x.v.size(), 0);
-    rotation.clear();
+    GyroscopicTorques& gyroscopic = b_.gyroscopics.substep;
+    gyroscopic.clear();
+    gyroscopic.set_time(length);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = layout.bodies[slot];
       const int column = layout.column[slot];
       put(b_.x.Q_total, column, head(b_.x.Q, column) + head(b_.rows.force_now, column));
       if (!turns(layout, slot)) continue;
-      Vector3d torque = c_.bodies.load(id).torque;
-      if (b_.gyroscopics.active[slot]) {
-        const BodyState& at = states_.now[id];
-        const Vector3d I = c_.system.inertia(id).diagonal(),
-                       mean = is_fast_rotation(c_, at.w)
-                                  ? Vector3d(rotation.add(static_cast<int>(slot), at, I, length) / length)
-                                  : mean_gyroscopic_torque(I, at, length);
-        torque += mean;
-        put(b_.sums.gyroscopic, column + 3, torque - head(b_.x.Q, column + 3));
-        depends = depends || !mean.isZero();
-      }
-      put(b_.x.Q_total, column + 3, torque + head(b_.rows.force_now, column + 3));
+      put(b_.x.Q_total, column + 3, c_.bodies.load(id).torque + head(b_.rows.force_now, column + 3));
+      if (!b_.gyroscopics.active[slot]) continue;
+      gyroscopic.add(static_cast<int>(slot), c_.system.inertia(id).diagonal());
     }
-    // A body that turns by radians may have no torque alone, but its joints change its rotation: a rejected try leaves
-    // that behind.
-    return depends || !rotation.empty();
+    std::vector<double>& impulses = b_.sums.gyroscopic;
+    impulses.assign(b_.x.v.size(), 0);
+    gyroscopic.apply_free({c_.system, layout, states_.now}, impulses);
+    for (std::size_t j = 0; j < impulses.size(); ++j) b_.x.Q_total[j] += impulses[j] / length;
+    return !gyroscopic.empty();
   }
 
   void place_next(const Substep& s) {
@@ -174,7 +167,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       next[id].w = head(sums.v, column + 3);
       add(sums.momentum, column + 3,
           c_.system.world_inertia(id, states_.now[id].q) * (head(sums.v, column + 3) - head(assembly.v, column + 3)));
-      add(sums.applied, column + 3, s.force_time * (head(b_.x.Q, column + 3) + head(sums.gyroscopic, column + 3)));
+      add(sums.applied, column + 3, s.force_time * c_.bodies.load(id).torque + head(sums.gyroscopic, column + 3));
     }
     b_.gyroscopics.substep.apply(layout, sums.applied);
     for (std::size_t row = 0; row < b_.x.row.size(); ++row) {

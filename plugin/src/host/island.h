@@ -6,7 +6,7 @@
 // have in the registries. Islands can therefore be solved concurrently.
 #pragma once
 
-#include "host/fast_rotation.h"
+#include "host/gyroscopic_torques.h"
 #include "host/law_records.h"
 #include "host/newton_extrapolation.h"
 #include "host/row_load.h"
@@ -193,7 +193,7 @@ struct SubstepSums {
   std::vector<double> multipliers, work;      ///< [m]
   std::vector<double> largest_impulse;        ///< By slot: largest impulse and angular impulse on a body.
   std::vector<Vector6> wrenches;              ///< Mean wrenches by constraint and body, about the centres of mass.
-  std::vector<double> gyroscopic;             ///< [n] gyroscopic torque of the substep beyond that of the step's start
+  std::vector<double> gyroscopic;             ///< [n] gyroscopic impulses of free rotation in the substep
   std::vector<double> residual_target;        ///< [m] φ on which the substep is to end
   std::vector<double> h_applied, h_momentum;  ///< [n]
   std::vector<double> h_multipliers, h_work;  ///< [m]
@@ -231,10 +231,8 @@ struct FastPath {
 
 /// Bodies of an island that have a gyroscopic torque.
 struct GyroscopicBodies {
-  std::vector<char> active;     ///< by slot
-  std::vector<char> in_kernel;  ///< by slot: Q and `applied` lack the torque, because the fast kernel adds it
-  bool any_in_kernel = false;
-  FastRotationSet step, substep;  ///< Bodies that turn far in the step, and in the current substep.
+  std::vector<char> active;         ///< by slot
+  GyroscopicTorques step, substep;  ///< of the step, and of the current substep
 };
 
 /// Data of the last step from which reports are made when they are read.

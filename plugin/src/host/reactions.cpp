@@ -192,10 +192,11 @@ void write_newton_impulses(Context& c, Island& b) {
 Dynamics& start_problem(const Context& c, Island& b) {
   if (!b.dynamics) make_dynamics(c, b);
   if (std::exchange(b.step.problem_is_current, true)) return *b.dynamics;
-  add_gyroscopic_torques(c, b);
   if (!b.step.is_sized) size_vectors(c, b);
   b.dynamics->evaluate(c.bodies.start, forces_with_rows(c, b));
   if (b.step.division != Division::whole) return *b.dynamics;
+  if (b.step.path == Path::fast)
+    b.gyroscopics.step.apply_of_step({c.system, b.layout(), c.bodies.start}, b.x.v, b.x.applied);
   // Splits the total impulse of the fast kernel by the multipliers of the problem that is reported. The sum keeps its
   // digits.
   const auto lambda = b.dynamics->lambda();

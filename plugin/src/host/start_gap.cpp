@@ -55,7 +55,7 @@ bool close_start_gap(Context& c, Island& b) {
     c.bodies.start[id].p = c.bodies.base[id].p;
     c.bodies.start[id].q = c.bodies.base[id].q;
   }
-  b.gyroscopics.step.move_to(b.layout(), c.bodies.start, b.x.applied);
+  b.gyroscopics.step.apply_free({c.system, b.layout(), c.bodies.start}, b.x.applied);
   ++b.stats.factorizations;
   return b.dynamics->evaluate(c.bodies.start, all_forces(b)) != Status::invalid;
 }

@@ -236,7 +236,7 @@ void ConstraintSolver::Impl::begin_separate(std::span<Island* const> islands, in
   std::size_t count = 0;
   for (Island* const b : islands) {
     if (b->phase != Phase::waiting) continue;
-    if (!read_island(c, *b, {}, false)) b->phase = Phase::refused;
+    if (!read_island(c, *b, false)) b->phase = Phase::refused;
     read[count++] = b;
   }
   fast.solve_steps(std::span(read).first(count), worker);
@@ -270,7 +270,7 @@ bool ConstraintSolver::begin_among_rows(const Rows& rows) {
   for (const int index : c.islands.group) {
     Island& b = c.islands[index];
     if (b.failed()) continue;
-    if (!read_island(c, b, rows.bodies, true) || !(impl_->fast.begin(b, true) || impl_->general.begin(b, true))) {
+    if (!read_island(c, b, true) || !(impl_->fast.begin(b, true) || impl_->general.begin(b, true))) {
       leave_to_host(c, b, b.history.failure);
       good = false;
       continue;

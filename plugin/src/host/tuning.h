@@ -29,10 +29,6 @@ inline constexpr double far_gain = 2;
 
 // ---- rotations (start_of_step.cpp, step_acceptance.cpp, body_registry.cpp) ----
 
-/// Turn in a step up to which the host's gyroscopic rule costs no accuracy [rad].
-inline constexpr double min_fast_rotation = 0.1;
-/// Turn in a step above which the host's gyroscopic rule may add energy [rad].
-inline constexpr double max_host_gyroscopic_turn = 0.5;
 /// Turn in a step at which a pose no longer shows which way a body has turned: half a turn, less a margin [rad].
 inline constexpr double half_turn = 3;
 /// Turn over which accelerations of rows are extrapolated at most [rad]. Farther on the rows point elsewhere.
@@ -45,9 +41,9 @@ inline constexpr double kinematic_rate_error = 0.25;
 
 // ---- Newton and the whole step (general_island_solver.cpp, fast_island_solver.cpp; T12) ----
 
-/// Alternations of Newton with the stick of friction and with the gyroscopic update. Each round changes the velocities
-/// by less than the one before; a body that turns by radians in a step needs more.
-inline constexpr int max_end_rounds = 4, max_end_rounds_of_fast_rotation = 20;
+/// Alternations of Newton with the stick of friction, and with the gyroscopic update. Each round changes the velocities
+/// by less than the one before. A body that turns by radians in a step needs more.
+inline constexpr int max_end_rounds = 4, max_end_rounds_with_gyroscopic = 20;
 /// Alternations in which stick is applied again. The constraints have the last one.
 inline constexpr int max_stick_rounds = 3;
 /// Change of a velocity by stick that is rounding, over the largest velocity.

@@ -22,7 +22,7 @@ class CoupledKernel final : public CoupledStep {
     for (auto* x : {&target_, &data_.newton}) x->assign(data_.x.size(), 0.0);
     responses_.lay_out(p_);
     for (auto* x : {&data_.accelerations, &data_.free}) std::fill(x->begin(), x->end(), Twist{});  // no forces yet
-    data_.evaluate_start(0);
+    data_.evaluate_start();
     if (!(data_.start.position_error <= gap_tolerance)) return JointIsland::Refusal::gap_at_start;
     const double margin = data_.schur.factor(p_, data_.rows, [](int) { return true; });
     return margin > 0 ? JointIsland::Refusal::none : SchurComplement<double>::why_not(margin);
@@ -87,7 +87,7 @@ class CoupledKernel final : public CoupledStep {
   void solve_end_of_step(const JointIsland::Limits& limits, JointIsland::Job& job) override {
     data_.set_free(job.vectors.applied_impulse);
     data_.set_right_hand_side(job.vectors.Q);
-    kernel_.read_fast_rotations(0, job.vectors);
+    kernel_.read_gyroscopic(0, job.vectors);
     std::fill(data_.newton.begin(), data_.newton.end(), 0.0);
     LaneOutcomes<double> result = data_.start_result();
     kernel_.finish(limits, {&job, 1}, result);

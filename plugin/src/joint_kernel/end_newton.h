@@ -7,10 +7,11 @@
 #pragma once
 
 #include "joint_kernel/end_residual.h"
+#include "joint_kernel/gather.h"
 #include "joint_kernel/kernel_data.h"
 #include "joint_kernel/tuning.h"
 #include "math/anderson.h"
-#include "math/fast_rotation.h"
+#include "math/gyroscopic_newton.h"
 #include "math/simd.h"
 #include "math/tuning.h"
 
@@ -32,15 +33,23 @@ class EndNewton {
   void lay_out(const SymbolicFactor& p) {
     residual_.lay_out(p);
     anderson_.lay_out(static_cast<std::size_t>(p.rows));
+    gyroscopic_.assign(static_cast<std::size_t>(p.bodies), Gyroscopic{});
+    gyroscopic_bodies_.reserve(gyroscopic_.size());
   }
 
   EndResidual<Real>& residual() { return residual_; }
 
-  /// Reads the bodies that turn so far that the end has to find their gyroscopic torque, lane after lane from 0.
-  void read_fast_rotations(int lane, const JointIsland::Vectors& of) {
-    if (lane == 0) fast_rotations_.clear();
-    for (const int slot : of.fast_rotations)
-      fast_rotations_.push_back({.body = static_cast<std::size_t>(slot), .lane = lane, .h = of.fast_rotation_time});
+  /// Reads the bodies that have a gyroscopic torque, lane after lane from 0.
+  void read_gyroscopic(int lane, const JointIsland::Vectors& of) {
+    if (lane == 0) {
+      for (const std::size_t body : gyroscopic_bodies_) gyroscopic_[body].h = Real{};
+      gyroscopic_bodies_.clear();
+    }
+    for (const int slot : of.gyroscopic) {
+      const std::size_t body = static_cast<std::size_t>(slot);
+      if (!any_positive(gyroscopic_[body].h)) gyroscopic_bodies_.push_back(body);
+      set_lane(gyroscopic_[body].h, lane, of.gyroscopic_time);
+    }
   }
 
   /// Starts from `data.newton`, and leaves the impulses in `newton` and `total`, and the velocities in `twists`.
@@ -70,7 +79,7 @@ class EndNewton {
     }
     for (std::size_t r = 0; r < data.total.size(); ++r) data.total[r] = limits.dt * data.lambda[r] + data.newton[r];
     anderson_.begin();
-    begin_fast_rotations(data);
+    for (const std::size_t body : gyroscopic_bodies_) gyroscopic_[body].change = Vector3<Real>{};
   }
 
   // @return whether a lane goes on
@@ -128,35 +137,52 @@ class EndNewton {
     }
   }
 
-  void begin_fast_rotations(const Data& data) {
-    for (FastRotatingBody& body : fast_rotations_) {
-      const Rotation3<Real>& R = data.rows.rotations[body.body];
-      get_lane(data.rows.bodies[body.body].inertia, body.lane, body.I.data());
-      get_lane(data.rows.start[body.body].w, body.lane, body.w0.data());
-      double* const to = body.R.data();  // by columns
-      for (int i = 0; i < 3; ++i) {
-        const Vector3<Real>& row = i == 0 ? R.x : i == 1 ? R.y : R.z;
-        to[i] = get_lane(row.x, body.lane), to[i + 3] = get_lane(row.y, body.lane);
-        to[i + 6] = get_lane(row.z, body.lane);
-      }
-    }
-  }
-  // The gyroscopic torque of the mean velocities changes the angular velocities of the twists.
+  // Adds to the twists, which impulses alone make, the effect of the gyroscopic torque of the mean velocities. Newton
+  // for it starts from the effect at the last twists.
   void add_gyroscopic_torques(Data& data) {
-    for (FastRotatingBody& body : fast_rotations_) {
-      Vector3<Real>& w = data.twists[body.body].w;
-      get_lane(w, body.lane, body.w.data());
-      body.add_gyroscopic_torque();
-      set_lane(w, body.lane, body.w.data());
-    }
+    const auto& rows = data.rows;
+    const auto add = [&](const auto& pick, const auto& store) {
+      const auto R = pick([&](std::size_t i) -> const auto& { return rows.rotations[i]; });
+      const auto in_axes = [&](const auto& twists) {
+        return transposed_times(R, pick([&](std::size_t i) -> const auto& { return twists[i].w; }));
+      };
+      const auto change = gyroscopic_change(pick([&](std::size_t i) -> const auto& { return rows.bodies[i].inertia; }),
+                                            in_axes(rows.start), in_axes(data.twists),
+                                            pick([&](std::size_t i) -> const auto& { return gyroscopic_[i].h; }),
+                                            pick([&](std::size_t i) -> const auto& { return gyroscopic_[i].change; }));
+      store(change, R * change);
+    };
+    const auto store = [&](std::size_t body, const Vector3<Real>& change, const Vector3<Real>& in_world) {
+      gyroscopic_[body].change = change;
+      data.twists[body].w += in_world;
+    };
+    std::size_t k = 0;
+    const auto& bodies = gyroscopic_bodies_;
+    if constexpr (lanes == 1)
+      for (; k + 4 <= bodies.size(); k += 4)
+        add([&](const auto& get) { return PickFour{k}([&](std::size_t i) -> const auto& { return get(bodies[i]); }); },
+            [&](const auto& change, const auto& in_world) {
+              for (int lane = 0; lane < 4; ++lane)
+                store(bodies[k + static_cast<std::size_t>(lane)], lane_of(change, lane), lane_of(in_world, lane));
+            });
+    for (; k < bodies.size(); ++k)
+      add(
+          [&](const auto& get) -> const auto& { return get(bodies[k]); },
+          [&](const auto& change, const auto& in_world) { store(bodies[k], change, in_world); });
   }
+
+  struct Gyroscopic {
+    Real h{};                // time of the torque, 0 where there is none [s]
+    Vector3<Real> change{};  // of the angular velocity, in the axes of the body [rad/s]
+  };
 
   EndResidual<Real> residual_;
   AndersonAcceleration<Real> anderson_;
-  std::vector<FastRotatingBody> fast_rotations_;  // by lane
-  Real target_{};                                 // share of φ at the start that φ at the end is to have
-  Real going_{}, accelerates_{};                  // by lane, 1 or 0
-  Real worst_{}, best_{};                         // |φ| now, and the smallest so far
+  AlignedVector<Gyroscopic> gyroscopic_;        // by body
+  std::vector<std::size_t> gyroscopic_bodies_;  // that have the torque in some lane
+  Real target_{};                               // share of φ at the start that φ at the end is to have
+  Real going_{}, accelerates_{};                // by lane, 1 or 0
+  Real worst_{}, best_{};                       // |φ| now, and the smallest so far
   std::array<int, std::size_t{lanes}> stalls_{};
 };
 

@@ -79,13 +79,10 @@ class JointIsland {
     /// [12 × joints] Out: the impulse and the angular impulse of `total_impulses` on the first body of each joint,
     /// about its centre of mass, and on the second [N·s, N·m·s] (W); or empty.
     std::span<double> constraint_impulses{};
-    /// In: fast-spinning bodies. Their `applied_impulse` lacks the gyroscopic torque, which is that of the mean of the
-    /// velocities at the start and the end.
-    std::span<const int> fast_rotations{};
-    double fast_rotation_time = 0;  ///< time of that torque [s]
-    /// In, by body: whether Q and `applied_impulse` lack its gyroscopic torque. In `applied_impulse` it is added by one
-    /// Newton step of implicit Euler over the whole step, as the host computes it. Empty: none lacks it.
-    std::span<const char> lacks_gyroscopic{};
+    /// In: bodies, ascending, whose `applied_impulse` lacks the impulse of the gyroscopic torque. The step adds it, by
+    /// the mean of the velocities at the start and the end (T15).
+    std::span<const int> gyroscopic{};
+    double gyroscopic_time = 0;  ///< time of that torque [s]
   };
   /// Why a step is refused. The general solver takes it then.
   enum class Refusal : unsigned char {

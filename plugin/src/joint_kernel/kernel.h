@@ -41,17 +41,14 @@ class JointKernel {
       read_twist(lane, of.Q, i, data_.accelerations[i]);
       read_twist(lane, of.applied_impulse, i, data_.free[i]);
     }
-    read_fast_rotations(lane, of);
-    has_gyroscopic_ = (lane > 0 && has_gyroscopic_) || !of.lacks_gyroscopic.empty();
-    for (std::size_t i = 0; i < data_.rows.moving; ++i)
-      set_lane(data_.rows.gyroscopic[i], lane, !of.lacks_gyroscopic.empty() && of.lacks_gyroscopic[i]);
+    read_gyroscopic(lane, of);
     for (std::size_t r = 0; r < data_.newton.size(); ++r)
       set_lane(data_.newton[r], lane, of.newton_impulses[row_of(r)]);
   }
-  void read_fast_rotations(int lane, const JointIsland::Vectors& of) { end_newton_.read_fast_rotations(lane, of); }
+  void read_gyroscopic(int lane, const JointIsland::Vectors& of) { end_newton_.read_gyroscopic(lane, of); }
 
   Result step(const JointIsland::Limits& limits, std::span<const JointIsland::Job> jobs) {
-    data_.evaluate_start(has_gyroscopic_ ? limits.dt : 0);
+    data_.evaluate_start();
     Result result = data_.start_result();
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get_lane(data_.start.position_error, lane) <= limits.gap_tolerance))
@@ -136,7 +133,6 @@ class JointKernel {
   StartMultipliers<Real> multipliers_;
   EndNewton<Real> end_newton_;
   StepAcceptance<Real> acceptance_;
-  bool has_gyroscopic_ = false;  // the start adds the gyroscopic torque of some body of some lane
 };
 
 /// Takes the steps of one island, or of up to four.

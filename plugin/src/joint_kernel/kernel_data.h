@@ -57,9 +57,7 @@ struct KernelData {
   }
 
   /// Evaluates the start from `free` (impulses) and `accelerations` (forces). x ← b less what the forces make.
-  void evaluate_start(double gyroscopic_for) {
-    start = StartEvaluation<Real>::evaluate(rows, free, accelerations, x, gyroscopic_for);
-  }
+  void evaluate_start() { start = StartEvaluation<Real>::evaluate(rows, free, accelerations, x); }
 
   /// free ← the velocities at the start, and what impulses [N·s, N·m·s] make of them
   void set_free(std::span<const double> impulses) requires(lanes == 1) {

@@ -94,14 +94,12 @@ struct KernelRows {
   PrimitiveLists<RowList> rows;
   PrimitiveLists<GeometryList> geometry;
   AlignedVector<Real> biases, velocities;  // b of A v̇ = b, and φ̇, by row, at the start
-  AlignedVector<Real> gyroscopic;          // by body: 1 where the start adds its gyroscopic torque, 0 elsewhere
 
   void lay_out(const SymbolicFactor& p) {
     bodies.assign(z(p.all_bodies), Body{});
     rotations.resize(bodies.size());
     inverse_masses.assign(bodies.size(), InverseMass<Real>{});
     start.assign(bodies.size(), Twist{});
-    gyroscopic.assign(z(p.bodies), Real{});
     for (auto* x : {&biases, &velocities}) x->assign(z(p.rows), Real{});
     moving = z(p.bodies);
     for_each_primitive([&]<class P>(P) {

@@ -4,7 +4,6 @@
 
 #include "joint_kernel/gather.h"
 #include "joint_kernel/rows.h"
-#include "math/gyroscopic_newton.h"
 #include "math/simd.h"
 #include "model/primitives/list.h"
 
@@ -33,14 +32,12 @@ class StartEvaluation {
   /// @param free           in: impulses; out: velocities with them
   /// @param accelerations  in: forces; out: accelerations that they make
   /// @param residual       by row, b less the rates of those accelerations
-  /// @param gyroscopic_for  time of the gyroscopic torque of `rows.gyroscopic`, 0 where there is none [s]
   static StartSummary<Real> evaluate(Rows& rows, AlignedVector<Twist>& free, AlignedVector<Twist>& accelerations,
-                                     AlignedVector<Real>& residual, double gyroscopic_for) {
+                                     AlignedVector<Real>& residual) {
     StartSummary<Real> summary;
     make_masses(rows, free, accelerations);
     for (std::size_t i = 0; i < rows.moving; ++i) {
       const Twist& now = rows.start[i];
-      if (gyroscopic_for > 0) add_gyroscopic_torque(rows, i, gyroscopic_for, free[i].w, accelerations[i].w);
       summary.fastest = maximum(summary.fastest, maximum(max_abs(now.v), max_abs(now.w)));
       summary.kinetic += rows.bodies[i].mass * dot(now.v, now.v);
       summary.extent = maximum(summary.extent, max_abs(rows.bodies[i].p));
@@ -157,23 +154,6 @@ class StartEvaluation {
     const Vector3<X> x = componentwise_product(R.x, of_body), y = componentwise_product(R.y, of_body),
                      z = componentwise_product(R.z, of_body);
     return {dot(x, R.x), dot(x, R.y), dot(x, R.z), dot(y, R.y), dot(y, R.z), dot(z, R.z)};
-  }
-
-  // Subtracts ω × I ω from the acceleration, and from the velocity the change that it makes by one Newton step of
-  // implicit Euler over h.
-  static void add_gyroscopic_torque(const Rows& rows, std::size_t i, double h, Vector3<Real>& free,
-                                    Vector3<Real>& acceleration) {
-    using V = Vector3<Real>;
-    const auto& body = rows.bodies[i];
-    const Rotation3<Real>& R = rows.rotations[i];
-    const V u = transposed_times(R, rows.start[i].w), L = componentwise_product(body.inertia, u), torque = cross(u, L);
-    const V change = solve_gyroscopic_step(body.inertia, u, L, h, h * torque);
-    const auto subtract = [&](V& from, const V& by) {  // `by` may be no number where it is not wanted
-      const auto of = [&](Real& x, const Real& y) { x = select_less(Real{}, rows.gyroscopic[i], x - y, x); };
-      of(from.x, by.x), of(from.y, by.y), of(from.z, by.z);
-    };
-    subtract(free, R * change);
-    subtract(acceleration, R * componentwise_product(body.inverse_inertia, torque));
   }
 };
 

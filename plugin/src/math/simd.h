@@ -24,6 +24,9 @@ struct SimdTraits<Vec4d> {
 /// Returns whether all lanes are positive.
 inline bool all_positive(double a) { return a > 0; }
 inline bool all_positive(const Vec4d& a) { return a[0] > 0 && a[1] > 0 && a[2] > 0 && a[3] > 0; }
+/// Returns whether a lane is positive.
+inline bool any_positive(double a) { return a > 0; }
+inline bool any_positive(const Vec4d& a) { return a[0] > 0 || a[1] > 0 || a[2] > 0 || a[3] > 0; }
 inline double max_lane(const Vec4d& x) { return maximum(maximum(x[0], x[1]), maximum(x[2], x[3])); }
 inline double sum_lanes(const Vec4d& x) { return (x[0] + x[1]) + (x[2] + x[3]); }
 

@@ -24,7 +24,6 @@ extern toy::Joint::Settings joint;
 extern linchpin::BodyId id, a, b;
 extern linchpin::BodyState out;
 extern linchpin::host::Load load;
-extern linchpin::host::GyroscopicRule rule;
 extern linchpin::host::JointShape shape;
 extern double dt, dt_, impulse;
 extern int entry, joint_index;

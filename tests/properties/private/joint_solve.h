@@ -22,7 +22,7 @@ struct JointSolve {
   Dynamics dynamics;
   detail::JointIsland island;
   std::vector<double> Q, applied, newton, v, start, total, mean, pull;
-  std::vector<char> lacks_gyroscopic;  ///< by body; or none
+  std::vector<int> gyroscopic;  ///< bodies that have a gyroscopic torque
   JointSolve(const System& system, const std::vector<ConstraintId>& joints, const State& state,
              detail::JointTopologies& topologies, Random& random, SolveOptions options = {})
       : dynamics(system, joints, options) {
@@ -47,7 +47,8 @@ struct JointSolve {
                         .total_impulses = total,
                         .mean_row_velocities = mean,
                         .constraint_impulses = pull,
-                        .lacks_gyroscopic = lacks_gyroscopic}};
+                        .gyroscopic = gyroscopic,
+                        .gyroscopic_time = joint_step_dt}};
   }
 };
 

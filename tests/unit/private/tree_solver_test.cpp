@@ -28,7 +28,7 @@ using Owner = host::ConstraintEntry::Owner;
 class NoBodies final : public host::World {
  public:
   void read(BodyId, BodyState&) const override {}
-  void read_forces(BodyId, host::Load&, host::GyroscopicRule&) const override {}
+  void read_forces(BodyId, host::Load&) const override {}
   void write(std::span<host::Motion>) override {}
   void move(BodyId, const Vector3d&, const Quaterniond&) override {}
   bool restore_finite(BodyId, const BodyState&) override { return false; }

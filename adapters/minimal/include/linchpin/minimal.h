@@ -95,7 +95,7 @@ class Solver final : private toy::StepHook, private host::World {
   void map_joint(int entry) override;
   void read(BodyId id, BodyState& out) const override;
   const char* why_unsupported(BodyId id) const override;
-  void read_forces(BodyId id, host::Load& load, host::GyroscopicRule& rule) const override;
+  void read_forces(BodyId id, host::Load& load) const override;
   int row_body(BodyId id) const override { return body_of(id); }
   void write(std::span<host::Motion> motions) override;
   bool is_enabled(int entry) const override;
