@@ -46,6 +46,9 @@ class LINCHPIN_API Dynamics {
   /// Evaluates with a given applied force Q instead of the assembled one. @param Q  [n] in block order [N, N·m]. Hosts
   /// use this call.
   Status evaluate(const State& state, std::span<const double> Q) noexcept;
+  /// The same as evaluate(), where only velocities have changed since the last evaluate() or factor(). It uses the same
+  /// factor again if rows and inertias have the same numbers, and costs one solve then.
+  Status evaluate_velocities(const State& state) noexcept;
   /// Assembles the rows and factors them, without solving. A host calls it before it knows all its forces. Then
   /// `assembly` and `solver` belong to `state`. Everything else keeps the values of the last solution until resolve()
   /// computes the next. @return ok, redundant or invalid.

@@ -34,8 +34,8 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const bool known = k == 0 && control.first_stage_is_known;
   if (k == 0) dynamics.set_internal_state({});
   control.first_stage_is_known = false;
-  Status status = known ? report.status : dynamics.evaluate(work.stage);
-  if (control.on_constraints && k > 0 && k != tableau().stages && status != Status::invalid) status = project_stage();
+  const bool projects = control.on_constraints && k > 0 && k != tableau().stages;
+  Status status = known ? report.status : projects ? project_stage() : dynamics.evaluate(work.stage);
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
     return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
@@ -110,10 +110,11 @@ bool Stepper::Impl::evaluate_stages(double dt) {
 }
 
 Status Stepper::Impl::project_stage() {
+  if (dynamics.factor(work.stage) == Status::invalid) return Status::invalid;
   project_positions(*system, dynamics, work.stage, options.newton_tolerance, options.max_newton);
-  if (dynamics.evaluate(work.stage) == Status::invalid) return Status::invalid;
+  if (dynamics.factor(work.stage) == Status::invalid) return Status::invalid;
   project_velocities(*system, dynamics, work.stage);
-  return dynamics.evaluate(work.stage);
+  return dynamics.evaluate_velocities(work.stage);
 }
 
 bool Stepper::Impl::step_runge_kutta(double dt) {
