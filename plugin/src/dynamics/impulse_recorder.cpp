@@ -164,8 +164,11 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
     const Vector6d mean = 0.5 * (twist_of(layout, s, v0) + twist_of(layout, s, v1));
     energy_of_step_.applied += impulse.dot(mean);
     sources_[s] += impulse.dot(mean);
-    if (const BodyId id = layout.bodies[s]; system.kind(id) == BodyKind::rigid)
-      sources_[s] -= dt * system.gyroscopic_torque(id, state[id]).dot(mean.tail<3>());
+    if (const BodyId id = layout.bodies[s]; system.kind(id) == BodyKind::rigid) {
+      BodyState body = state[id];
+      body.w = twist_of(layout, s, assembly.v).tail<3>();  // Q has the torque at these velocities.
+      sources_[s] -= dt * system.gyroscopic_torque(id, body).dot(mean.tail<3>());
+    }
   }
 
   double lawful = 0;

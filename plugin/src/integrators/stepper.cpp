@@ -241,6 +241,7 @@ void Stepper::Impl::take(double dt) {
     recorder.begin(*system);
     energy_gains.watch.begin(*system, before);
     energy_gains.stuck_before = switching.stuck;
+    energy_gains.reversals_before = law_reversals();
     recorded_until = state.t;
     options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
   } catch (const std::exception& e) {
@@ -257,9 +258,9 @@ bool Stepper::Impl::gains_energy(double dt) {
   if (!std::isfinite(options.max_energy_gain) || !switching.switched_in_step.empty()) return false;
   const double relative = gains.watch.end(*system, dynamics, state, recorder.sources(), dt);
   const bool grows = gains.watch.grows() && relative > 0.5 * options.max_energy_gain;
-  // A law with an internal state has already accepted the step.
-  const bool may_repeat =
-      options.drift == Drift::exact && !by_tolerance(options.method) && dynamics.internal_state().empty();
+  // A law with an internal state has already accepted the step. One that reverses needs another law, not more parts.
+  const bool may_repeat = options.drift == Drift::exact && !by_tolerance(options.method) &&
+                          dynamics.internal_state().empty() && law_reversals() == gains.reversals_before;
   if (grows && may_repeat && (2 << gains.halvings) <= options.max_substeps) {
     ++gains.halvings;
     gains.calm_steps = 0;
@@ -296,7 +297,7 @@ void Stepper::Impl::record_energy_gain(double t, double relative) {
   if (gains.events.size() < most) gains.events.push_back(event);
   gains.watch.forget_gain();
   report.gains_energy = true;
-  report.warning = energy_gain_text(*system, event);
+  gains.last = event;
 }
 
 void Stepper::Impl::begin_report() {
@@ -355,6 +356,14 @@ void Stepper::Impl::finish_step(double dt) {
   accept();
   if (report.warning.empty() && !dynamics.law_report().warning.empty()) report.warning = dynamics.law_report().warning;
   if (report.warning.empty() && !dynamics.law_forces().empty()) report.warning = standing_warning();
+  if (report.gains_energy)
+    report.warning += (report.warning.empty() ? "" : "; ") + energy_gain_text(*system, energy_gains.last);
+}
+
+long Stepper::Impl::law_reversals() const {
+  long sum = 0;
+  for (const LawForce& law : dynamics.law_forces()) sum += law.switches;
+  return sum;
 }
 
 const std::string& Stepper::Impl::standing_warning() {

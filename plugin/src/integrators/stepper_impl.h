@@ -98,8 +98,10 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
     int halvings = 0;    // Steps are divided into at least 2^halvings parts.
     int calm_steps = 0;  // Steps since energy last grew so much.
     std::vector<EnergyGain> events;
+    EnergyGain last;
     long count = 0, divided_steps = 0;
     std::vector<char> stuck_before;  // Switching::stuck at the beginning of the step.
+    long reversals_before = 0;       // law_reversals() at that time.
   };
   EnergyGains energy_gains;
 
@@ -466,6 +468,9 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// Compares the energy that the step has gained with its sources. @return true if the step is to be tried again, in
   /// more parts
   bool gains_energy(double dt);
+
+  /// Returns how often the efforts of laws have reversed so far.
+  long law_reversals() const;
 
   /// Restores the beginning of a step that is tried again.
   void begin_again(double h_before);
