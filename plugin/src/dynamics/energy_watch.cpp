@@ -74,7 +74,7 @@ void EnergyWatch::begin(const System& system, const State& at) {
 
 double EnergyWatch::end(const System& system, const Dynamics& dynamics, const State& at,
                         std::span<const double> sources, double dt) {
-  for (Island& island : islands_) island.end = island.pending = island.floor = 0;
+  for (Island& island : islands_) island.end = island.pending = island.rest = 0;
   const Assembly& assembly = dynamics.assembly();
   for (std::size_t s = 0; s < bodies_.size(); ++s) {
     if (island_of_[s] < 0) continue;
@@ -85,17 +85,18 @@ double EnergyWatch::end(const System& system, const Dynamics& dynamics, const St
     const Vector6d Q = twist_of(assembly.layout, s, assembly.problem.Q);
     island.end += kinetic(system, at, s);
     island.pending -= sources[s];
-    island.floor += 0.5 * (dt * dt * Q.head<3>().squaredNorm() / mass + mass * open * open);
+    island.rest += 0.5 * (dt * dt * Q.head<3>().squaredNorm() / mass + mass * open * open);
     if (system.kind(id) != BodyKind::rigid) continue;
     const Matrix3d inertia = system.world_inertia(id, body.q);
     const Vector3d torque = Q.tail<3>() - system.gyroscopic_torque(id, body);
-    island.floor += 0.5 * (dt * dt * torque.dot(inertia.inverse() * torque) + inertia.trace() * open * open);
+    island.rest += 0.5 * (dt * dt * torque.dot(inertia.inverse() * torque) + inertia.trace() * open * open);
   }
   double most = 0;
   worst_ = -1;
   for (std::size_t i = 0; i < islands_.size(); ++i) {
     Island& island = islands_[i];
     island.pending += island.end - island.start;
+    island.floor = std::max(island.floor, island.rest);
     const double gain = std::max(0.0, island.gain + island.pending);
     const double scale = std::max(island.scale, std::max(island.start, island.end - gain)) + island.floor;
     const double relative = scale > 0 ? gain / scale : 0;

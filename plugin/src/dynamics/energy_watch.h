@@ -43,7 +43,8 @@ class EnergyWatch {
     double gain = 0;            // Energy without a source, since it was least [J].
     double pending = 0;         // Part of it that the step adds [J].
     double scale = 0;           // Largest kinetic energy without that gain so far [J].
-    double floor = 0;           // Energy that the applied forces could give from rest in one step [J].
+    double rest = 0;            // Energy that the applied forces could give from rest in this step [J].
+    double floor = 0;           // The largest such energy so far [J].
   };
   double kinetic(const System& system, const State& at, std::size_t slot) const;
 

@@ -83,14 +83,6 @@ std::string quantity_hint(std::string_view word, const std::vector<std::string>&
   return "; known: " + all;
 }
 
-struct Operand {
-  Type type = Type::scalar;
-  int at = 0;
-  bool constant = true;
-  std::uint64_t bodies = 0;
-  std::size_t place = 0;
-};
-
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
@@ -160,6 +152,14 @@ int Tape::rows() const {
   for (const Result& r : results) n += r.type == Type::scalar ? 1 : 3;
   return n;
 }
+
+struct Operand {
+  Type type = Type::scalar;
+  int at = 0;
+  bool constant = true;
+  std::uint64_t bodies = 0;
+  std::size_t place = 0;
+};
 
 struct Compiler::Impl {
   const Names& names;
