@@ -61,7 +61,8 @@ Mechanism random_chain(std::uint64_t seed, NormalForce normal_force) {
     const Vector3d w(0, rests ? 0 : random.uniform(-1, 1), 0), arm(half, 0, 0);
     const std::string name = std::to_string(i);
     const Vector3d p((2 * i + 1) * half, 0, 0), at = i == 0 ? Vector3d(Vector3d::Zero()) : arm;
-    const BodyId link = system.add_body("link" + name, 0.1, Vector3d(1e-5, 9e-5, 9e-5), Pose{p, Quaterniond::Identity()}, end + w.cross(arm), w);
+    const BodyId link = system.add_body("link" + name, 0.1, Vector3d(1e-5, 9e-5, 9e-5),
+                                        Pose{p, Quaterniond::Identity()}, end + w.cross(arm), w);
     end += 2 * w.cross(arm);
     const ConstraintId joint =
         system.add(hinges ? joints::hinge("hinge" + name, last, at, Vector3d::UnitY(), link, -arm, Vector3d::UnitY())
