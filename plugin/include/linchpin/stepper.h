@@ -66,7 +66,7 @@ struct StepReport {
   int mode_switches = 0;
   int sticking = 0;           ///< Number of friction elements that stick at the end.
   int divisions = 1;          ///< Number of parts into which the step was divided at least, because energy grew (T15).
-  bool gains_energy = false;  ///< The step ends with an EnergyGain, the last of Stepper::energy_gains().
+  bool gains_energy = false;  ///< The step ends with an EnergyGain, named in `warning`.
   /// The finest substep had no finite, stable result on the constraints. The state is unchanged.
   bool rejected = false;
   std::string reason;  ///< The reason, when rejected or invalid.

@@ -1,5 +1,6 @@
 #include "dynamics/energy_watch.h"
 
+#include "math/union_find.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
@@ -21,16 +22,12 @@ void EnergyWatch::restructure(const System& system, const IslandLayout& layout) 
   bodies_ = layout.bodies;
   std::vector<int> root(bodies_.size());
   std::iota(root.begin(), root.end(), 0);
-  const auto find = [&](int slot) {
-    while (root[z(slot)] != slot) slot = root[z(slot)] = root[z(root[z(slot)])];
-    return slot;
-  };
   const auto join = [&](std::span<const BodyId> joined) {
     int first = -1;
     for (const BodyId id : joined) {
       const int slot = layout.body_index(id);
       if (slot < 0) continue;
-      if (first >= 0) root[z(find(slot))] = find(first);
+      if (first >= 0) root[z(detail::find_root(root, slot))] = detail::find_root(root, first);
       first = slot;
     }
   };
@@ -41,7 +38,7 @@ void EnergyWatch::restructure(const System& system, const IslandLayout& layout) 
   std::vector<int> island_of_root(bodies_.size(), -1);
   for (std::size_t s = 0; s < bodies_.size(); ++s) {
     if (system.kind(bodies_[s]) == BodyKind::coordinate) continue;
-    int& island = island_of_root[z(find(static_cast<int>(s)))];
+    int& island = island_of_root[z(detail::find_root(root, static_cast<int>(s)))];
     if (island < 0) {
       island = static_cast<int>(islands_.size());
       islands_.push_back({.first = bodies_[s]});
@@ -52,7 +49,7 @@ void EnergyWatch::restructure(const System& system, const IslandLayout& layout) 
   // A coordinate shares the energy of its island with bodies.
   for (std::size_t s = 0; s < bodies_.size(); ++s)
     if (system.kind(bodies_[s]) == BodyKind::coordinate)
-      if (const int island = island_of_root[z(find(static_cast<int>(s)))]; island >= 0)
+      if (const int island = island_of_root[z(detail::find_root(root, static_cast<int>(s)))]; island >= 0)
         for (int& other : island_of_)
           if (other == island) other = -1;
   worst_ = -1;

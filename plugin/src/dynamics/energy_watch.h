@@ -16,9 +16,9 @@ class EnergyWatch {
   /// Finds the islands: bodies that constraints or forces join. Gains so far are forgotten.
   void restructure(const System& system, const IslandLayout& layout);
   /// Begins a step, or tries it again.
-  /// @param dynamics  gives the applied forces of the last evaluation
   void begin(const System& system, const State& at);
   /// Ends a step that may still be tried again.
+  /// @param dynamics  gives the applied forces of the last evaluation
   /// @param sources  work of the sources by slot [J]  @param dt  length of the step [s]
   /// @return the largest gain of an island, relative to what its motion and its sources explain
   double end(const System& system, const Dynamics& dynamics, const State& at, std::span<const double> sources,

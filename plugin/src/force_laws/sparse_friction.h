@@ -76,6 +76,10 @@ class SparseFriction {
     double top_step = 0;
     ConeVector correction;  // Second-order term of Mehrotra.
   };
+  struct Margins {
+    double bound = 0, slip = 0;
+    double ratio() const { return bound < slip ? bound / slip : slip / bound; }
+  };
   std::size_t index_of(int unknown) const {
     return static_cast<std::size_t>(by_unknown_[static_cast<std::size_t>(unknown)]);
   }
@@ -101,6 +105,7 @@ class SparseFriction {
   ConeVector cone_slip_step(std::size_t block) const;
   double mean_gap(std::span<const double> z, double part) const;
   double part_within_cones(std::span<const double> z) const;
+  Margins margins(std::size_t block, std::span<const double> z) const;
   bool choose_modes_by_cones(std::span<const double> z);
   bool accept_cones(Laws& laws, std::span<double> z, Result& result);
   // The blocks that it leaves open (sparse_friction_undecided.cpp).

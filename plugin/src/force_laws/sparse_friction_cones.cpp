@@ -15,7 +15,7 @@ namespace {
 constexpr double negligible = 1e-15;
 /// Slip within which a block at rest may be held, relative to the slip by which the path is from the corner.
 constexpr double hold_range = 15;
-/// A block sticks or slides clearly if its slip and the room to its bound, as a slip, have at most this ratio.
+/// A block sticks or slides clearly if the ratio of its margins is below this.
 constexpr double clear = 1e-3;
 
 }  // namespace
@@ -69,7 +69,7 @@ double SparseFriction::part_within_cones(std::span<const double> z) const {
   return part;
 }
 
-/// Starts at dry efforts of zero, or of the bound of a block that slides, and not on the axis of the slips.
+/// Starts at dry efforts of zero, in the axis of their cones, with slips well inside theirs.
 void SparseFriction::enter_cones(Laws& laws, std::span<double> z) {
   cones_.assign(blocks_->size(), Cone{});
   double most = 0;
@@ -187,6 +187,13 @@ bool SparseFriction::find_central_step(Laws& laws, std::span<const double> z, do
   return true;
 }
 
+/// How far a block is from where it may both stick and slide: its slip, and the effort that its bound leaves, as a
+/// slip.
+SparseFriction::Margins SparseFriction::margins(std::size_t k, std::span<const double> z) const {
+  const Block& b = (*blocks_)[k];
+  return {(cones_[k].bound - size_of(b, z)) * mobility(b), cones_[k].top + size_of(b, slips_)};
+}
+
 /// Blocks stick that are nearer to rest than to their bound. @return whether that is clear for all of them
 bool SparseFriction::choose_modes_by_cones(std::span<const double> z) {
   using Mode = FrictionProblem::Mode;
@@ -194,9 +201,9 @@ bool SparseFriction::choose_modes_by_cones(std::span<const double> z) {
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     Block& b = (*blocks_)[k];
     if (b.is_smooth() || b.is_forced()) continue;
-    const double room = (cones_[k].bound - size_of(b, z)) * mobility(b), slip = cones_[k].top + size_of(b, slips_);
-    b.mode = cones_[k].inside && room > slip ? Mode::sticks : Mode::slips;
-    all_clear = all_clear && (!cones_[k].inside || std::min(room, slip) < clear * std::max(room, slip));
+    const Margins m = margins(k, z);
+    b.mode = cones_[k].inside && m.bound > m.slip ? Mode::sticks : Mode::slips;
+    all_clear = all_clear && (!cones_[k].inside || m.ratio() < clear);
   }
   return all_clear;
 }

@@ -1,5 +1,5 @@
-// The blocks of which the end of the central path does not show whether they stick. They are few. Their problem is
-// small and dense, with all other blocks responding in their modes, and FrictionProblem solves it.
+// Blocks may stick or slide where the end of the central path does not show which. Such blocks are few. Their problem
+// is small and dense, with all other blocks responding in their modes, and FrictionProblem solves it.
 #include "force_laws/friction_problem_impl.h"
 #include "force_laws/sparse_friction.h"
 
@@ -9,7 +9,7 @@
 namespace linchpin::detail {
 namespace {
 
-/// A block is decided if its slip and the room to its bound, as a slip, have at most this ratio.
+/// A block is decided if the ratio of its margins is at most this.
 constexpr double decided = 1e-5;
 /// Largest number of unknowns that are solved together.
 constexpr int most_undecided = 150;
@@ -38,10 +38,7 @@ class UndecidedLaws final : public FrictionProblem::Laws {
 void SparseFriction::find_undecided(std::span<const double> z) {
   undecided_.clear();
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    if (!cones_[k].inside) continue;
-    const double room = (cones_[k].bound - size_of(b, z)) * mobility(b), slip = cones_[k].top + size_of(b, slips_);
-    if (std::min(room, slip) > decided * std::max(room, slip)) undecided_.push_back(static_cast<int>(k));
+    if (cones_[k].inside && margins(k, z).ratio() > decided) undecided_.push_back(static_cast<int>(k));
   }
 }
 

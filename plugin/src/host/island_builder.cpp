@@ -2,6 +2,7 @@
 
 #include "host/reactions.h"
 #include "host/rollback.h"
+#include "math/union_find.h"
 #include "model/primitives/list.h"
 
 #include <algorithm>
@@ -12,15 +13,8 @@
 
 namespace linchpin::host {
 
-using linchpin::detail::DotPrimitive, linchpin::detail::first_row_of, linchpin::detail::index_of;
-
-namespace {
-/// Root of i in a union–find forest, with path halving.
-int find_root(std::vector<int>& parent, int i) {
-  while (parent[z(i)] != i) i = parent[z(i)] = parent[z(parent[z(i)])];
-  return i;
-}
-}  // namespace
+using linchpin::detail::DotPrimitive, linchpin::detail::find_root, linchpin::detail::first_row_of,
+    linchpin::detail::index_of;
 
 void IslandBuilder::build(std::span<const int> entries) {
   c_.islands.last_group.clear();
