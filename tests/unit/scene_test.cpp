@@ -356,6 +356,7 @@ TEST(SceneFile, ApplicationPointsMoveAndConstraintsMayPush) {
   for (const auto& [more, says] : std::vector<std::pair<std::string, std::string>>{
            {"application_point = \"b.position\"\n", "\"b\" is no body of this constraint"},
            {"application_point = \"a.x\"\n", "expected a vector, this is a scalar"},
+           {"application_point = \"[sqrt(-1 - a.y^2), 0, 0]\"\n", "is not finite at the start"},
            {"acting_where = \"a.position\"\n", "key \"acting_where\" was renamed to \"application_point\""},
            {"aplication_point = \"a.position\"\n", "did you mean \"application_point\"?"},
            {"application_point = \"a.position\"\nsliding_body = \"a\"\n",

@@ -527,7 +527,8 @@ Evaluator::Evaluator(std::shared_ptr<const Tape> tape)
       views_(tape_->bodies.size()),
       out_(static_cast<std::size_t>(tape_->rows())) {}
 
-std::span<const double> Evaluator::operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given) {
+std::span<const double> Evaluator::operator()(std::span<const BodyState> X, double t,
+                                              std::span<const Vector3d> given) & {
   for (std::size_t k = 0; k < views_.size(); ++k)
     views_[k] = detail::AutodiffSeed::constant<VelocityView<Dual<0>>>(X[k], X[k].R());
   tape_->run<Dual<0>>(memory_, views_, Dual<0>(t), Tape::everything, given);

@@ -276,7 +276,8 @@ class Evaluator {
  public:
   explicit Evaluator(std::shared_ptr<const Tape> tape);
   /// @param X one per entry of tape().bodies. @param given by place in tape().inputs, a scalar in x.
-  std::span<const double> operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given = {});
+  /// @return values in memory of the evaluator, until its next call
+  std::span<const double> operator()(std::span<const BodyState> X, double t, std::span<const Vector3d> given = {}) &;
   const Tape& tape() const { return *tape_; }
 
  private:

@@ -523,7 +523,8 @@ std::optional<PlaceOfContact> read_application_point(Table& table, const Context
     out.slots.push_back(body == 0 ? -1 : static_cast<int>(found - bodies.begin()));
     X.push_back(start[BodyId{body}]);
   }
-  for (const double x : Evaluator(out.tape)(X, start.t))
+  Evaluator evaluate(out.tape);
+  for (const double x : evaluate(X, start.t))
     if (!std::isfinite(x)) text->fail(Fault(0, "is not finite at the start"), who);
   return out;
 }
@@ -827,7 +828,8 @@ std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const 
           const auto one = std::make_shared<const Tape>(alone.finish());
           std::vector<BodyState> X;
           for (const int body : one->bodies) X.push_back(start[BodyId{body}]);
-          e.push_back(Evaluator(one)(X, start.t)[0]);
+          Evaluator evaluate(one);
+          e.push_back(evaluate(X, start.t)[0]);
         }
         if (!(std::abs(e[0] - e[1]) <= 1e-12 * size))
           typed(i, j).fail(Fault(0, "the mass matrix is symmetric; the entry across the diagonal is another"), who);
