@@ -67,6 +67,9 @@ struct SolverOptions {
   int threads = 1;                   ///< that solve islands without host rows, the caller's included
   bool geometric_stiffness = false;  ///< T15: implicit geometric stiffness in place of substeps
   bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
+  /// Compliance of constraints that yield. Empty: none yields, and the host solves an island whose exact rows cannot
+  /// bear their load. See the option of the adapter.
+  std::optional<Compliance> automatic_compliance{};
 };
 
 /// Sets the tolerances of an adapter's options that the program has not chosen.
@@ -98,7 +101,8 @@ SolverOptions options_of(const O& o) {
           .max_substeps = o.max_substeps,
           .threads = o.threads,
           .geometric_stiffness = o.geometric_stiffness,
-          .drift_correction = o.drift_correction};
+          .drift_correction = o.drift_correction,
+          .automatic_compliance = o.automatic_compliance};
 }
 
 /// Counts since the start or the last reset().
@@ -121,6 +125,7 @@ struct Counts {
   long released = 0;             ///< times a unilateral constraint was released
   long engaged = 0;              ///< times it was engaged again
   long fallbacks = 0;            ///< steps of islands that were left to the host
+  long yielding = 0;             ///< constraints that were given SolverOptions::automatic_compliance
   long non_finite = 0;           ///< times a non-finite number was kept from the host
   long gap_corrections = 0;      ///< corrections of poses at the start of a step
   double largest_correction = 0;        ///< largest displacement of one of them [m]
@@ -353,6 +358,7 @@ struct ConstraintEntry {
   /// Of the user's own: impulse of one row above which the constraint breaks [N·s or N·m·s].
   double breaking_impulse = std::numeric_limits<double>::infinity();
   std::vector<Law> laws;
+  std::optional<Compliance> compliance;  ///< of a joint of the host; its springs are the law of it
   std::unique_ptr<Constraint> deferred;  ///< while the system cannot take it: none of its bodies can move
   ConstraintId link_id;                  ///< in the system, of one on links of multibodies that have laws
   std::string host_part;                 ///< what the host keeps and why; empty: nothing
@@ -611,6 +617,8 @@ class LINCHPIN_API ConstraintSolver {
   // first three throw it also for a constraint that has another of these settings, a law or unilateral().
   void set_motor(int entry, const Motor& motor);
   void set_compliance(int entry, const Compliance& compliance);
+  /// Gives compliance to the constraints that the last step has chosen (SolverOptions::automatic_compliance).
+  void apply_automatic_compliance();
   /// All rows are exact equations again. @throws std::invalid_argument  a joint of the host
   void set_equality(int entry);
   /// φ of one position row stays between two limits, one of which may be infinite.
@@ -876,16 +884,19 @@ class ChainedHandle : public ConstraintHandle {
     try_motor(motor).value();
     return self();
   }
-  /// Replaces exact rows of the user's constraint on positions by springs and dampers (row_forces.h). Its gap in
-  /// reaction() is then the deformation. energy() does not contain that of the springs. Where the host solves the
-  /// island, as in Mode::passive, the rows are rigid. Contacts are coupled as with a motor.
-  /// @throws std::invalid_argument as motor(), but for any number of rows.
+  /// Replaces exact rows of a constraint on positions by springs and dampers (row_forces.h). It may be the user's own
+  /// or a joint of the world. Its gap in reaction() is then the deformation. energy() does not contain that of the
+  /// springs. Where the host solves the island, as in Mode::passive, the rows are rigid. Contacts are coupled as with a
+  /// motor. Springs of joints of points, axes and dots cost what exact rows cost.
+  /// @throws std::invalid_argument  for constraints that are not on positions, on more than two bodies or with forces
+  /// that are not opposite, beside laws, limits or unilateral(), for values that Compliance excludes, and for a joint
+  /// that the host solves.
   Derived& compliance(const Compliance& compliance) {
     try_compliance(compliance).value();
     return self();
   }
-  /// Makes all rows exact equations again: without motor, compliance, limits and unilateral().
-  /// @throws std::invalid_argument for joints of the world.
+  /// Makes all rows exact equations again: without motor, compliance, limits and unilateral(). A joint of the world can
+  /// have compliance only.
   Derived& equality() {
     try_equality().value();
     return self();

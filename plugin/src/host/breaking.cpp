@@ -1,5 +1,6 @@
 #include "host/breaking.h"
 
+#include "host/compliance.h"
 #include "model/force_rows.h"
 #include "model/primitives/list.h"
 
@@ -28,7 +29,7 @@ double breaking_impulse(const Context& c, int entry) {
 /// Returns the largest impulse of compliance and motors in place of rows [N·s or N·m·s].
 double largest_law_impulse(Context& c, const ConstraintEntry& r) {
   double worst = 0;
-  if (r.is_joint() || r.id.index < 0 || !linchpin::detail::force_rows_of(c.system.constraint(r.id))) return worst;
+  if (r.id.index < 0 || !linchpin::detail::force_rows_of(c.system.constraint(r.id))) return worst;
   for (const LawWork& law : c.laws.of(r)) {
     const double force = law.force.force.norm();
     worst = std::max(worst, c.dt * (force > 0 ? force : law.force.moment.norm()));
@@ -46,7 +47,8 @@ void break_if_overloaded(Context& c, int entry, std::span<const double> impulses
   ConstraintEntry& r = c.constraints[entry];
   double worst = largest_law_impulse(c, r);
   std::size_t row = 0;
-  const int points = r.geometry.counts[linchpin::detail::index_of<linchpin::detail::PointPrimitive>()];
+  const int points =
+      has_compliance(c, r) ? 0 : r.geometry.counts[linchpin::detail::index_of<linchpin::detail::PointPrimitive>()];
   for (int k = 0; k < points; ++k, row += 3) {
     Vector3d p(impulses[row], impulses[row + 1], impulses[row + 2]);
     if (r.geometry.breaking_axes)

@@ -2,6 +2,7 @@
 #include "host/constraint_solver_impl.h"
 #include "host/reactions.h"
 #include "host/unilateral.h"
+#include "model/force_rows.h"
 
 #include <linchpin/detail/alignment.h>
 
@@ -103,16 +104,22 @@ std::string why_host_has_all(const Context& c, const ConstraintEntry& r) {
 
 /// @return why the system does not take the exact part of a joint, or empty
 std::string attach(Context& c, int entry, JointShape& shape) {
-  const ConstraintEntry& r = c.constraints[entry];
+  ConstraintEntry& r = c.constraints[entry];
   const auto [a, b] = r.joint.bodies;
   if (c.system.dof(a) + c.system.dof(b) == 0) return "neither body can move";
   std::string name = r.name;
   if (c.system.find_constraint(name).index >= 0) name += "~" + std::to_string(entry);
   c.laws.constraints_changed();
   try {
-    return c.constraints.attach(
-        entry, shape.function ? Constraint(name, {a, b}, shape.function->clone())
-                              : joints::joint(name, a, b, shape.rows, shape.application_A, shape.application_B));
+    Constraint constraint = shape.function
+                                ? Constraint(name, {a, b}, shape.function->clone())
+                                : joints::joint(name, a, b, shape.rows, shape.application_A, shape.application_B);
+    if (r.compliance) {
+      linchpin::detail::RowForces springs = linchpin::detail::compliance_of(constraint, *r.compliance);
+      r.laws.assign(1, std::move(springs.law));
+      constraint = std::move(springs.constraint);
+    }
+    return c.constraints.attach(entry, std::move(constraint));
   } catch (const std::exception& e) {  // frames that are no numbers: nothing throws out of a step
     return e.what();
   }

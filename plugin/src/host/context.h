@@ -57,7 +57,14 @@ struct Context {
     std::string widest_turned;               ///< the joint of Counts::widest
   } notes;
   std::vector<JointImpulse> joint_impulses;  ///< memory
-  std::vector<int> left_to_host;             ///< entries that the host has in this step, though they are exact
+  /// A constraint that is to have compliance from the next step on, and the compliance.
+  struct Yielding {
+    int entry;
+    unsigned version;
+    Compliance compliance;
+  };
+  std::vector<Yielding> yielding;
+  std::vector<int> left_to_host;  ///< entries that the host has in this step, though they are exact
 };
 
 /// Sets the reason of a failure. @return false

@@ -266,6 +266,8 @@ void write_compliance(Context& c, std::ostream& s) {
     texts.push_back(one.str());
   }
   s << "\n  deformed by compliance: " << list(texts);
+  if (c.counts.yielding > 0)
+    s << "\n  constraints that yield because exact ones could not bear the load: " << c.counts.yielding;
 }
 
 void write_counts(const Context& c, std::ostream& s) {

@@ -1,5 +1,6 @@
 #include "host/fallback.h"
 
+#include "host/compliance.h"
 #include "host/reactions.h"
 #include "host/tuning.h"
 
@@ -11,6 +12,7 @@ namespace linchpin::host {
 // Leaves an island to the host. One that has failed several times will most likely fail again, after its shortest
 // substeps and its largest solves. It is tried less and less often.
 void leave_to_host(Context& c, Island& b, std::string why) {
+  choose_yielding_constraints(c, b);
   History& h = b.history;
   const bool costly = double(b.step.substeps) * b.layout().m() > tuning::costly_try_work ||
                       b.step.outcome.over_budget ||

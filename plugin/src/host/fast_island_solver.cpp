@@ -36,7 +36,8 @@ Kernel::Job job_of(Island& b) {
                       .total_impulses = b.x.multipliers,
                       .mean_row_velocities = b.x.row_velocity,
                       .gyroscopic = b.gyroscopics.step.slots(),
-                      .gyroscopic_time = b.gyroscopics.step.time()},
+                      .gyroscopic_time = b.gyroscopics.step.time(),
+                      .springs = b.fast.springs},
           .typical_velocity_error = b.history.typical_velocity_error};
 }
 
@@ -60,6 +61,7 @@ class FastSubstep final : public SemiImplicitSubstep {
     const std::size_t n = b.x.v.size(), m = b.x.multipliers.size();
     for (auto* x : {&sums.h_applied, &b.x.Q_total}) x->resize(n);
     for (auto* x : {&sums.work, &sums.multipliers}) x->assign(m, 0.0);
+    b.fast.spring_sums.assign(b.fast.springs.size(), {});
     if (!keeps_records) return;
     for (auto* x : {&sums.applied, &sums.momentum}) x->assign(n, 0.0);
     b.x.momentum.resize(n);
@@ -76,6 +78,7 @@ class FastSubstep final : public SemiImplicitSubstep {
       b_.sums.work[r] += b_.x.multipliers[r] * b_.x.row_velocity[r];
       b_.sums.multipliers[r] += b_.x.multipliers[r];
     }
+    for (std::size_t i = 0; i < b_.fast.springs.size(); ++i) add_spring(b_.fast.springs[i], b_.fast.spring_sums[i]);
     accepted(s);
     if (keeps_records_) record(s.force_time);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
@@ -153,13 +156,20 @@ class FastSubstep final : public SemiImplicitSubstep {
     job.vectors.gyroscopic_time = s.force_time;
     if (keeps_records_) job.vectors.constraint_impulses = b_.sums.h_joint_impulses;
     if (!s.first()) job.typical_velocity_error = std::numeric_limits<double>::infinity();
-    if (s.first() && b_.step.path == Path::coupled) {  // the factor of the step's start is there
+    // The factor of the step's start is there. Springs add to it by the length of the step.
+    if (s.first() && b_.step.path == Path::coupled && b_.fast.springs.empty()) {
       b_.fast.kernel.solve_end_of_step(limits, job);
     } else {
       Kernel::solve_steps(now(), limits, {&job, 1}, worker_);
       ++factors_;
     }
     return job.outcome;
+  }
+
+  static void add_spring(const Kernel::SpringImpulse& spring, Kernel::SpringImpulse& to) {
+    to.impulse += spring.impulse;
+    to.work += spring.work;
+    for (const std::size_t k : {0, 1}) to.on[k] += spring.on[k];
   }
 
   void record(double weight) {
@@ -233,7 +243,7 @@ void keep_substeps(const Context& c, Island& b) {
 void FastIslandSolver::lay_out(Island& b) {
   b.fast.fits = false;
   const SolverOptions& o = c_.options;
-  if (o.mode != Mode::exact || !o.drift_correction || o.stepping != Stepping::semi_implicit || b.has(Trait::laws) ||
+  if (o.mode != Mode::exact || !o.drift_correction || o.stepping != Stepping::semi_implicit || b.has(Trait::own_laws) ||
       b.has(Trait::user_constraint) || b.has(Trait::kinematic_body) || b.has(Trait::gear))
     return;
   if (c_.gaps.turned_far() > 0 && std::any_of(b.topology.entries.begin(), b.topology.entries.end(),
@@ -245,6 +255,7 @@ void FastIslandSolver::lay_out(Island& b) {
     if (b.fast.kernel.lay_out(c_.system, b.layout(), topologies_))
       for (const ConstraintId id : b.topology.ids)
         for (const BodyId body : c_.system.constraint(id).bodies()) b.fast.sides.push_back(b.layout().body_index(body));
+    b.fast.springs.assign(b.fast.kernel.springs().size(), {});
   }
   b.fast.fits = b.fast.kernel.topology() != nullptr && c_.step >= b.history.fast_from;
   const unsigned masses = c_.bodies.mass_changes();
@@ -358,7 +369,7 @@ bool FastIslandSolver::begin(Island& b, bool) {
   lay_out(b);
   b.step.path = Path::general;
   if (!b.fast.fits || !b.stiffness.empty()) return false;
-  const Kernel::Refusal refusal = b.fast.kernel.factor(c_.bodies.start, c_.options.gap_tolerance);
+  const Kernel::Refusal refusal = b.fast.kernel.factor(c_.bodies.start, c_.dt, c_.options.gap_tolerance);
   note_refusal(b, refusal, c_.step);
   if (refusal != Kernel::Refusal::none) return false;
   b.step.path = Path::coupled;

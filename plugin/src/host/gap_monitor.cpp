@@ -1,5 +1,7 @@
 #include "host/gap_monitor.h"
 
+#include "host/compliance.h"
+
 #include "host/context.h"
 #include "model/force_rows.h"
 #include "model/primitives/gap.h"
@@ -76,7 +78,8 @@ void GapMonitor::watch(const Context& c, int entry) {
   const auto bodies = c.system.constraint(r.id).bodies();
   const bool has_primitives = r.owner == ConstraintEntry::Owner::joint && !r.geometry.is_gear;
   watched_.push_back({bodies[0], bodies.size() > 1 ? bodies[1] : bodies[0], entry, r.id,
-                      has_primitives ? r.geometry.first : -1, r.geometry.counts, r.geometry.has_orientation});
+                      has_primitives ? r.geometry.first : -1, r.geometry.counts, r.geometry.has_orientation,
+                      has_compliance(c, r)});
 }
 
 void GapMonitor::end_list() {
@@ -100,7 +103,6 @@ void GapMonitor::measure(Context& c) {
       w.gap = of_primitives(c.world, w);
     } else {
       const Constraint& constraint = c.system.constraint(w.id);
-      w.yields = linchpin::detail::force_rows_of(constraint) != nullptr;
       w.gap = gap_of(linchpin::detail::whole_function(constraint), read_states(c, constraint, states_), c.t, residual_);
     }
     if (w.has_orientation) set_turned_far(c.constraints[w.entry], w.gap.angle > linchpin::detail::far_turn);

@@ -67,8 +67,8 @@ class GapMonitor {
     int first;  // of its primitives in numbers_; −1: its function has the residual
     std::array<int, JointRows::primitive_count> counts;
     bool has_orientation;
+    bool yields;  // by compliance: its gap is a deformation
     Gap gap{};
-    bool yields = false;  // by compliance: its gap is a deformation
   };
   Gap of_primitives(const World& world, const Watch& w) const;
 

@@ -313,6 +313,7 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
     b.history.loose_until = c_.step + tuning::loose_steps;
     if (evaluate() && take_general_substeps(c_, b, states, before)) return true;
   }
+  b.step.outcome.no_step_keeps_rows = true;
   if (b.step.outcome.over_budget)
     return fail(b, "its rows nearly depend on each other, and no affordable number of substeps could be solved");
   if (b.step.substeps < c_.options.max_substeps)

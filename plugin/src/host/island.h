@@ -27,13 +27,14 @@ namespace linchpin::host {
 
 /// Kinds of constraints and bodies that an island may have.
 enum class Trait : unsigned {
-  user_constraint = 1,
+  user_constraint = 1,  ///< with a function that is no stock joint's, or a unilateral one
   kinematic_body = 2,
   laws = 4,
   gear = 8,          ///< a function of turns, of which poses show less than half a turn
   state = 16,        ///< a function with an internal state
-  forces_read = 32,  ///< The program reads forces in every step, or the island has laws.
-  breakable = 64
+  forces_read = 32,  ///< The program reads forces in every step, or the island has laws of its own.
+  breakable = 64,
+  own_laws = 128  ///< laws other than the compliance of stock joints
 };
 
 /// The constraints and bodies of an island.
@@ -135,9 +136,10 @@ struct IslandStep {
   } poses;
   struct Outcome {
     bool contradictory = false;
-    bool over_budget = false;        ///< Solves or substeps cost too much.
-    bool loose_convergence = false;  ///< Convergence to gap_tolerance is accepted.
-    bool repeats_rows = false;       ///< The host's rows are to be solved once more.
+    bool over_budget = false;         ///< Solves or substeps cost too much.
+    bool loose_convergence = false;   ///< Convergence to gap_tolerance is accepted.
+    bool no_step_keeps_rows = false;  ///< Neither the step nor its substeps could be solved.
+    bool repeats_rows = false;        ///< The host's rows are to be solved once more.
   } outcome;
   const char* order_reductions = nullptr;  ///< Reason why the step is not taken by stages; null: it is.
 
@@ -227,6 +229,8 @@ struct FastPath {
   bool fits = false;         ///< The kernel may be used in this step.
   unsigned masses_at = 0;    ///< Bodies::mass_changes() when the kernel read the masses.
   std::vector<int> sides;    ///< Slots of the two bodies of each joint; −1: none.
+  /// What the springs of compliance do: in the step or the current substep, and in the substeps that were accepted.
+  std::vector<linchpin::detail::JointIsland::SpringImpulse> springs, spring_sums;
 };
 
 /// Bodies of an island that have a gyroscopic torque.

@@ -1,5 +1,6 @@
 #include "host/island_builder.h"
 
+#include "host/compliance.h"
 #include "host/reactions.h"
 #include "host/rollback.h"
 #include "math/union_find.h"
@@ -86,10 +87,14 @@ void IslandBuilder::update(Island& b, int first) {
   for_entries(first, [&](int entry, const ConstraintEntry& r) {
     same = same && n < t.entries.size() && t.entries[n] == entry && t.ids[n] == r.id;
     ++n;
-    const bool joint = r.owner == ConstraintEntry::Owner::joint, user = r.owner == ConstraintEntry::Owner::user;
+    const bool joint = r.owner == ConstraintEntry::Owner::joint,
+               user = r.owner == ConstraintEntry::Owner::user &&
+                      (r.unilateral.on || !is_stock_joint(c_.system.constraint(r.id))),
+               own_laws = !r.laws.empty() && !has_compliance(c_, r);
     if (user) t.set(Trait::user_constraint, true);
     if (!r.laws.empty()) t.set(Trait::laws, true);
-    if (!r.laws.empty() || (joint && c_.world.needs_forces(entry))) t.set(Trait::forces_read, true);
+    if (own_laws) t.set(Trait::own_laws, true);
+    if (own_laws || (joint && c_.world.needs_forces(entry))) t.set(Trait::forces_read, true);
     if ((joint ? c_.world.breaking_impulse(entry) : r.breaking_impulse) < std::numeric_limits<double>::infinity())
       t.set(Trait::breakable, true);
     if (r.geometry.is_gear) t.set(Trait::gear, true);
@@ -124,8 +129,8 @@ void IslandBuilder::lay_out(Island& b, int first) {
   t.joints.clear();
   for (std::size_t k = 0; k < t.entries.size(); ++k)
     if (const ConstraintEntry& r = c_.constraints[t.entries[k]]; r.owner == ConstraintEntry::Owner::joint)
-      t.joints.push_back(
-          {t.entries[k], static_cast<int>(k), t.layout.row[k], first_row_of<DotPrimitive>(r.geometry.counts)});
+      t.joints.push_back({t.entries[k], static_cast<int>(k), t.layout.row[k],
+                          has_compliance(c_, r) ? 0 : first_row_of<DotPrimitive>(r.geometry.counts)});
   find_clusters(t);
 
   b.dynamics.reset();
@@ -152,7 +157,7 @@ void IslandBuilder::find_clusters(Topology& t) const {
     const ConstraintEntry& r = c_.constraints[entry];
     const int turns = r.geometry.counts[index_of<DotPrimitive>()];
     const int directions = first_row_of<DotPrimitive>(r.geometry.counts);
-    if (r.owner != ConstraintEntry::Owner::joint || directions != 3 || turns != 3) continue;
+    if (r.owner != ConstraintEntry::Owner::joint || directions != 3 || turns != 3 || has_compliance(c_, r)) continue;
     std::array<int, 2> at;
     for (std::size_t k = 0; k < 2; ++k) {
       const int slot = t.layout.body_index(c_.system.constraint(r.id).bodies()[k]);

@@ -1,6 +1,7 @@
 #include "host/reactions.h"
 
 #include "host/body_vectors.h"
+#include "host/compliance.h"
 #include "host/context.h"
 #include "host/fast_island_solver.h"
 #include "host/staged_integrator.h"
@@ -171,7 +172,7 @@ namespace {
 
 /// Writes the stabilisation of a whole step: the impulses of Newton, and those of laws beyond their force at the start.
 void write_newton_impulses(Context& c, Island& b) {
-  const bool beyond = b.has(Trait::laws) && c.options.mode == Mode::exact;
+  const bool fast = b.step.path != Path::general, beyond = !fast && b.has(Trait::laws) && c.options.mode == Mode::exact;
   for (std::size_t i = 0; i < b.topology.ids.size(); ++i) {
     Reaction& r = c.reactions[c.constraints[b.topology.entries[i]].reaction];
     const auto bodies = c.system.constraint(b.topology.ids[i]).bodies();
@@ -185,6 +186,7 @@ void write_newton_impulses(Context& c, Island& b) {
       sum.moment += of_laws.moment;
     }
   }
+  if (fast) write_spring_stabilisation(c, b);
 }
 
 }  // namespace
@@ -199,8 +201,9 @@ Dynamics& start_problem(const Context& c, Island& b) {
     b.gyroscopics.step.apply_of_step({c.system, b.layout(), c.bodies.start}, b.x.v, b.x.applied);
   // Splits the total impulse of the fast kernel by the multipliers of the problem that is reported. The sum keeps its
   // digits.
-  const auto lambda = b.dynamics->lambda();
-  for (std::size_t i = 0; i < b.x.newton.size(); ++i) b.x.newton[i] = b.x.multipliers[i] - c.dt * lambda[i];
+  const auto lambda = b.dynamics->lambda(), induced = b.dynamics->induced();
+  for (std::size_t i = 0; i < b.x.newton.size(); ++i)
+    b.x.newton[i] = b.x.multipliers[i] - c.dt * (lambda[i] + induced[i]);
   return *b.dynamics;
 }
 

@@ -111,14 +111,45 @@ void ConstraintSolver::set_motor(int entry, const Motor& motor) {
   host::wake(c, r);
 }
 
+namespace {
+
+/// Maps a joint of the host again, with the compliance that its entry has now.
+void remap_joint(ConstraintSolver& solver, Context& c, int entry) {
+  ConstraintEntry& r = c.constraints[entry];
+  solver.update_reports();
+  c.laws.laws_changed();
+  r.joint.is_mapped = false;
+  c.world.map_joint(entry);
+  wake(c, r);
+}
+
+void set_joint_compliance(ConstraintSolver& solver, Context& c, int entry, const Compliance& compliance) {
+  ConstraintEntry& r = c.constraints[entry];
+  if (r.id.index < 0)
+    demand("linchpin: '" + r.name + "' cannot have compliance: the host solves it (" + r.host_part + ")");
+  if (!r.laws.empty() && !r.compliance)
+    demand("linchpin: '" + r.name + "' has a law and cannot have compliance as well. Call clear_laws() first");
+  (void)valid([&] { return linchpin::detail::compliance_of(c.constraints.of(r), compliance); });
+  r.compliance = compliance;
+  remap_joint(solver, c, entry);
+}
+
+}  // namespace
+
 void ConstraintSolver::set_compliance(int entry, const Compliance& compliance) {
   Context& c = impl_->c;
+  if (c.constraints.at(entry).is_joint()) return set_joint_compliance(*this, c, entry, compliance);
   ConstraintEntry& r = require_own_without(c, entry, "compliance", true, true);
   set_forces(*this, c, entry, valid([&] { return linchpin::detail::compliance_of(c.constraints.of(r), compliance); }));
 }
 
 void ConstraintSolver::set_equality(int entry) {
   Context& c = impl_->c;
+  if (ConstraintEntry& joint = c.constraints.at(entry); joint.is_joint()) {
+    if (!std::exchange(joint.compliance, std::nullopt)) return;
+    joint.laws.clear();
+    return remap_joint(*this, c, entry);
+  }
   ConstraintEntry& r = require_own(c, entry, "equality()");
   const Constraint& now = c.constraints.of(r);
   if (r.unilateral.on) apply_unilateral(*this, c, entry, {.on = false});
@@ -130,6 +161,15 @@ void ConstraintSolver::set_equality(int entry) {
   else if (forces)
     replace(*this, c, entry, ConstraintParts::with_function(now, forces->whole().clone()));
   host::wake(c, r);
+}
+
+void ConstraintSolver::apply_automatic_compliance() {
+  Context& c = impl_->c;
+  for (const Context::Yielding& chosen : std::exchange(c.yielding, {})) {
+    const ConstraintEntry& r = c.constraints[chosen.entry];
+    if (r.alive && r.version == chosen.version && try_call([&] { set_compliance(chosen.entry, chosen.compliance); }))
+      ++c.counts.yielding;
+  }
 }
 
 void ConstraintSolver::set_limits(int entry, double lower, double upper) {

@@ -69,6 +69,7 @@ void ConstraintSolver::begin_step() {
   ++c.step;
   if (c.world.why_absent()) return;
   c.world.find_joints();
+  apply_automatic_compliance();
   do {
     c.world.look_at_bodies(true);
     read_bodies(c);
@@ -228,7 +229,7 @@ void ConstraintSolver::Impl::group_by_topology() {
 
 /// Functions and laws of the program's own are called from the program's thread.
 bool ConstraintSolver::Impl::calls_the_program(const Island& b) const {
-  return b.has(Trait::user_constraint) || b.has(Trait::laws) || b.has(Trait::state);
+  return b.has(Trait::user_constraint) || b.has(Trait::own_laws) || b.has(Trait::state);
 }
 
 void ConstraintSolver::Impl::begin_separate(std::span<Island* const> islands, int worker) {

@@ -184,6 +184,13 @@ inline constexpr int max_pause_power = 6, max_costly_pause_power = 9;
 inline constexpr double costly_try_work = 1e5;
 /// Rows of an island whose gap does not close, above which a try is costly: it is factored many times.
 inline constexpr int costly_gap_rows = 60;
+/// Error of second order that no velocity reaches, above which it is no rounding [m, rad].
+inline constexpr double unreachable_rounding = 1e-13;
+/// Share of the largest such error, or load, from which on a constraint yields. Constraints beside a straight chain
+/// have only what the bodies between turn.
+inline constexpr double yielding_share = 0.05;
+/// Stiffness of a constraint that yields, where the program has given none, times dt² over the mass.
+inline constexpr double yielding_stiffness = 1000;
 /// Longest pause of the fast path [steps].
 inline constexpr unsigned max_fast_pause = 1024;
 

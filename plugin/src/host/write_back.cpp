@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/breaking.h"
+#include "host/compliance.h"
 #include "host/fallback.h"
 #include "host/general_island_solver.h"
 #include "host/joint_feedback.h"
@@ -21,7 +22,7 @@
 namespace linchpin::host {
 
 void note_law_warnings(Context& c, Island& b) {
-  if (b.has(Trait::laws) && !b.failed()) {
+  if (b.has(Trait::laws) && !b.failed() && b.step.path == Path::general) {
     note_law_trouble(b);
     c.laws.note_warnings(*b.dynamics, b.report.law_trouble, b.report.standing, c.t, c.step);
   }
@@ -176,7 +177,7 @@ void write_island(Context& c, Island& b) {
   count_start_gap(c, b);
   note_contradictions(c, b);
   write_velocities(c, b);
-  if (b.has(Trait::laws)) end_laws(c, b);
+  if (b.has(Trait::laws)) b.step.path == Path::general ? end_laws(c, b) : record_springs(c, b);
   release_all_unilateral(c, b);
   add_work(b);
   report_joint_impulses(c, b, c.joint_impulses);

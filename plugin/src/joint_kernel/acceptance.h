@@ -2,6 +2,7 @@
 // geometric stiffness, which a step of length dt follows only up to some ω·dt (T15).
 #pragma once
 
+#include "joint_kernel/compliant_rows.h"
 #include "joint_kernel/joint_island.h"
 #include "joint_kernel/kernel_data.h"
 #include "joint_kernel/rows.h"
@@ -28,12 +29,14 @@ class StepAcceptance {
     bounds_.resize(stiffness_.size());
   }
 
-  /// Computes the work of the multipliers, the energy at the end, and ω·dt. Refuses lanes whose ω·dt is too large.
+  /// Computes the work of the multipliers of exact rows, the energy at the end, and ω·dt. Refuses lanes whose ω·dt is
+  /// too large.
   /// @param twists  at the end
   /// @param total   impulses of the whole step, by row
   /// @param means   out: mean of the rates of the rows at the start and the end
-  void check(const Rows& rows, const JointIsland::Limits& limits, const AlignedVector<Twist>& twists,
-             const AlignedVector<Real>& total, AlignedVector<Real>& means, LaneOutcomes<Real>& result) {
+  void check(const Rows& rows, const CompliantRows<Real>& compliance, const JointIsland::Limits& limits,
+             const AlignedVector<Twist>& twists, const AlignedVector<Real>& total, AlignedVector<Real>& means,
+             LaneOutcomes<Real>& result) {
     std::fill(bounds_.begin(), bounds_.end(), Real{});
     Real gain{}, probe{};
     for_each_primitive([&]<class P>(P) {
@@ -47,6 +50,7 @@ class StepAcceptance {
         store_rows(means, k.row, decltype(load_rows<P>(total, 0))(mean));
       }
     });
+    if (compliance.any()) gain -= compliance.work(total, means);
     Real most{}, energy{};
     for (std::size_t i = 0; i < rows.moving; ++i) {
       const Body& b = rows.bodies[i];

@@ -17,14 +17,15 @@ class CoupledKernel final : public CoupledStep {
  public:
   explicit CoupledKernel(const SymbolicFactor& pattern) : p_(pattern), kernel_(pattern), data_(kernel_.data()) {}
 
-  JointIsland::Refusal factor(const State& state, const JointIslandData& island, double gap_tolerance) override {
+  JointIsland::Refusal factor(const State& state, const JointIslandData& island, double dt,
+                              double gap_tolerance) override {
     data_.rows.read_island(0, island, state);
-    for (auto* x : {&target_, &data_.newton}) x->assign(data_.x.size(), 0.0);
+    for (auto* x : {&target_, &data_.newton, &springs_}) x->assign(data_.x.size(), 0.0);
     responses_.lay_out(p_);
     for (auto* x : {&data_.accelerations, &data_.free}) std::fill(x->begin(), x->end(), Twist{});  // no forces yet
-    data_.evaluate_start();
+    data_.evaluate_start(dt);
     if (!(data_.start.position_error <= gap_tolerance)) return JointIsland::Refusal::gap_at_start;
-    const double margin = data_.schur.factor(p_, data_.rows, [](int) { return true; });
+    const double margin = data_.schur.factor(p_, data_.rows, data_.compliance.gamma(), [](int) { return true; });
     return margin > 0 ? JointIsland::Refusal::none : SchurComplement<double>::why_not(margin);
   }
 
@@ -40,15 +41,17 @@ class CoupledKernel final : public CoupledStep {
       for (std::size_t r = 0; r < data_.x.size(); ++r) data_.total[r] = dt * data_.x[r];
       data_.rows.add_response(p_, data_.total, data_.free, data_.twists);
     }
-    double worst = kernel_.end_residual().evaluate(data_.rows, dt, 0, data_.twists, data_.x);
+    double worst = end_residual(dt);
     for (int solves = 0; solves < max_solves && worst > tolerance; ++solves) {
       for (double& x : data_.x) x *= -1 / dt;
       data_.schur.solve(p_, data_.x);
       for (std::size_t r = 0; r < data_.x.size(); ++r) data_.total[r] += data_.x[r];
       data_.rows.add_response(p_, data_.total, data_.free, data_.twists);
-      worst = kernel_.end_residual().evaluate(data_.rows, dt, 0, data_.twists, data_.x);
+      worst = end_residual(dt);
     }
     data_.rows.rates(data_.twists, target_);
+    springs_ = data_.total;
+    data_.compliance.add_impulses(springs_, target_);
     if (p_.is_composite) lift_target();
     data_.write_velocities(0, v);
     return worst;
@@ -58,6 +61,8 @@ class CoupledKernel final : public CoupledStep {
     data_.set_free(applied);
     data_.twists = data_.free;
     for (std::size_t r = 0; r < target_.size(); ++r) target_[r] = 0.5 * time * data_.rows.biases[r];
+    data_.compliance.write_rest_rates(target_);
+    std::fill(springs_.begin(), springs_.end(), 0.0);
     if (p_.is_composite) lift_target();
     project_on_target();
     data_.write_velocities(0, v);
@@ -98,6 +103,12 @@ class CoupledKernel final : public CoupledStep {
   using Data = KernelData<double>;
   using Twist = Data::Twist;
 
+  // x ← φ at the end of a step with `twists` and `total`, less what springs leave of it. @return the largest magnitude
+  double end_residual(double dt) {
+    const double worst = kernel_.end_residual().evaluate(data_.rows, dt, 0, data_.twists, data_.x);
+    return data_.compliance.any() ? data_.compliance.complete_end_residual(data_.total, 0, data_.x) : worst;
+  }
+
   // Welds reach the target by motions of their own, to which the motion of the whole is added.
   void lift_target() {
     lifted_.resize(data_.rows.moving);
@@ -118,7 +129,10 @@ class CoupledKernel final : public CoupledStep {
     }
     data_.rows.rates(data_.twists, data_.x);
     for (std::size_t r = 0; r < data_.x.size(); ++r) data_.x[r] = target_[r] - data_.x[r];
+    data_.compliance.subtract_impulses(springs_, data_.x);
     data_.schur.solve(p_, data_.x);
+    if (data_.compliance.any())
+      for (std::size_t r = 0; r < data_.x.size(); ++r) springs_[r] += data_.x[r];
     data_.rows.add_response(p_, data_.x, data_.twists, data_.twists);
   }
 
@@ -126,7 +140,8 @@ class CoupledKernel final : public CoupledStep {
   JointKernel<double> kernel_;
   Data& data_;
   ImpulseResponse<double> responses_;
-  Data::Vector target_;          // rates of the rows that rows of the host have to leave
+  Data::Vector target_;          // A v + γ p, by row, that rows of the host have to leave
+  Data::Vector springs_;         // impulses p so far, by row; those of springs are read
   AlignedVector<Twist> lifted_;  // of welds, the motions that make them
 };
 

@@ -19,7 +19,8 @@ struct JointIslandData {
     double mass, inverse_mass, least_inertia;
     Vector3d inertia, inverse_inertia;
   };
-  std::vector<Mass> masses;      ///< of the bodies that move
+  std::vector<Mass> masses;                  ///< of the bodies that move
+  std::vector<JointIsland::Spring> springs;  ///< of the compliant rows, in the order of the symbolic factor
   std::vector<double> geometry;  ///< members of P::Geometry of all primitives, in the order of the symbolic factor
 };
 
@@ -35,7 +36,8 @@ class JointSolver {
 class CoupledStep {
  public:
   virtual ~CoupledStep() = default;
-  virtual JointIsland::Refusal factor(const State& state, const JointIslandData& island, double gap_tolerance) = 0;
+  virtual JointIsland::Refusal factor(const State& state, const JointIslandData& island, double dt,
+                                      double gap_tolerance) = 0;
   virtual double find_start_velocities(double dt, double tolerance, int max_solves, std::span<const double> applied,
                                        std::span<const double> forces, std::span<double> v) = 0;
   virtual void find_linearized_start_velocities(double time, std::span<const double> applied, std::span<double> v) = 0;

@@ -59,6 +59,7 @@ class EndNewton {
       data.rows.add_response(p, data.total, data.free, data.twists);
       add_gyroscopic_torques(data);
       worst_ = residual_.evaluate(data.rows, limits.dt, target_, data.twists, data.x);
+      if (data.compliance.any()) worst_ = data.compliance.complete_end_residual(data.total, target_, data.x);
       if (!check_lanes(limits, data, solves, result)) return;
       best_ = minimum(best_, worst_);
       take_chord_step(p, limits.dt, data);

@@ -1,5 +1,6 @@
 // JointIsland: finds islands of one topology, and the memory in which their steps are computed.
 #include "joint_kernel/dispatch.h"
+#include "model/force_rows.h"
 #include "problem/kept_assembly.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ bool JointIsland::lay_out(const System& system, const IslandLayout& layout, Join
   topology_.reset();
   data_.reset();
   StockJoints stock;
-  find_stock(system, layout, stock);
+  find_stock(system, layout, stock, CompliantJoints::are_stock);
   if (!stock.rigid || stock.count() == 0) return false;
   for (const BodyId id : layout.bodies)
     if (!system.inertia(id).isDiagonal(0)) return false;
@@ -84,6 +85,12 @@ bool JointIsland::lay_out(const System& system, const IslandLayout& layout, Join
          p.row_of, p.joint_of);
   for (std::vector<int>& list : p.primitives) list.shrink_to_fit();
   made->geometry = packed_geometry(stock, p);
+  for (const SymbolicFactor::CompliantRow& row : p.compliant) {
+    const StockJoints::Joint& joint = stock.joints[z(row.joint)];
+    const RowSpring& spring = joint.compliance->springs[z(row.joint_row)];
+    if (!(spring.stiffness + spring.damping > 0)) return false;
+    made->springs.push_back({joint.constraint, row.joint_row, spring.stiffness, spring.damping});
+  }
   made->masses.resize(layout.bodies.size());
   topology_ = topologies.find(std::move(topology));
   data_ = std::move(made);
@@ -108,9 +115,13 @@ void JointIsland::solve_steps(const State& state, const Limits& limits, std::spa
   for (Job& job : jobs) own.one->solve(state, limits, {&job, 1});
 }
 
-JointIsland::Refusal JointIsland::factor(const State& state, double gap_tolerance) {
+std::span<const JointIsland::Spring> JointIsland::springs() const {
+  return data_ ? std::span<const Spring>(data_->springs) : std::span<const Spring>();
+}
+
+JointIsland::Refusal JointIsland::factor(const State& state, double dt, double gap_tolerance) {
   if (!coupled_) coupled_ = make_coupled_step(topology_->pattern);
-  return coupled_->factor(state, *data_, gap_tolerance);
+  return coupled_->factor(state, *data_, dt, gap_tolerance);
 }
 double JointIsland::find_start_velocities(double dt, double tolerance, int max_solves, std::span<const double> applied,
                                           std::span<const double> Q, std::span<double> v) {

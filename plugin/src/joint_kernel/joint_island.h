@@ -57,6 +57,23 @@ class JointIsland {
   const JointTopology* topology() const { return topology_.get(); }
   const JointIslandData& data() const { return *data_; }  ///< of an island that is laid out
 
+  /// A spring with a damper in place of a row of a joint (Compliance). Its force is that at the end of the step.
+  struct Spring {
+    int constraint = 0;                 ///< place of the joint in IslandLayout::constraints
+    int row = 0;                        ///< of all rows of the joint
+    double stiffness = 0, damping = 0;  ///< [N/m, N·s/m]; in N·m for rows in radians
+  };
+  /// The springs of the island, in the order of Vectors::springs.
+  std::span<const Spring> springs() const;
+  /// What a spring did in a step.
+  struct SpringImpulse {
+    double impulse = 0;  ///< along the row [N·s, N·m·s]
+    double work = 0;     ///< with the mean of the velocities at the start and the end [J]
+    /// The impulse and the angular impulse on the first body and on the second, about their centres of mass (W).
+    std::array<Eigen::Matrix<double, 6, 1>, 2> on{Eigen::Matrix<double, 6, 1>::Zero(),
+                                                  Eigen::Matrix<double, 6, 1>::Zero()};
+  };
+
   struct Limits {
     double dt;
     double newton_tolerance, gap_tolerance;  ///< of |φ| at the end; of |φ| at the start [m, rad]
@@ -82,7 +99,8 @@ class JointIsland {
     /// In: bodies, ascending, whose `applied_impulse` lacks the impulse of the gyroscopic torque. The step adds it, by
     /// the mean of the velocities at the start and the end (T15).
     std::span<const int> gyroscopic{};
-    double gyroscopic_time = 0;  ///< time of that torque [s]
+    double gyroscopic_time = 0;          ///< time of that torque [s]
+    std::span<SpringImpulse> springs{};  ///< out: of the springs of the island; or empty
   };
   /// Why a step is refused. The general solver takes it then.
   enum class Refusal : unsigned char {
@@ -127,8 +145,8 @@ class JointIsland {
   // host has solved them. The host starts from velocities on the constraints, and needs to know what an impulse changes
   // of the whole island. Each call refers to the last factor(), in memory of the island.
 
-  /// Factors G at the start. The first call allocates.
-  Refusal factor(const State& state, double gap_tolerance);
+  /// Factors G at the start of a step of length dt [s]. The first call allocates.
+  Refusal factor(const State& state, double dt, double gap_tolerance);
   /// Computes velocities that end the step on the constraints, from those at the start and `applied`, by Newton (T12).
   /// @param tolerance  of φ at the end [m, rad]
   /// @param applied    [n] impulses [N·s, N·m·s]

@@ -11,6 +11,7 @@
 #include "math/simd.h"
 #include "model/primitives/list.h"
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -43,18 +44,19 @@ class JointKernel {
     }
     read_gyroscopic(lane, of);
     for (std::size_t r = 0; r < data_.newton.size(); ++r)
-      set_lane(data_.newton[r], lane, of.newton_impulses[row_of(r)]);
+      set_lane(data_.newton[r], lane, is_exact(r, of) ? of.newton_impulses[row_of(r)] : 0);
   }
   void read_gyroscopic(int lane, const JointIsland::Vectors& of) { end_newton_.read_gyroscopic(lane, of); }
 
   Result step(const JointIsland::Limits& limits, std::span<const JointIsland::Job> jobs) {
-    data_.evaluate_start();
+    data_.evaluate_start(limits.dt);
     Result result = data_.start_result();
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get_lane(data_.start.position_error, lane) <= limits.gap_tolerance))
         result.refuse(lane, JointIsland::Refusal::gap_at_start);
     if (result.refused()) return result;
-    const Real margin = data_.schur.factor(p_, data_.rows, [&](int lane) { return !result.refused(lane); });
+    const Real margin =
+        data_.schur.factor(p_, data_.rows, data_.compliance.gamma(), [&](int lane) { return !result.refused(lane); });
     for (int lane = 0; lane < lanes; ++lane)
       if (!(get_lane(margin, lane) > 0)) result.refuse(lane, SchurComplement<Real>::why_not(get_lane(margin, lane)));
     if (!result.refused()) finish(limits, jobs, result);
@@ -70,28 +72,33 @@ class JointKernel {
     end_newton_.solve(p_, limits, data_, result);
     if (result.refused()) return;
     make_least_norm(limits.dt);
-    acceptance_.check(data_.rows, limits, data_.twists, data_.total, data_.x, result);
+    acceptance_.check(data_.rows, data_.compliance, limits, data_.twists, data_.total, data_.x, result);
   }
 
   /// Writes what was found of a lane.
   void write(int lane, const JointIsland::Outcome& outcome, JointIsland::Job& job) const {
     const JointIsland::Vectors& to = job.vectors;
     job.outcome = outcome;
-    for (std::size_t r = 0; r < to.start_multipliers.size() && outcome.has_start_multipliers; ++r)
-      to.start_multipliers[row_of(r)] = get_lane(data_.lambda[r], lane);
+    if (!to.start_multipliers.empty() && outcome.has_start_multipliers)
+      for (std::size_t r = 0; r < data_.lambda.size(); ++r)
+        if (is_exact(r, to)) to.start_multipliers[row_of(r)] = get_lane(data_.lambda[r], lane);
     if (outcome.refused()) return;
     data_.write_velocities(lane, to.v);
     for (std::size_t r = 0; r < data_.lambda.size(); ++r) {
+      if (!is_exact(r, to)) continue;
       to.newton_impulses[row_of(r)] = get_lane(data_.newton[r], lane);
       to.total_impulses[row_of(r)] = get_lane(data_.total[r], lane);
       to.mean_row_velocities[row_of(r)] = get_lane(data_.x[r], lane);
     }
+    if (data_.compliance.any()) write_springs(lane, to.springs);
     if (!to.constraint_impulses.empty()) write_constraint_impulses(lane, to.constraint_impulses);
   }
 
  private:
   using Twist = typename Data::Twist;
 
+  // Returns whether a row is one of the Block, and not a spring.
+  bool is_exact(std::size_t r, const JointIsland::Vectors& of) const { return row_of(r) < of.total_impulses.size(); }
   std::size_t row_of(std::size_t r) const { return static_cast<std::size_t>(p_.row_of[r]); }
   // Forces and impulses stand in the place of the twists that they make until the masses are known.
   static void read_twist(int lane, std::span<const double> from, std::size_t body, Twist& to) {
@@ -107,6 +114,31 @@ class JointKernel {
       if (data_.schur.redundant(lane))
         for (std::size_t r = 0; r < data_.total.size(); ++r)
           set_lane(data_.newton[r], lane, get_lane(data_.total[r], lane) - dt * get_lane(data_.lambda[r], lane));
+  }
+
+  void write_springs(int lane, std::span<JointIsland::SpringImpulse> to) const {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const std::size_t r = static_cast<std::size_t>(p_.compliant[i].row);
+      to[i].impulse = get_lane(data_.total[r], lane);
+      to[i].work = to[i].impulse * get_lane(data_.x[r], lane);
+    }
+    for_each_primitive([&]<class P>(P) {
+      for (const auto& k : data_.rows.rows.template of<P>())
+        for (int row = 0; row < P::rows; ++row) {
+          const std::size_t of = row_of(Data::z(k.row + row));
+          const std::size_t first = static_cast<std::size_t>(p_.rows) - to.size();
+          if (of < first) continue;
+          std::array<Real, std::size_t{P::rows}> lambda{};
+          lambda[Data::z(row)] = data_.total[Data::z(k.row + row)];
+          for (const int side : {0, 1}) {
+            Twist on{};
+            P::add_constraint_force(k, lambda.data(), side, on);
+            double* const at = to[of - first].on[Data::z(side)].data();
+            get_lane(on.v, lane, at);
+            get_lane(on.w, lane, at + 3);
+          }
+        }
+    });
   }
 
   // By joint, [force, moment] on the first body and on the second.

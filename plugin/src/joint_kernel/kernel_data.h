@@ -1,6 +1,7 @@
 // The numbers of a step of one island, or of several islands of one topology side by side in the lanes of Real.
 #pragma once
 
+#include "joint_kernel/compliant_rows.h"
 #include "joint_kernel/dispatch.h"
 #include "joint_kernel/joint_island.h"
 #include "joint_kernel/rows.h"
@@ -41,6 +42,7 @@ struct KernelData {
   using Vector = AlignedVector<Real>;  // by row
 
   KernelRows<Real> rows;
+  CompliantRows<Real> compliance;
   SchurComplement<Real> schur;
   StartSummary<Real> start;
   AlignedVector<Twist> free, accelerations;  // without the joints: velocities at the end, accelerations at the start
@@ -51,13 +53,18 @@ struct KernelData {
 
   void lay_out(const SymbolicFactor& p) {
     rows.lay_out(p);
+    compliance.lay_out(p);
     schur.lay_out(p);
     for (auto* of : {&free, &accelerations, &twists}) of->assign(z(p.all_bodies), Twist{});
     for (auto* of : {&x, &lambda, &newton, &total}) of->assign(z(p.rows), Real{});
   }
 
   /// Evaluates the start from `free` (impulses) and `accelerations` (forces). x ← b less what the forces make.
-  void evaluate_start() { start = StartEvaluation<Real>::evaluate(rows, free, accelerations, x); }
+  /// @param dt  length of the step, for springs at its end
+  void evaluate_start(double dt) {
+    start = StartEvaluation<Real>::evaluate(rows, free, accelerations, x);
+    if (compliance.any()) compliance.begin(rows, dt, start, x);
+  }
 
   /// free ← the velocities at the start, and what impulses [N·s, N·m·s] make of them
   void set_free(std::span<const double> impulses) requires(lanes == 1) {

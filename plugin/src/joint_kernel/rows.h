@@ -94,6 +94,7 @@ struct KernelRows {
   PrimitiveLists<RowList> rows;
   PrimitiveLists<GeometryList> geometry;
   AlignedVector<Real> biases, velocities;  // b of A v̇ = b, and φ̇, by row, at the start
+  AlignedVector<Real> stiffness, damping;  // by compliant row
 
   void lay_out(const SymbolicFactor& p) {
     bodies.assign(z(p.all_bodies), Body{});
@@ -101,6 +102,7 @@ struct KernelRows {
     inverse_masses.assign(bodies.size(), InverseMass<Real>{});
     start.assign(bodies.size(), Twist{});
     for (auto* x : {&biases, &velocities}) x->assign(z(p.rows), Real{});
+    for (auto* x : {&stiffness, &damping}) x->assign(p.compliant.size(), Real{});
     moving = z(p.bodies);
     for_each_primitive([&]<class P>(P) {
       rows.template of<P>().resize(p.primitives[index_of<P>()].size());
@@ -122,6 +124,10 @@ struct KernelRows {
     if (std::exchange(versions_[z(lane)], island.version) != island.version) {
       read_geometry(lane, island.geometry.data());
       read_masses(lane, island.masses);
+      for (std::size_t i = 0; i < stiffness.size(); ++i) {
+        set_lane(stiffness[i], lane, island.springs[i].stiffness);
+        set_lane(damping[i], lane, island.springs[i].damping);
+      }
     }
     for (std::size_t i = 0; i < island.bodies.size(); ++i) read_body(i, lane, state[island.bodies[i]]);
   }

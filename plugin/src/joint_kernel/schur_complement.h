@@ -27,21 +27,23 @@ class SchurComplement {
 
   void lay_out(const SymbolicFactor& p) { p.is_composite ? composite_.lay_out(p) : factor_.lay_out(p); }
 
-  /// Assembles and factors G. Where rows depend on each other for the first time, it does so again and drops them, with
-  /// their null vectors. Null vectors of long ladders are as long as the ladder: the general solver is cheaper there.
+  /// Assembles and factors G + γ. Where rows depend on each other for the first time, it does so again and drops them,
+  /// with their null vectors. Null vectors of long ladders are as long as the ladder: the general solver is cheaper
+  /// there.
+  /// @param gamma   on the diagonal of the compliant rows [1/kg]
   /// @param wanted  wanted(lane): whether the lane needs an answer
   /// @return positive where there is an answer; else why_not() says why
   template <class Wanted>
-  Real factor(const SymbolicFactor& p, Rows& rows, Wanted wanted) {
+  Real factor(const SymbolicFactor& p, Rows& rows, const AlignedVector<Real>& gamma, Wanted wanted) {
     if (p.is_composite) return factor_composite(p, rows);
-    fill(p, rows);
+    fill(p, rows, gamma);
     Real margin = factor_.factor(p);
     const auto unclear = [&](int lane) { return wanted(lane) && !(get_lane(margin, lane) > 0); };
     bool again = false;
     for (int lane = 0; lane < lanes && !factor_.drops(); ++lane) again = again || unclear(lane);
     if (again) {
       factor_.drop_dependent();
-      fill(p, rows);
+      fill(p, rows, gamma);
       margin = factor_.factor(p);
     }
     redundant_ = false;
@@ -122,8 +124,8 @@ class SchurComplement {
     return composite_.factor();
   }
 
-  // Assembles G = A M⁻¹ Aᵀ in the places of its factor.
-  void fill(const SymbolicFactor& p, Rows& rows) {
+  // Assembles G = A M⁻¹ Aᵀ, and γ on its diagonal, in the places of its factor.
+  void fill(const SymbolicFactor& p, Rows& rows, const AlignedVector<Real>& gamma) {
     Real* const values = factor_.clear();
     for_each_primitive([&]<class P>(P) {
       if constexpr (P::rows == 1)
@@ -151,6 +153,7 @@ class SchurComplement {
         add_products<decltype(known)::value>(p.nodes[z(m.i)], m, rows, of, linear, width, to);
       });
     }
+    for (std::size_t i = 0; i < gamma.size(); ++i) values[p.compliant[i].diagonal] += gamma[i];
     if (!p.high_degree_bodies.empty()) fill_high_degree(p, rows);
   }
 

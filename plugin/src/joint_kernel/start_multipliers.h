@@ -91,6 +91,7 @@ class StartMultipliers {
       probe += 0 * sum(e);
       store_rows(data.x, k.row, e);
     });
+    if (data.compliance.any()) return data.compliance.complete_start_residual(data.lambda, data.x);
     return worst + probe;
   }
 

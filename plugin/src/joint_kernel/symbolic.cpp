@@ -2,6 +2,7 @@
 
 #include "joint_kernel/tuning.h"
 #include "math/block_cholesky.h"
+#include "model/force_rows.h"
 #include "model/stock_joints.h"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ class SymbolicFactorBuilder {
   bool select_high_degree_bodies();
   void order_joints();
   void make_nodes();
+  void list_rows(int joint);
   bool make_ancestors();
   void list_couplings();
   void list_descendants();
@@ -75,10 +77,10 @@ bool SymbolicFactorBuilder::read_joints(std::vector<BodyId>& ids) {
     bodies_of_.push_back({body_of(joint.slot_a, joint.a), body_of(joint.slot_b, joint.b)});
     for (int side = 0; side < 2; ++side)
       if (const int body = bodies_of_.back()[z(side)]; body < factor_.bodies) ends_[z(body)].emplace_back(i, side);
-    const int width = block_.row[z(joint.constraint) + 1] - joint.row;
+    const int width = first_row_of<NoPrimitive>(counts_of(stock_.ranges(i)));
     if (width < 1 || width > SymbolicFactor::max_width) return false;
     widths_.push_back(width);
-    factor_.is_composite = factor_.is_composite && is_weld(stock_.ranges(i));
+    factor_.is_composite = factor_.is_composite && is_weld(stock_.ranges(i)) && !joint.compliance;
   }
   factor_.all_bodies = size_of(ids);
   return true;
@@ -172,16 +174,28 @@ void SymbolicFactorBuilder::make_nodes() {
       for (int k = of.begin[kind]; k < of.end[kind]; ++k) list.push_back(k);
       node.primitives.end[kind] = size_of(list);
     }
-    for (int r = 0; r < node.width; ++r) factor_.row_of.push_back(stock_.joints[z(i)].row + r);
+    list_rows(i);
     factor_.rows += node.width;
     factor_.nodes.push_back(node);
     factor_.joint_of.push_back(i);
   }
 }
 
+/// Lists where the multipliers of the rows of a joint are.
+void SymbolicFactorBuilder::list_rows(int joint) {
+  const StockJoints::Joint& of = stock_.joints[z(joint)];
+  for (int r = 0, exact = 0; r < widths_[z(joint)]; ++r) {
+    const bool is_exact =
+        !of.compliance || std::count(of.compliance->exact().begin(), of.compliance->exact().end(), r) > 0;
+    factor_.row_of.push_back(is_exact ? of.row + exact++ : block_.m() + size_of(factor_.compliant));
+    if (!is_exact) factor_.compliant.push_back({.row = factor_.rows + r, .joint = joint, .joint_row = r});
+  }
+}
+
 /// Lists what the elimination of each joint fills, and where the numbers of the factor stand.
 /// @return false where they are too many
 bool SymbolicFactorBuilder::make_ancestors() {
+  auto compliant = factor_.compliant.begin();
   for (int k = 0; k < joints_; ++k) {
     Node& node = factor_.nodes[z(k)];
     std::vector<int>& filled = structure_[z(order_[z(k)])];
@@ -204,6 +218,8 @@ bool SymbolicFactorBuilder::make_ancestors() {
     }
     node.ancestors_end = size_of(factor_.ancestors);
     node.diagonal = factor_.values;
+    for (; compliant != factor_.compliant.end() && compliant->row < node.first + node.width; ++compliant)
+      compliant->diagonal = node.diagonal + compliant->joint_row * (node.width + 1);
     node.panel = factor_.values + node.width * node.width;
     factor_.values = node.panel + node.height * node.width;
     factor_.widest_panel = std::max(factor_.widest_panel, node.height * node.width);

@@ -63,6 +63,14 @@ struct SymbolicFactor {
     bool operator==(const BlockPair&) const = default;
   };
 
+  /// A row with compliance. The multipliers of such rows come after those of the Block, in the order of this list.
+  struct CompliantRow {
+    int row = 0;                   ///< of the factor
+    int diagonal = 0;              ///< place of its number on the diagonal
+    int joint = 0, joint_row = 0;  ///< joint of StockJoints, and the row of all its rows
+    bool operator==(const CompliantRow&) const = default;
+  };
+
   std::vector<Node> nodes;  ///< in the order of elimination
   /// How many nodes are eliminated. The nodes after them are on nothing but high-degree and fixed bodies.
   int eliminated = 0;
@@ -80,8 +88,9 @@ struct SymbolicFactor {
   /// Where the ends on a body that moves begin in body_ends, by primitive. There is one body more.
   std::vector<PrimitiveIndices> ends_of;
   std::vector<int> body_ends;  ///< twice the place of a primitive, plus its side
-  std::vector<int> row_of;     ///< row of the Block, by row of the factor
-  std::vector<int> joint_of;   ///< joint of StockJoints and of the Block, by node
+  std::vector<int> row_of;     ///< row of the Block, and after those the compliant rows, by row of the factor
+  std::vector<CompliantRow> compliant;
+  std::vector<int> joint_of;  ///< joint of StockJoints and of the Block, by node
   int bodies = 0, all_bodies = 0, rows = 0, values = 0, widest_panel = 0, coupling_values = 0;
   /// All joints are welds: they stand in their own order, and none is eliminated (CompositeBody).
   bool is_composite = false;

@@ -19,6 +19,7 @@ ForceRows::ForceRows(std::unique_ptr<ConstraintFunction> whole, std::vector<int>
 
 ForceRows::ForceRows(const ForceRows& other)
     : ConstraintFunction(other),
+      springs(other.springs),
       is_motor(other.is_motor),
       speed(other.speed),
       whole_(other.whole_->clone()),
@@ -108,6 +109,7 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
   require_value(constraint, "angular_stiffness", c.angular_stiffness, true);
   require_value(constraint, "angular_damping", c.angular_damping, false);
   std::vector<int> exact;
+  std::vector<RowSpring> springs(z(whole.rows()));
   Law law;
   for (int row = 0; row < whole.rows(); ++row) {
     const bool turns = whole.unit(row) == RowUnit::radian;
@@ -116,6 +118,7 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
       exact.push_back(row);
       continue;
     }
+    springs[z(row)] = {k, d};
     Law::Term term = term_along("compliance", row);
     term.multiplier = [k, d](double position, double velocity) { return -(k * position + d * velocity); };
     law = law + Law(std::move(term));
@@ -124,8 +127,9 @@ RowForces compliance_of(const Constraint& constraint, const Compliance& c) {
     refuse(constraint,
            "none of its rows has a finite stiffness. `stiffness` is for rows in metres or in a unit of your own, "
            "`angular_stiffness` for rows in radians. A damper without a spring has a stiffness of 0");
-  return {ConstraintParts::with_function(constraint, std::make_unique<ForceRows>(whole.clone(), std::move(exact))),
-          law};
+  auto function = std::make_unique<ForceRows>(whole.clone(), std::move(exact));
+  function->springs = std::move(springs);
+  return {ConstraintParts::with_function(constraint, std::move(function)), law};
 }
 
 std::string why_no_row_forces(const System& system, const Constraint& constraint, std::span<const BodyState> X,

@@ -14,6 +14,12 @@
 
 namespace linchpin::detail {
 
+/// A spring with a damper in place of a row: its multiplier is −stiffness·φ − damping·φ̇.
+struct RowSpring {
+  double stiffness = 0;  ///< [N/m, N·m/rad]
+  double damping = 0;    ///< [N·s/m, N·m·s/rad]
+};
+
 /// A residual whose rows are all evaluated, while only the rows that stay exact are rows of the constraint.
 class ForceRows final : public ConstraintFunction {
  public:
@@ -37,6 +43,8 @@ class ForceRows final : public ConstraintFunction {
   };
   const Values& evaluate(std::span<const BodyState> X, double t) const;
   const ConstraintFunction& whole() const { return *whole_; }
+  std::span<const int> exact() const { return exact_; }  ///< rows of whole() that stay exact, in order
+  std::vector<RowSpring> springs;  ///< by row of whole(), of those that do not stay exact; none for a motor
   bool is_motor = false;
   double speed = 0;  ///< of a motor, subtracted from the velocity of its row
 

@@ -12,6 +12,8 @@
 
 namespace linchpin::detail {
 
+class ForceRows;
+
 /// Returns the primitives of a constraint made by `joint`, or null for any other.
 const JointRows* rows_of(const ConstraintFunction& function);
 
@@ -21,8 +23,9 @@ struct StockJoints {
     BodyId a, b;
     int slot_a = -1, slot_b = -1;  // in IslandLayout::bodies, −1 outside
     bool driven_a = false, driven_b = false;
-    PrimitiveIndices first{};  // of its primitives; those of the next joint are their ends
-    int alignment = -1;        // −1: none
+    PrimitiveIndices first{};               // of its primitives; those of the next joint are their ends
+    int alignment = -1;                     // −1: none
+    const ForceRows* compliance = nullptr;  // some of its rows are springs, which the block does not have
   };
   template <class P>
   using List = std::vector<typename P::template Geometry<Vector3d>>;

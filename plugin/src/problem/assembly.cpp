@@ -5,6 +5,7 @@
 #include <linchpin/coordinates.h>
 #include <linchpin/forces.h>
 
+#include "model/force_rows.h"
 #include "model/system_impl.h"
 #include "problem/assembly_parts.h"
 #include "problem/kept_assembly.h"
@@ -302,7 +303,8 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
 
 }  // namespace
 
-void detail::find_stock(const System& system, const IslandLayout& layout, StockJoints& stock) {
+void detail::find_stock(const System& system, const IslandLayout& layout, StockJoints& stock,
+                        CompliantJoints compliant) {
   stock.joints.clear();
   for_each_primitive([&]<class P>(P) { stock.primitives.of<P>().clear(); });
   stock.alignments.clear();
@@ -315,7 +317,9 @@ void detail::find_stock(const System& system, const IslandLayout& layout, StockJ
   };
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
     const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
-    const JointRows* rows = rows_of(constraint.function());
+    const ForceRows* compliance = compliant == CompliantJoints::are_stock ? force_rows_of(constraint) : nullptr;
+    if (compliance && compliance->is_motor) compliance = nullptr;
+    const JointRows* rows = rows_of(compliance ? compliance->whole() : constraint.function());
     if (!rows) {
       stock.others.push_back(i);
       continue;
@@ -327,6 +331,7 @@ void detail::find_stock(const System& system, const IslandLayout& layout, StockJ
     joint.slot_b = layout.body_index(joint.b);
     joint.driven_a = system.kind(joint.a) == BodyKind::kinematic;
     joint.driven_b = system.kind(joint.b) == BodyKind::kinematic;
+    joint.compliance = compliance;
     stock.joints.push_back(joint);
     for_each_primitive([&]<class P>(P) {
       for (const auto& parameters : P::of(*rows)) stock.primitives.of<P>().push_back(P::geometry(parameters));

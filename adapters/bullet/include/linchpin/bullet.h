@@ -177,6 +177,13 @@ struct Options {
   int threads = 1;
   /// Ends each step on the constraints (T12). Without it the solver uses the bare acceleration, which drifts.
   bool drift_correction = true;
+  /// Lets joints yield where exact ones cannot bear their load. A straight chain or bridge between two fixed points is
+  /// such a case: no finite force holds what pulls across it. Where no step of an island keeps its rows, Bullet solves
+  /// that step. From the next step on, the constraints whose rows lack something at its end have this compliance, and
+  /// all others of the island stay exact. A constraint keeps it until Handle::equality(). A stiffness that is infinite
+  /// is chosen: 1000 times the mass of the lighter body over dt². summary() lists the constraints that yield, and by
+  /// how much. Not set: Bullet solves such islands.
+  std::optional<Compliance> automatic_compliance{};
   /// Also runs the native solver on the same state in every step; see Solver::native_comparison().
   bool compare_native = false;
   /// Length of the arrows by which world.debugDrawWorld() draws the reactions on bodies that can move [m/N]. The

@@ -69,16 +69,20 @@ int first_row_of(const JointRows& joint) {
   return first_row_of<Of>(counts_of(joint));
 }
 
+/// Returns the number of each primitive.
+inline PrimitiveIndices counts_of(const PrimitiveRanges& of) {
+  PrimitiveIndices counts{};
+  for (std::size_t i = 0; i < primitive_count; ++i) counts[i] = of.end[i] - of.begin[i];
+  return counts;
+}
 /// Returns whether these are one point and nothing else.
 inline bool is_ball(const PrimitiveRanges& of) {
-  PrimitiveIndices other{};
-  for (std::size_t i = 0; i < primitive_count; ++i) other[i] = of.end[i] - of.begin[i];
+  PrimitiveIndices other = counts_of(of);
   return std::exchange(other[index_of<PointPrimitive>()], 0) == 1 && other == PrimitiveIndices{};
 }
 /// Returns whether these are the primitives of a weld.
 inline bool is_weld(const PrimitiveRanges& of) {
-  PrimitiveIndices other{};
-  for (std::size_t i = 0; i < primitive_count; ++i) other[i] = of.end[i] - of.begin[i];
+  PrimitiveIndices other = counts_of(of);
   return std::exchange(other[index_of<PointPrimitive>()], 0) == 1 &&
          std::exchange(other[index_of<DotPrimitive>()], 0) == 3 && other == PrimitiveIndices{};
 }
