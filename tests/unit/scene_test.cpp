@@ -375,6 +375,31 @@ TEST(SceneFile, ApplicationPointsMoveAndConstraintsMayPush) {
       std::string::npos);
 }
 
+TEST(SceneFile, ConstraintsMayYield) {
+  const auto with = [](const std::string& more) {
+    return two_bodies("[[constraint]]\nname = \"c\"\nequation = \"a.position = [0.1, 2, -0.3]\"\n" + more);
+  };
+  const scene::Model model = scene::load_text(with("compliance = { stiffness = 100 }\n"), "scene.toml");
+  const System system = model.system();
+  const ConstraintId c = system.find_constraint("c");
+  EXPECT_EQ(system.constraint(c).function().rows(), 0);
+  ASSERT_EQ(laws_on(system, c).size(), 1u);
+  EXPECT_EQ(laws_on(system, c)[0].terms().size(), 3u);
+  for (const auto& [more, says] : std::vector<std::pair<std::string, std::string>>{
+           {"compliance = 100\n", "compliance is a table"},
+           {"compliance = { stifness = 1 }\n", "did you mean \"stiffness\"?"},
+           {"compliance = { stiffness = -1 }\n", "stiffness must be not negative, got -1"},
+           {"compliance = { angular_stiffness = 1 }\n", "none of its rows has a finite stiffness"},
+           {"complience = { stiffness = 1 }\n", "did you mean \"compliance\"?"},
+           {"compliance = { stiffness = 1 }\nlaw = { type = \"viscous\", coefficient = 1 }\n",
+            "a constraint with compliance has no law"}})
+    EXPECT_NE(message_of(with(more)).find(says), std::string::npos) << message_of(with(more));
+  EXPECT_NE(message_of(two_bodies("[[constraint]]\nname = \"c\"\nvelocity = \"a.velocity.x = 0\"\ncompliance = { "
+                                  "stiffness = 1 }\n"))
+                .find("compliance needs a constraint on positions"),
+            std::string::npos);
+}
+
 TEST(SceneFile, StartVelocitiesFollowFromOneRate) {
   const auto pendulum = [](const std::string& velocity) {
     return "schema = 2\n[start]\nvelocity = \"" + velocity + "\"\n" + R"([[body]]

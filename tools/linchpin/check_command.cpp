@@ -177,7 +177,8 @@ int run_check(const CheckArguments& arguments) {
          {"catastatic", kind.catastatic},
          {"zero_jacobian", kind.zero_jacobian},
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
-         {"description", words(kind) + (c.unilateral ? ", unilateral" : "")}});
+         {"description",
+          words(kind) + (c.unilateral ? ", unilateral" : "") + (c.compliance ? ", with compliance" : "")}});
   }
   result["integrable"] = Json::array();
   for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))

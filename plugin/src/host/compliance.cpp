@@ -103,9 +103,9 @@ void write_spring_stabilisation(Context& c, Island& b) {
 
 namespace {
 
-/// Computes what the rows of an island would lack at the end of a step of length dt that keeps to them to first order,
-/// and that no velocity of first order gives: the part of that second-order error that is outside the range of A (T6).
-/// A straight chain between two fixed points lengthens in such a way.
+/// Computes the error of the rows at the end of a step that keeps to them to first order. Returns the part of it that
+/// no velocity can correct, because it is outside the range of A (T6, T12). A straight chain between two fixed points
+/// lengthens by such an error.
 std::vector<double> unreachable_error(const Context& c, Island& b) {
   Dynamics& dynamics = start_problem(c, b);
   const Assembly& assembly = dynamics.assembly();
@@ -163,7 +163,7 @@ double largest_of(std::span<const Share> shares) {
 }
 
 /// Returns the compliance of a constraint whose rows yield where their share is above `least`. Stiffness that the
-/// program has not given moves the bodies by a thousandth of what they would move without the row in a step.
+/// program has not given moves the bodies by a hundredth of what they would move in a step without the row.
 Compliance compliance_for(const Context& c, const Island& b, std::size_t constraint, const Share& share, double least) {
   double mass = std::numeric_limits<double>::infinity(), inertia = mass;
   for (const BodyId id : c.system.constraint(b.topology.ids[constraint]).bodies()) {

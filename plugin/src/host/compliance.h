@@ -1,6 +1,6 @@
-// Compliance of constraints: springs with dampers in place of exact rows (row_forces.h). It finds the constraints that
-// have it, records what their springs do in steps of the joint kernel, and gives compliance to the joints of an island
-// whose exact rows cannot bear their load.
+// Compliance of constraints: springs with dampers in place of exact rows (row_forces.h). These functions find the
+// constraints that have it. They record what their springs do in steps of the joint kernel. They choose the joints that
+// yield in an island whose exact rows cannot bear their load.
 #pragma once
 
 #include "host/context.h"

@@ -1,8 +1,8 @@
 #include "host/diagnostics.h"
 
+#include "host/compliance.h"
 #include "host/reactions.h"
 #include "host/tuning.h"
-#include "model/force_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -195,18 +195,21 @@ namespace {
 /// @return the number of exact constraints
 int write_constraints(Context& c, std::ostream& s) {
   using Owner = ConstraintEntry::Owner;
-  int exact = 0, joints = 0, user = 0, off = 0;
+  int exact = 0, compliant = 0, joints = 0, user = 0, off = 0;
   for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i) {
     const ConstraintEntry& r = c.constraints[i];
     if (!r.alive) continue;
     const bool on = is_on(c, i);
-    if ((r.id.index >= 0 || (r.is_on_links() && r.deferred)) && on)
+    if (has_compliance(c, r) && on)
+      ++compliant;
+    else if ((r.id.index >= 0 || (r.is_on_links() && r.deferred)) && on)
       ++(r.owner == Owner::multibody_joint ? joints : exact);
     if (!on && !r.outcome.broken) ++off;
     if (r.owner == Owner::user || r.owner == Owner::user_on_links) ++user;
   }
   s << "\n  t = " << c.t << " s, " << c.counts.steps << " steps, " << exact << " exact constraint" << plural(exact);
   if (user) s << " (" << user << " of the user's own)";
+  if (compliant) s << ", " << compliant << " with compliance";
   if (joints) s << ", " << joints << " joint" << plural(joints) << " of multibodies by coordinates";
   if (off) s << ", " << off << " switched off";
   return exact;
@@ -242,15 +245,11 @@ void write_rank(Context& c, std::ostream& s, int exact) {
     s << "\n  contradictory: " << list(names_of(c, ranks.contradictory));
 }
 
-bool has_forces_in_place_of_rows(const Context& c, const ConstraintEntry& r) {
-  return r.id.index >= 0 && linchpin::detail::force_rows_of(c.system.constraint(r.id));
-}
-
 /// Lists the constraints with compliance that have deformed most.
 void write_compliance(Context& c, std::ostream& s) {
   std::vector<const Reaction*> deformed;
   for (const ConstraintEntry& r : c.constraints.all())
-    if (r.alive && r.reaction >= 0 && has_forces_in_place_of_rows(c, r))
+    if (r.alive && r.reaction >= 0 && has_compliance(c, r))
       if (const Reaction& x = c.reactions[r.reaction]; std::max({x.gap, x.gap_angle, x.residual}) > 0)
         deformed.push_back(&x);
   if (deformed.empty()) return;
@@ -331,8 +330,7 @@ std::string summary(Context& c, double energy) {
     s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";
   s << "\n  largest gap " << c.gaps.largest_gap << " m, " << c.gaps.largest_angle << " rad";
   for (const ConstraintEntry& r : c.constraints.all())
-    if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0 &&
-        !has_forces_in_place_of_rows(c, r))
+    if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0 && !has_compliance(c, r))
       s << "; " << r.name << " " << c.reactions[r.reaction].residual;
   write_compliance(c, s);
   s << "\n  energy " << std::setprecision(6) << energy << " J" << std::setprecision(3);

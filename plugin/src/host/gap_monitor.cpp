@@ -1,7 +1,6 @@
 #include "host/gap_monitor.h"
 
 #include "host/compliance.h"
-
 #include "host/context.h"
 #include "model/force_rows.h"
 #include "model/primitives/gap.h"

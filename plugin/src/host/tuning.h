@@ -190,7 +190,7 @@ inline constexpr double unreachable_rounding = 1e-13;
 /// have only what the bodies between turn.
 inline constexpr double yielding_share = 0.05;
 /// Stiffness of a constraint that yields, where the program has given none, times dt² over the mass.
-inline constexpr double yielding_stiffness = 1000;
+inline constexpr double yielding_stiffness = 100;
 /// Longest pause of the fast path [steps].
 inline constexpr unsigned max_fast_pause = 1024;
 

@@ -1,11 +1,11 @@
-// Rows with compliance among those of an island: a spring with stiffness k and a damper with damping c act in place of
-// the equation φ = 0. A step of length h applies the force at its end (backward Euler), so that the impulse p of the
+// Rows with compliance among those of an island (T12). A spring with stiffness k and a damper with damping c act in
+// place of the equation φ = 0. A step of length h applies their force at its end (backward Euler). The impulse p of the
 // row satisfies
 //
 //     p = −h (k φ₁ + c (φ₁ − φ₀) / h),   or   φ₁ + p/κ − (c/κ) φ₀ = 0   with κ = h k + c.
 //
-// Newton to the end of the step (T12) therefore solves with G + γ, where γ = 1/(h κ) is on the diagonal of such rows,
-// and an island with springs costs what it costs with equations. An exact row is the limit k → ∞.
+// Newton to the end of the step therefore solves with G + γ. γ = 1/(h κ) is on the diagonal of such rows. An island
+// with springs costs what it costs with equations. An exact row is the limit k → ∞.
 #pragma once
 
 #include "joint_kernel/rows.h"

@@ -65,7 +65,7 @@ class JointIsland {
   };
   /// The springs of the island, in the order of Vectors::springs.
   std::span<const Spring> springs() const;
-  /// What a spring did in a step.
+  /// The impulse and the work of a spring in a step.
   struct SpringImpulse {
     double impulse = 0;  ///< along the row [N·s, N·m·s]
     double work = 0;     ///< with the mean of the velocities at the start and the end [J]

@@ -301,6 +301,11 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       if (!exact) refuse("the native solver holds '" + c.name + "' as an equality, and it is unilateral");
       solver.find(c.name).unilateral(*c.unilateral);
     }
+    for (const scene::SceneConstraint& c : model_.constraints) {
+      if (!c.compliance) continue;
+      if (!exact) refuse("the native solver has rigid rows for '" + c.name + "', which has compliance");
+      solver.find(c.name).compliance(*c.compliance);
+    }
     for (const scene::SceneConstraint& c : model_.constraints)
       for (const Law& law : c.laws) {
         const BodyId second = c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground;

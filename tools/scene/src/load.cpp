@@ -696,7 +696,12 @@ class SceneReader {
         constraint.name = name.value;
       }
       constraint.unilateral = scene::read_unilateral(table, context, constraint);
+      constraint.compliance = scene::read_compliance(table, context, constraint, state_);
       constraint.laws = scene::read_laws(table, context, constraint.bodies);
+      if (constraint.compliance && (constraint.unilateral || !constraint.laws.empty()))
+        table.refuse("compliance",
+                     "a constraint with compliance has no law and is not unilateral; write a second "
+                     "constraint for that");
       if (const toml::node* law = table.find("law"); law && scene::is_typed(*law))
         typed_laws_.emplace(name.value, scene::place_of(context, *law));
       table.done();

@@ -1190,6 +1190,39 @@ std::optional<Unilateral> read_unilateral(Table& table, Context& context, const 
   return out;
 }
 
+std::optional<Compliance> read_compliance(Table& table, Context& context, const SceneConstraint& made,
+                                          const State& start) {
+  const toml::node* node = table.find("compliance");
+  if (!node) return {};
+  if (!node->is_table())
+    table.refuse("compliance", "compliance is a table: { stiffness = 1e6, damping = 1e3 }, in N/m and N s/m");
+  Table inner(context, *node->as_table(), table.what() + ", compliance");
+  Compliance out;
+  out.stiffness = inner.number("stiffness", out.stiffness);
+  out.damping = inner.number("damping", out.damping);
+  out.angular_stiffness = inner.number("angular_stiffness", out.angular_stiffness);
+  out.angular_damping = inner.number("angular_damping", out.angular_damping);
+  inner.done();
+  System trial;
+  std::vector<BodyId> ids;
+  for (const BodyId id : made.bodies) {
+    const BodyState& at = start[id];
+    const BodyKind kind = id.index > 0 ? context.names.kinds[static_cast<std::size_t>(id.index)] : BodyKind::fixed;
+    if (kind == BodyKind::coordinate)
+      table.refuse("compliance", "compliance is for bodies. Write a [[force]] of type \"spring\" for a coordinate");
+    const bool moves = kind == BodyKind::rigid || kind == BodyKind::particle;
+    const std::string name = std::to_string(ids.size());
+    ids.push_back(moves ? trial.add_body(name, 1, Matrix3d::Identity(), {at.p, at.q})
+                        : trial.add_fixed(name, {at.p, at.q}));
+  }
+  try {
+    (void)add_compliant(trial, made.make(ids), out);
+  } catch (const std::invalid_argument& e) {
+    table.refuse("compliance", e.what());
+  }
+  return out;
+}
+
 bool is_typed(const toml::node& law) {
   if (const auto* one = law.as_table()) return one->contains("force");
   const auto* many = law.as_array();

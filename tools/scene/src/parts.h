@@ -55,6 +55,11 @@ std::vector<Law> read_laws(Table& table, Context& context, const std::vector<Bod
 /// `unilateral = true` or {…}; nothing where it is false or missing. @param made  refuses what is not one row on
 /// positions
 std::optional<Unilateral> read_unilateral(Table& table, Context& context, const SceneConstraint& made);
+/// `compliance = { stiffness = …, damping = …, angular_stiffness = …, angular_damping = … }`; nothing where it is
+/// missing.
+/// @param made  refuses what cannot yield @param start  states of its bodies
+std::optional<Compliance> read_compliance(Table& table, Context& context, const SceneConstraint& made,
+                                          const State& start);
 /// Whether one of them is typed: law = { force = "…" }.
 bool is_typed(const toml::node& law);
 

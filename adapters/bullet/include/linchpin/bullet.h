@@ -181,7 +181,7 @@ struct Options {
   /// such a case: no finite force holds what pulls across it. Where no step of an island keeps its rows, Bullet solves
   /// that step. From the next step on, the constraints whose rows lack something at its end have this compliance, and
   /// all others of the island stay exact. A constraint keeps it until Handle::equality(). A stiffness that is infinite
-  /// is chosen: 1000 times the mass of the lighter body over dt². summary() lists the constraints that yield, and by
+  /// is chosen: 100 times the mass of the lighter body over dt². summary() lists the constraints that yield, and by
   /// how much. Not set: Bullet solves such islands.
   std::optional<Compliance> automatic_compliance{};
   /// Also runs the native solver on the same state in every step; see Solver::native_comparison().

@@ -17,6 +17,7 @@
 #include <linchpin/error.h>
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
+#include <linchpin/row_forces.h>
 #include <linchpin/scene/export.h>
 #include <linchpin/stepper.h>
 #include <linchpin/system.h>
@@ -89,6 +90,7 @@ struct SceneConstraint {
   std::function<Constraint(std::vector<BodyId>)> make;
   std::vector<Law> laws;
   std::optional<Unilateral> unilateral;  ///< of one position row that only pushes
+  std::optional<Compliance> compliance;  ///< springs and dampers in place of its rows
   bool rheonomic = false;                ///< time occurs in it
   JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
   std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
