@@ -168,6 +168,8 @@ struct Run {
           scene->world, bullet::Options{.stepping = name.stepping(), .threads = name.iterations});
     else
       scene->world.getSolverInfo().m_numIterations = name.iterations;
+    if (name.exact() && kind.compliance)
+      for (const auto& joint : scene->joints) exact->handle(*joint).compliance(*kind.compliance);
     if (name.kind ==
         "law")  // on every joint: a torque by the frictionless normal force, for one more back-solve in all
       for (std::size_t i = 0; i < scene->joints.size(); ++i)

@@ -14,15 +14,15 @@ using bullet::to_bullet;
 
 namespace {
 
-/// W1 … W5: nothing collides and nothing falls asleep.
+/// W1 … W7: nothing falls asleep.
 class Scene final : public programs::Program {
  public:
   Scene() : Program(1.0 / 240) {}
-  btRigidBody& box(double mass, const Vector3d& half, const Vector3d& p,
-                   const Quaterniond& q = Quaterniond::Identity()) {
+  btRigidBody& box(double mass, const Vector3d& half, const Vector3d& p, const Quaterniond& q = Quaterniond::Identity(),
+                   bool collides = false) {
     btRigidBody& body =
         Program::box(mass, to_bullet(half), to_bullet(p),
-                     btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())), false);
+                     btQuaternion(btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())), collides);
     body.setActivationState(DISABLE_DEACTIVATION);
     body.setUserIndex(static_cast<int>(bodies.size()) - 1);
     return body;
@@ -184,6 +184,21 @@ void four_bars(Scene& s, int windows) {
   }
 }
 
+// Planks that lie straight between two posts, on pairs of ball joints, and a lorry of 3 t on them. No exact joints bear
+// a load on a straight bridge.
+void flat_bridge(Scene& s, int planks) {
+  const Vector3d half(0.24, 0.05, 1);
+  btRigidBody* last = nullptr;
+  for (int i = 0; i <= planks + 1; ++i) {
+    btRigidBody& plank =
+        s.box(i == 0 || i == planks + 1 ? 0 : 60, half, Vector3d(0.5 * i, 0, 0), Quaterniond::Identity(), true);
+    for (const double side : {-0.9, 0.9})
+      if (last) s.pin(plank, last, Vector3d(0.5 * i - 0.25, 0, side));
+    last = &plank;
+  }
+  s.box(3000, Vector3d(1, 0.5, 0.8), Vector3d(0.25 * (planks + 1), 0.56, 0), Quaterniond::Identity(), true);
+}
+
 constexpr int chain_sizes[] = {10, 100, 1000, 10000};
 constexpr int hanging_sizes[] = {10, 100, 1000};
 constexpr int ladder_sizes[] = {10, 100, 1000};
@@ -192,10 +207,11 @@ constexpr int doll_sizes[] = {1, 100, 1000};
 constexpr int bar_sizes[] = {5};
 constexpr int window_sizes[] = {1, 10, 40};
 constexpr int ball_sizes[] = {20};
+constexpr int plank_sizes[] = {20, 40};
 
 constexpr int one[] = {1};
 
-constexpr std::array<SceneKind, 17> all{{
+constexpr std::array<SceneKind, 18> all{{
     {"W1", "chain of ball joints, released horizontally", chain_sizes, "links", built<chain>, false},
     {"W1s", "the same chain hanging at rest", hanging_sizes, "links", built<hanging_chain>, true},
     {"W2", "ladder of two chains and rungs", ladder_sizes, "rungs", built<ladder>, false},
@@ -205,6 +221,8 @@ constexpr std::array<SceneKind, 17> all{{
     {"W5b", "four-bar windows", window_sizes, "windows", built<four_bars>, true},
     {"W6", "a ton on a light chain, released horizontally", ball_sizes, "links", program<programs::wrecking_ball_alone>,
      false},
+    {"W7", "a lorry on a flat bridge with compliance", plank_sizes, "planks", built<flat_bridge>, false,
+     Compliance{.stiffness = 5e6, .damping = 1e4}},
     {"suspension-bridge", "a lorry crosses a suspension bridge", one, "program", program<programs::suspension_bridge>,
      false},
     {"ragdoll", "a ragdoll down stairs", one, "program", program<programs::ragdoll>, false},

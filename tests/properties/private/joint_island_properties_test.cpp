@@ -428,7 +428,7 @@ TEST(JointIsland, CoupledIsWhatDynamicsComputes) {
     const linchpin::ConstraintFactorization& solver = s.dynamics.solver();
     const std::size_t n = s.v.size(), m = s.start.size();
     const double speed = std::max(scale(v0), scale(v_whole));
-    ASSERT_EQ(s.island.factor(state, limits.gap_tolerance), Refusal::none);
+    ASSERT_EQ(s.island.factor(state, limits.dt, limits.gap_tolerance), Refusal::none);
 
     // Where rows start: without an answer to the forces, Newton finds all of it.
     constexpr double near = 1e-9;

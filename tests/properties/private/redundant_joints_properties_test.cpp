@@ -332,7 +332,7 @@ TEST(RedundantJoints, WeldsMakeOneBody) {
           to[r] += problem.entries[std::size_t(k)].value * of[std::size_t(problem.entries[std::size_t(k)].column)];
       return to;
     };
-    ASSERT_EQ(s.island.factor(state, limits.gap_tolerance), Refusal::none);
+    ASSERT_EQ(s.island.factor(state, limits.dt, limits.gap_tolerance), Refusal::none);
     std::vector<double> v(n), thrown(n), e(m), dv(n), expected(n), force(n);
     ASSERT_LE(s.island.find_start_velocities(dt, 1e-12, 20, s.applied, s.Q, v), 1e-12);
     for (std::size_t j = 0; j < n; ++j) thrown[j] = v[j] + where.uniform(-1, 1);
