@@ -140,7 +140,9 @@ class LINCHPIN_API Dynamics {
   /// the next evaluation prescribed(), reaction(), reactions() and assembly().problem.c belong to that instant.
   /// Reaction::stabilisation contains the difference to the effect of the laws in the step. Everything else still
   /// belongs to the step. Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
-  void evaluate_laws_at(const State& state) noexcept;
+  /// @param over  time over which the stabilisation is the mean of the step's impulses [s]. It differs from step() where
+  /// forces act from the middle of one step to the middle of the next (T12).
+  void evaluate_laws_at(const State& state, double over) noexcept;
   /// History of the laws between evaluations: internal states, and the friction found last. It does not change, and any
   /// number of objects may share it.
   struct LawHistory;
