@@ -25,9 +25,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
-  std::vector<Eigen::Matrix3d> added_inertia;           // By slot.
-  std::vector<ConstrainedProblem::Entry> last_entries;  // Scratch of evaluate_velocities().
-  std::vector<double> last_mass;
+  std::vector<Eigen::Matrix3d> added_inertia;  // By slot.
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
 
@@ -282,21 +280,6 @@ Status Dynamics::evaluate(const State& state) noexcept {
   assemble_constraints(*impl_->system, state, impl_->assembly);
   assemble_forces(*impl_->system, state, impl_->assembly);
   return impl_->solve(state);
-}
-
-Status Dynamics::evaluate_velocities(const State& state) noexcept {
-  const ConstrainedProblem& problem = impl_->assembly.problem;
-  impl_->last_entries.assign(problem.entries.begin(), problem.entries.end());
-  impl_->last_mass.assign(problem.mass.begin(), problem.mass.end());
-  assemble_constraints(*impl_->system, state, impl_->assembly);
-  assemble_forces(*impl_->system, state, impl_->assembly);
-  const auto is_same = [](const ConstrainedProblem::Entry& a, const ConstrainedProblem::Entry& b) {
-    return a.column == b.column && a.value == b.value;
-  };
-  const bool keeps_factor = impl_->factored && impl_->assembly.failure.empty() && problem.mass == impl_->last_mass &&
-                            std::equal(problem.entries.begin(), problem.entries.end(), impl_->last_entries.begin(),
-                                       impl_->last_entries.end(), is_same);
-  return keeps_factor ? impl_->respond(state, true) : impl_->solve(state);
 }
 
 Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
