@@ -1,6 +1,6 @@
 // Friction that changes the thrust it reads: a block on a rough wedge, and Painlevé's rod, where the actual thrust has
-// no answer or two. All numbers have closed forms (beside each test). The default law and the explicit one of the
-// papers, and what is said of their difference.
+// no answer or two. A wedge that two rough faces hold. All numbers have closed forms (beside each test). The default
+// law and the explicit one of the papers, and what is said of their difference.
 #include "motion.h"
 
 #include <linchpin/constraint.h>
@@ -90,6 +90,72 @@ TEST(Wedge, ALawOnTheIdealThrustCostsOneBackSolveAndNoFactor) {
   Dynamics implicitly(actual.system);
   ASSERT_EQ(implicitly.evaluate(actual.state), Status::ok);
   EXPECT_EQ(implicitly.law_report().back_solves, 4);
+}
+
+// ---- a wedge that carries a load in a guide, rough on both faces ----
+
+/// Two friction elements hold one degree of freedom. A force P sin ωt draws the wedge out in each period.
+struct SelfLockingWedge {
+  static constexpr double m = 1, M = 10, alpha = 10 * std::numbers::pi / 180, omega = 40 * std::numbers::pi;
+  System system;
+  BodyId wedge, load;
+  double resistance, effective_mass;  // R = c M g + μ m g [N], and m − c M tan α [kg]
+
+  SelfLockingWedge(double mu, double P) {
+    const double c = std::tan(std::atan(mu) - alpha) + mu;
+    resistance = c * M * g + mu * m * g;
+    effective_mass = m - c * M * std::tan(alpha);
+    system.set_gravity({0, -g, 0});
+    wedge = system.add_particle("wedge", m, Vector3d::Zero());
+    load = system.add_particle("load", M, Vector3d::Zero());
+    const auto floor = system.add(
+        holonomic("floor", {wedge}, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); }));
+    system.add(holonomic("guide", {load}, [](const auto& s) { return rows(s[0].position().x, s[0].position().z); }));
+    const auto face = system.add(holonomic("face", {load, wedge}, [](const auto& s) {
+      const auto d = s[0].position() - s[1].position();
+      return d.y * std::cos(alpha) + d.x * std::sin(alpha);
+    }));
+    for (const ConstraintId rough : {floor, face}) add_law(system, rough, laws::coulomb(mu));
+    system.add(
+        Force("shaker", {wedge}, [=](ForceFrame& f) { f.add_force(0, Vector3d(-P * std::sin(omega * f.t), 0, 0)); }));
+  }
+};
+
+// It slips from t₁ = asin(R/P)/ω on, where both faces reach their bounds together. The load sinks then and presses
+// less, so that the wedge moves as if its mass were m − c M tan α, until s' = 0 at t₂.
+TEST(SelfLockingWedge, BothFacesSlipAndStickTogether) {
+  for (const auto& [mu, P] : {std::pair{0.2, 40.0}, {0.2, 25.0}, {0.25, 50.0}, {0.25, 40.0}, {0.19, 35.0}})
+    for (const Method method : {Method::rk4, Method::adaptive})
+      for (const double dt : {5e-4, 1.7e-3}) {
+        SCOPED_TRACE("mu " + std::to_string(mu) + ", " + std::to_string(P) + " N, " + to_string(method) + ", " +
+                     std::to_string(dt) + " s");
+        SelfLockingWedge w(mu, P);
+        const double omega = w.omega, R = w.resistance, period = 2 * std::numbers::pi / omega,
+                     t1 = std::asin(R / P) / omega;
+        const auto speed = [&](double t) {  // times the effective mass
+          return P / omega * (std::cos(omega * t1) - std::cos(omega * t)) - R * (t - t1);
+        };
+        double before = period / 2 - t1, t2 = period;  // the speed is largest at the first
+        for (int k = 0; k < 100; ++k) {
+          const double middle = 0.5 * (before + t2);
+          (speed(middle) > 0 ? before : t2) = middle;
+        }
+        const double way =
+            (P / omega * (std::cos(omega * t1) * (t2 - t1) - (std::sin(omega * t2) - std::sin(omega * t1)) / omega) -
+             0.5 * R * (t2 - t1) * (t2 - t1)) /
+            w.effective_mass;
+        Stepper stepper(w.system, w.system.initial_state(), {.method = method});
+        const double error = method == Method::rk4 ? 1e-8 * std::pow(dt / 5e-4, 4) : 1e-8;
+        const std::vector<ModeSwitch> switches = switches_until(stepper, 3 * period, dt);
+        ASSERT_EQ(switches.size(), 12u);
+        for (std::size_t i = 0; i < switches.size(); ++i) {  // in pairs: the two slip, the two stick
+          const bool slips = i % 4 < 2;
+          EXPECT_EQ(switches[i].what, slips ? ModeSwitch::What::slides : ModeSwitch::What::sticks) << i;
+          EXPECT_NEAR(switches[i].t, static_cast<double>(i / 4) * period + (slips ? t1 : t2), error) << i;
+        }
+        EXPECT_NEAR(stepper.state()[w.wedge].p.x(), -3 * way, error);
+        EXPECT_LE(std::fabs(stepper.state()[w.wedge].v.x()), 1e-15);
+      }
 }
 
 // ---- a rope of beads over a drum ----

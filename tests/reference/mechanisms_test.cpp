@@ -262,10 +262,10 @@ TEST(Bricard, OfThinRods) {
 // ---- a redundant delta robot ----
 
 // 88 rows of rank 79 whose pivots do not show the rank, so that the dense solver factors them, which takes most of the
-// time. The stages of the adaptive pair are on the constraints, because rows are nearly dependent. No stage may factor
-// the same rows twice: the pair takes 11 factors where rk4 takes 4, and 3.07 times its instructions. It would be 4.3
-// times with three factors a stage. The bound leaves room for the clock.
-TEST(DeltaRobot, ThePairFactorsTwiceAStage) {
+// time. The stages of the adaptive pair are on the constraints, because rows are nearly dependent. They are projected
+// with one factor, that of the beginning: the pair takes 8 factors where rk4 takes 4, and 2.2 times its instructions.
+// It would be 3.1 times with two factors a stage. The bound leaves room for the clock.
+TEST(DeltaRobot, ThePairFactorsOnceAStage) {
   std::ifstream file(std::string(LINCHPIN_SOURCE_DIR) + "/tests/scenes/redundant-delta-robot.toml");
   std::stringstream text;
   text << file.rdbuf();
@@ -294,7 +294,7 @@ TEST(DeltaRobot, ThePairFactorsTwiceAStage) {
     ratio = std::min(ratio, seconds(Method::adaptive, by_pair) / rk4);
     for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(by_rk4[k], by_pair[k], 1e-10);
   }
-  EXPECT_LT(ratio, 3.5);
+  EXPECT_LT(ratio, 2.7);
 }
 
 // ---- the slider-crank (T-SSC) ----

@@ -141,28 +141,6 @@ TEST(Dynamics, ResolvesForAnotherForceAsIfEvaluatedWithIt) {
   EXPECT_EQ(once.evaluate(s.state, std::vector<double>(3)), Status::invalid);
 }
 
-// The factor stays where only velocities have changed. A state with other poses, or other masses, gets a factor of its
-// own.
-TEST(Dynamics, EvaluatesOtherVelocitiesAsIfEvaluatedAnew) {
-  BlockOnRail s;
-  add_law(s.system, s.rail, laws::viscous(0.3));
-  Dynamics anew(s.system), again(s.system);
-  ASSERT_EQ(again.evaluate_velocities(s.state), anew.evaluate(s.state));  // nothing to go on from yet
-  const auto expect_equal = [&] {
-    ASSERT_EQ(again.evaluate_velocities(s.state), anew.evaluate(s.state));
-    for (std::size_t j = 0; j < anew.vdot().size(); ++j) EXPECT_EQ(again.vdot()[j], anew.vdot()[j]) << j;
-    for (std::size_t r = 0; r < anew.lambda().size(); ++r) EXPECT_EQ(again.lambda()[r], anew.lambda()[r]) << r;
-  };
-  for (BodyState& body : s.state.bodies) body.v += Vector3d(0.3, 0, 0), body.w += Vector3d(0.1, -0.2, 0.4);
-  expect_equal();
-  for (BodyState& body : s.state.bodies) body.q = body.q * Quaterniond(0.8, 0.6, 0, 0);
-  expect_equal();
-  again.evaluate_velocities(s.state);
-  const AllocationCounter allocations;
-  again.evaluate_velocities(s.state);
-  EXPECT_EQ(allocations.count(), 0u);
-}
-
 TEST(Dynamics, ABlockHoldsTheGivenConstraintsAndTheirBodies) {
   System system;
   const auto a = system.add_particle("a", 1, {1, 0, 0}), b = system.add_particle("b", 1, {2, 0, 0});

@@ -11,6 +11,10 @@
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
 
+#include <cmath>
+#include <sstream>
+#include <utility>
+
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
@@ -20,11 +24,22 @@ const char* const known_solvers =
     "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
     "btMultiBodyConstraintSolver";
 
+const Options& checked(const Options& o) {
+  for (const auto& [name, value] :
+       {std::pair{"draw_force", o.draw_force}, {"draw_native_difference", o.draw_native_difference}})
+    if (!(value >= 0) || !std::isfinite(value)) {
+      std::ostringstream why;
+      why << "linchpin: Options::" << name << " must be finite and not below 0, got " << value;
+      host::demand(why.str());
+    }
+  return o;
+}
+
 }  // namespace
 
 WorldBinding::WorldBinding(Solver& owner, const Options& options)
     : owner_(owner),
-      options_(host::with_default_tolerances(options, sizeof(btScalar) == 4)),
+      options_(host::with_default_tolerances(checked(options), sizeof(btScalar) == 4)),
       world_(host::options_of(options_)),
       groups_(world_),
       native_run_(world_, options_) {}
@@ -209,7 +224,7 @@ void WorldBinding::uninstall() {
 void WorldBinding::set_options(const Options& options) {
   if (options.compare_native != options_.compare_native)
     host::demand("set_options", "compare_native is chosen when the solver is made");
-  const Options now = host::with_default_tolerances(options, sizeof(btScalar) == 4);
+  const Options now = host::with_default_tolerances(checked(options), sizeof(btScalar) == 4);
   solver().set_options(host::options_of(now));
   if (world_.world()) remove_actions();
   options_ = now;

@@ -46,9 +46,6 @@ class LINCHPIN_API Dynamics {
   /// Evaluates with a given applied force Q instead of the assembled one. @param Q  [n] in block order [N, N·m]. Hosts
   /// use this call.
   Status evaluate(const State& state, std::span<const double> Q) noexcept;
-  /// The same as evaluate(), where only velocities have changed since the last evaluate() or factor(). It uses the same
-  /// factor again if rows and inertias have the same numbers, and costs one solve then.
-  Status evaluate_velocities(const State& state) noexcept;
   /// Assembles the rows and factors them, without solving. A host calls it before it knows all its forces. Then
   /// `assembly` and `solver` belong to `state`. Everything else keeps the values of the last solution until resolve()
   /// computes the next. @return ok, redundant or invalid.
@@ -140,7 +137,9 @@ class LINCHPIN_API Dynamics {
   /// the next evaluation prescribed(), reaction(), reactions() and assembly().problem.c belong to that instant.
   /// Reaction::stabilisation contains the difference to the effect of the laws in the step. Everything else still
   /// belongs to the step. Without a step this call does nothing, and reaction() leaves the stabilisation as it is.
-  void evaluate_laws_at(const State& state) noexcept;
+  /// @param over  time over which the stabilisation is the mean of the step's impulses [s]. It differs from step()
+  /// where forces act from the middle of one step to the middle of the next (T12).
+  void evaluate_laws_at(const State& state, double over) noexcept;
   /// History of the laws between evaluations: internal states, and the friction found last. It does not change, and any
   /// number of objects may share it.
   struct LawHistory;

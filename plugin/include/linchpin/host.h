@@ -737,6 +737,7 @@ class LINCHPIN_API ConstraintSolver {
   /// long.
   using DrawLine = std::function<void(const Vector3d& from, const Vector3d& to, Line what)>;
   /// Calls `draw` for each line before it returns. `draw` must not change the solver.
+  /// @throws std::invalid_argument  `scale` is negative or not finite, or `draw` is empty
   void draw_reactions(double scale, const DrawLine& draw);
   const BodyState& start_state(BodyId body) const;
   /// A body, or a link, with the pose that the host has now. @throws std::invalid_argument  the system has no such body
@@ -818,8 +819,9 @@ class LINCHPIN_API ConstraintHandle {
   void remove();
   /// Computes the reports of the last step where they are not known yet, and returns the reaction.
   const Reaction& reaction();
-  /// Returns whether linchpin solves the constraint, as an equality, a motor or compliance: not disabled, not released,
-  /// and not left to the host in the last step. Rows of a joint that the host keeps, such as limits, do not count.
+  /// Returns whether linchpin solves the constraint, as an equality, a motor or compliance: its bodies are in the
+  /// world, and it is not disabled, not released, and not left to the host in the last step. Rows of a joint that the
+  /// host keeps, such as limits, do not count.
   bool is_exact();
   /// Returns the part of the constraint that the host solves, and the reason. Empty if there is none.
   std::string why_native();

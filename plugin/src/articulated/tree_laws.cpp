@@ -347,7 +347,7 @@ void TreeLaws::add_response(std::span<double> change) {
 
 void TreeLaws::answer_at_start() {
   if (!t_.prescribed.is_known) return;
-  t_.dynamics->evaluate_laws_at(c_.bodies.start);
+  t_.dynamics->evaluate_laws_at(c_.bodies.start, c_.dt);
   solve_prescribed();
 }
 

@@ -25,9 +25,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "not evaluated yet";
-  std::vector<Eigen::Matrix3d> added_inertia;           // By slot.
-  std::vector<ConstrainedProblem::Entry> last_entries;  // Scratch of evaluate_velocities().
-  std::vector<double> last_mass;
+  std::vector<Eigen::Matrix3d> added_inertia;  // By slot.
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
 
@@ -36,6 +34,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
     LawSolver laws;
     std::vector<double> vdot, nonideal, induced;
     std::vector<double> step_c;  // The prescribed force of the step.
+    double share_of_step = 1;    // Time of the step's laws over the time of the mean.
     bool is_known = false;
   };
   AtStart at_start;
@@ -139,8 +138,9 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
     return status;
   }
 
-  void evaluate_laws_at(const State& state) {
+  void evaluate_laws_at(const State& state, double over) {
     if (status == Status::invalid || !(laws_.step > 0) || laws_.efforts.empty()) return;
+    at_start.share_of_step = laws_.step / over;
     at_start.laws.start_at_instant_of(laws_);
     at_start.vdot.resize(vdot.size());
     solver.inverse_mass(ideal, at_start.vdot);
@@ -282,21 +282,6 @@ Status Dynamics::evaluate(const State& state) noexcept {
   return impl_->solve(state);
 }
 
-Status Dynamics::evaluate_velocities(const State& state) noexcept {
-  const ConstrainedProblem& problem = impl_->assembly.problem;
-  impl_->last_entries.assign(problem.entries.begin(), problem.entries.end());
-  impl_->last_mass.assign(problem.mass.begin(), problem.mass.end());
-  assemble_constraints(*impl_->system, state, impl_->assembly);
-  assemble_forces(*impl_->system, state, impl_->assembly);
-  const auto is_same = [](const ConstrainedProblem::Entry& a, const ConstrainedProblem::Entry& b) {
-    return a.column == b.column && a.value == b.value;
-  };
-  const bool keeps_factor = impl_->factored && impl_->assembly.failure.empty() && problem.mass == impl_->last_mass &&
-                            std::equal(problem.entries.begin(), problem.entries.end(), impl_->last_entries.begin(),
-                                       impl_->last_entries.end(), is_same);
-  return keeps_factor ? impl_->respond(state, true) : impl_->solve(state);
-}
-
 Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
   assemble_constraints(*impl_->system, state, impl_->assembly);
   if (Q.size() != z(impl_->assembly.layout.n())) return impl_->fail("the applied force has the wrong length");
@@ -369,7 +354,7 @@ std::span<const double> Dynamics::internal_state() const { return impl_->laws_.i
 std::span<const double> Dynamics::internal_state_rate() const { return impl_->laws_.internal_state_rate; }
 void Dynamics::set_internal_state(std::span<const double> values) { impl_->laws_.set_internal_state(values); }
 void Dynamics::accept(double dt) { impl_->laws_.accept(dt); }
-void Dynamics::evaluate_laws_at(const State& state) noexcept { impl_->evaluate_laws_at(state); }
+void Dynamics::evaluate_laws_at(const State& state, double over) noexcept { impl_->evaluate_laws_at(state, over); }
 struct LINCHPIN_PRIVATE Dynamics::LawHistory {
   LawSolver::Snapshot snapshot;
 };
@@ -491,8 +476,9 @@ void Dynamics::reaction(int i, const State& state, Reaction& reaction) const {
     const Wrench& prescribed = reaction.prescribed.on(k) = wrench_of(law);
     if (d.at_start.is_known) {
       const Wrench laws = wrench_of(law_in_step), called = moved_to(d.wrench_on(i, k, d.induced), body.p, p_WQ);
-      reaction.stabilisation.on(k) = {laws.force + called.force - prescribed.force - induced.force,
-                                      laws.moment + called.moment - prescribed.moment - induced.moment, p_WQ};
+      const double share = d.at_start.share_of_step;
+      reaction.stabilisation.on(k) = {share * (laws.force + called.force) - prescribed.force - induced.force,
+                                      share * (laws.moment + called.moment) - prescribed.moment - induced.moment, p_WQ};
     } else if (d.laws_.step > 0) {
       reaction.stabilisation.on(k) = Wrench{Vector3d::Zero(), Vector3d::Zero(), p_WQ};
     }

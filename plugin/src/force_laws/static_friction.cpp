@@ -251,8 +251,9 @@ class FrictionProblem::StaticDistribution {
     solve_definite(H_, along_c.data(), rank_, n_);
     double top = 0, bottom = 0, moves = 0, length = 0;
     for (std::size_t k = 0; k < rank_; ++k) top += c_[k] * step[k], bottom += c_[k] * along_c[k];
+    for (std::size_t k = 0; k < rank_; ++k) step[k] = -step[k] + top / bottom * along_c[k];
+    remove_along_c(step);
     for (std::size_t k = 0; k < rank_; ++k) {
-      step[k] = -step[k] + top / bottom * along_c[k];
       moves = std::max(moves, std::fabs(step[k]));
       length = std::max(length, std::fabs(y_[k]));
     }
@@ -269,6 +270,14 @@ class FrictionProblem::StaticDistribution {
     }
     const bool converged = moves <= (round > sharp * slip_size_ ? 1e-3 : 4 * epsilon) * length || part < 1e-3;
     return converged ? Step::converged : Step::continues;
+  }
+
+  /// Removes the component along c from x. Where corners are hardly rounded, H is small, and the difference of two long
+  /// vectors leaves a rounding along c that is longer than y.
+  void remove_along_c(std::span<double> x) const {
+    double along = 0, square = 0;
+    for (std::size_t k = 0; k < rank_; ++k) along += c_[k] * x[k], square += c_[k] * c_[k];
+    for (std::size_t k = 0; k < rank_; ++k) x[k] -= along / square * c_[k];
   }
 
   /// Computes the gradient g and the Hessian H of the rounded power at y.

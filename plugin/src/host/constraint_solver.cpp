@@ -228,6 +228,9 @@ std::vector<Finding> ConstraintSolver::check() {
 }
 
 void ConstraintSolver::draw_reactions(double scale, const DrawLine& draw) {
+  if (!(scale >= 0) || !std::isfinite(scale))
+    demand("draw_reactions", "the scale must be finite and not below 0, got " + text(scale));
+  if (!draw) demand("draw_reactions", "`draw` is an empty function");
   make_reactions();
   update_reports();
   host::draw_reactions(impl_->c, scale, draw);

@@ -275,7 +275,7 @@ bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forc
 
 bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   const double before = length_before(c_, b);
-  add_applied(c_, b, 0.5 * (before - c_.dt));
+  if (before != c_.dt && !set_force_time(b, before)) return fail(b, b.dynamics->reason());
   Acceptance outcome = try_whole_step(b);
   if (outcome == Acceptance::too_long && c_.options.geometric_stiffness && b.step.rows < HostRows::contacts &&
       add_stiffness(c_, b))
@@ -284,9 +284,19 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   if (outcome == Acceptance::too_long) return redo_in_substeps(b, states, before);
   if (c_.options.geometric_stiffness) note_stiffness(c_, b);
   const bool bounded = bounds_energy(c_, b);
-  end_whole_step(c_, b, bounded ? gain_of_constraints(c_, b, c_.dt, b.x.v0, b.x.v) : 0,
+  end_whole_step(c_, b, bounded ? gain_of_constraints(c_, b, b.step.force_time, b.x.v0, b.x.v) : 0,
                  bounded ? work_of(b.rows.total, b.x.v0, b.x.v) : 0);
   return true;
+}
+
+// Constraint and law forces act for the same time as the applied forces. Friction that sticks otherwise balances only
+// a part of the applied impulse.
+bool GeneralIslandSolver::set_force_time(Island& b, double before) {
+  b.step.force_time = 0.5 * (before + c_.dt);
+  add_applied(c_, b, 0.5 * (before - c_.dt));
+  if (!b.has(Trait::laws)) return true;
+  b.dynamics->set_step(b.step.force_time);
+  return b.dynamics->resolve(c_.bodies.start, all_forces(b)) != Status::invalid;
 }
 
 bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, double before) {
@@ -351,7 +361,7 @@ GeneralIslandSolver::WholeStep GeneralIslandSolver::find_whole_velocities(Island
   const auto ideal = b.dynamics->ideal(), nonideal = b.dynamics->nonideal();
   start_newton(b);
   for (std::size_t j = 0; j < b.x.v.size(); ++j)
-    b.x.dv[j] = b.x.applied[j] + b.rows.total[j] + c_.dt * (ideal[j] + nonideal[j]) + b.x.force[j];
+    b.x.dv[j] = b.x.applied[j] + b.rows.total[j] + b.step.force_time * (ideal[j] + nonideal[j]) + b.x.force[j];
   solver.inverse_mass(b.x.dv, b.x.dv);
   for (std::size_t j = 0; j < b.x.v.size(); ++j) b.x.v[j] = b.x.v0[j] + b.x.dv[j];
   WholeStep out{.converged = finite(b.x.v)};
@@ -410,7 +420,7 @@ bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
   const Assembly& assembly = b.dynamics->assembly();
   const linchpin::ConstraintFactorization& solver = b.dynamics->solver();
   for (std::size_t j = 0; j < b.x.v.size(); ++j)
-    b.x.dv[j] = b.x.applied[j] + b.rows.total[j] + c_.dt * b.dynamics->ideal()[j];
+    b.x.dv[j] = b.x.applied[j] + b.rows.total[j] + b.step.force_time * b.dynamics->ideal()[j];
   solver.inverse_mass(b.x.dv, b.x.v);  // without v₀, which the velocities of the rows already contain
   row_velocities(assembly, b.x.v, b.x.row);
   for (std::size_t i = 0; i < b.x.row.size(); ++i) b.x.row[i] = -b.x.row[i] - assembly.velocity[i];
@@ -423,13 +433,13 @@ bool GeneralIslandSolver::re_linearize_ahead(Island& b) {
 void GeneralIslandSolver::find_multipliers(Island& b, bool accepted) {
   const auto reaction = b.dynamics->lambda(), induced = b.dynamics->induced();
   for (std::size_t i = 0; i < b.x.multipliers.size(); ++i)
-    b.x.multipliers[i] = c_.dt * (reaction[i] + induced[i]) + b.x.newton[i];
+    b.x.multipliers[i] = b.step.force_time * (reaction[i] + induced[i]) + b.x.newton[i];
   for (std::size_t i = 0; i < b.x.mean_force.size(); ++i)
-    b.x.mean_force[i] = accepted ? b.x.multipliers[i] / c_.dt : reaction[i] + induced[i];
+    b.x.mean_force[i] = accepted ? b.x.multipliers[i] / b.step.force_time : reaction[i] + induced[i];
 }
 
 bool GeneralIslandSolver::is_energy_acceptable(Island& b) {
-  double gain = gain_of_constraints(c_, b, c_.dt, b.x.v0, b.x.v);
+  double gain = gain_of_constraints(c_, b, b.step.force_time, b.x.v0, b.x.v);
   if (bounds_energy(c_, b))
     gain = std::max(gain, gain + work_of(b.rows.total, b.x.v0, b.x.v) - std::max(b.rows.solved_work, 0.0));
   if (!(gain > 0)) return true;

@@ -37,6 +37,7 @@ class GeneralIslandSolver final : public RespondingIslandSolver {
   bool correct_start_gap(Island& b);
   bool try_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done);
   bool take_semi_implicit(Island& b, SubstepStates& states);
+  bool set_force_time(Island& b, double before);
   bool redo_in_substeps(Island& b, SubstepStates& states, double before);
   Acceptance try_whole_step(Island& b);
   struct WholeStep {

@@ -55,7 +55,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     if (is_factored_ && !b_.has(Trait::laws) && !force_depends_on_length_ && b_.rows.passive.empty()) return true;
     states_.now.t = c_.t + s.done;
     force_depends_on_length_ = spread_forces(s.force_time);
-    if (b_.has(Trait::laws)) b_.dynamics->set_step(s.length);
+    if (b_.has(Trait::laws)) b_.dynamics->set_step(s.force_time);
     if (is_factored_) return b_.dynamics->resolve(states_.now, b_.x.Q_total) != Status::invalid;
     ++b_.stats.factorizations;
     if (b_.dynamics->evaluate(states_.now, b_.x.Q_total) == Status::invalid) return false;
@@ -119,8 +119,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     place_next(s);
     const auto ideal = b_.dynamics->ideal(), nonideal = b_.dynamics->nonideal();
     std::vector<double>&force = b_.x.force, &v = b_.sums.v;
-    for (std::size_t j = 0; j < force.size(); ++j)
-      force[j] = s.force_time * b_.x.Q_total[j] + s.length * (ideal[j] + nonideal[j]);
+    for (std::size_t j = 0; j < force.size(); ++j) force[j] = s.force_time * (b_.x.Q_total[j] + ideal[j] + nonideal[j]);
     if (s.first())
       for (std::size_t j = 0; j < force.size(); ++j) force[j] += b_.rows.impact_now[j];
     solver.inverse_mass(force, b_.x.dv);
@@ -138,13 +137,13 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   bool is_short_enough(Substep& s) {
     const Assembly& assembly = b_.dynamics->assembly();
     for (std::size_t i = 0; i < b_.x.mean_force.size(); ++i)
-      b_.x.mean_force[i] = b_.dynamics->lambda()[i] + b_.dynamics->induced()[i] + b_.x.newton[i] / s.length;
+      b_.x.mean_force[i] = b_.dynamics->lambda()[i] + b_.dynamics->induced()[i] + b_.x.newton[i] / s.force_time;
     const double limit = c_.options.max_tension_frequency;
     s.omega_dt = tension_frequency(c_.system, *b_.dynamics, states_.now, b_.x.mean_force,
                                    tuning::doubling_share * limit / s.length) *
                  s.length;
     if (s.omega_dt > limit && s.is_tested) return false;
-    s.gain = gain_of_constraints(c_, b_, s.length, assembly.v, b_.sums.v);
+    s.gain = gain_of_constraints(c_, b_, s.force_time, assembly.v, b_.sums.v);
     s.kinetic = kinetic_energy(assembly, assembly.v);
     if (s.is_tested && gains_too_much(s, s.gain, kinetic_energy(assembly, b_.sums.v), s.kinetic)) return false;
     b_.step.outcome.contradictory = contradicts_;
@@ -171,16 +170,16 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     }
     b_.gyroscopics.substep.apply(layout, sums.applied);
     for (std::size_t row = 0; row < b_.x.row.size(); ++row) {
-      b_.x.row[row] = s.length * (b_.dynamics->lambda()[row] + b_.dynamics->induced()[row]) + b_.x.newton[row];
+      b_.x.row[row] = s.force_time * (b_.dynamics->lambda()[row] + b_.dynamics->induced()[row]) + b_.x.newton[row];
       sums.multipliers[row] += b_.x.row[row];
     }
     if (b_.has(Trait::laws)) {
-      c_.laws.book(c_.system, c_.constraints, b_.topology.entries, *b_.dynamics, states_.now, s.length, assembly.v,
+      c_.laws.book(c_.system, c_.constraints, b_.topology.entries, *b_.dynamics, states_.now, s.force_time, assembly.v,
                    sums.v);
       note_law_trouble(b_);
     }
     record_wrenches();
-    add_prescribed(c_, b_, states_.now, s.length, c_.dt, sums.wrenches);
+    add_prescribed(c_, b_, states_.now, s.force_time, c_.dt, sums.wrenches);
   }
 
   void record_wrenches() {

@@ -1,6 +1,7 @@
 // The handle of one constraint, and other parts of an adapter's facade.
 #include "host/constraint_solver_impl.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace linchpin::host {
@@ -10,6 +11,15 @@ constexpr const char* empty_handle = "linchpin: an empty handle, of no constrain
 constexpr const char* removed = "linchpin: the constraint has been removed";
 const Reaction no_reaction{};
 const std::string no_name;
+
+/// Returns whether all bodies of a constraint are in the host's world now. A program may have removed one since the
+/// last step.
+bool has_bodies(Context& c, ConstraintId id) {
+  if (!c.world.why_absent()) c.world.look_at_bodies(false);
+  const auto bodies = c.system.constraint(id).bodies();
+  return std::none_of(bodies.begin(), bodies.end(),
+                      [&](BodyId body) { return c.bodies.in_host(body) && !c.bodies.in_world(body); });
+}
 }  // namespace
 
 void demand(const std::string& why) {
@@ -145,6 +155,7 @@ bool ConstraintHandle::is_exact() {
   if (!is_there()) return false;
   const ConstraintEntry& r = get();
   if (!solver_->world().is_enabled(entry_) || r.released || !r.fallback.empty()) return false;
+  if (r.id.index >= 0 && !has_bodies(solver_->context(), r.id)) return false;
   return r.is_on_links() ? r.deferred != nullptr : r.id.index >= 0 && solver_->options().mode == Mode::exact;
 }
 

@@ -145,6 +145,7 @@ struct IslandStep {
 
   int substeps = 1;
   int newton_solves = 0;
+  double force_time = 0;         ///< Time over which forces act in a whole step of the general solver [s].
   double omega_dt = 0;           ///< Frequency of the geometric stiffness times dt (T15).
   double moved = 0, turned = 0;  ///< Largest displacement and turn by which a start gap was closed [m, rad].
   double gap_left = 0;           ///< Rest of that gap [m or rad].

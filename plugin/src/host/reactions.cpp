@@ -124,7 +124,7 @@ void ReactionTable::forget_work() {
 void write_start_reactions(Context& c, Island& b) {
   c.reactions.make(c);
   // Reports belong to the step's start (T11), but the laws of the step may have been evaluated for its end.
-  if (b.has(Trait::laws)) b.dynamics->evaluate_laws_at(c.bodies.start);
+  if (b.has(Trait::laws)) b.dynamics->evaluate_laws_at(c.bodies.start, c.dt);
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     Reaction& to = c.reactions[r.reaction];
@@ -170,14 +170,18 @@ void write_stabilisation(Context& c, Island& b) {
 
 namespace {
 
-/// Writes the stabilisation of a whole step: the impulses of Newton, and those of laws beyond their force at the start.
+/// Writes the stabilisation of a whole step: the impulses of Newton, those of ideal forces beyond the step's length,
+/// and those of laws beyond their force at the start.
 void write_newton_impulses(Context& c, Island& b) {
   const bool fast = b.step.path != Path::general, beyond = !fast && b.has(Trait::laws) && c.options.mode == Mode::exact;
+  const double longer = b.step.force_time - c.dt;
+  std::vector<double>& impulses = b.x.row;
+  for (std::size_t i = 0; i < impulses.size(); ++i) impulses[i] = b.x.newton[i] + longer * b.dynamics->lambda()[i];
   for (std::size_t i = 0; i < b.topology.ids.size(); ++i) {
     Reaction& r = c.reactions[c.constraints[b.topology.entries[i]].reaction];
     const auto bodies = c.system.constraint(b.topology.ids[i]).bodies();
     for (int k = 0; k < static_cast<int>(bodies.size()); ++k) {
-      const Vector6 f = wrench_at_centre(b.dynamics->assembly(), static_cast<int>(i), k, b.x.newton) / c.dt;
+      const Vector6 f = wrench_at_centre(b.dynamics->assembly(), static_cast<int>(i), k, impulses) / c.dt;
       const Wrench of_laws = r.stabilisation.on(k);
       Wrench& sum = r.stabilisation.on(k);
       sum = moved_to(f, c.bodies.start[bodies[z(k)]].p, r.ideal.on(k).point);

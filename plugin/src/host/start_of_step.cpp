@@ -15,6 +15,7 @@ void begin_step(Context& c, Island& b) {
   if (std::exchange(b.step.start_gap, StartGap::small) == StartGap::turned_far && b.dynamics)
     linchpin::detail::hold_as_made(c.system, *b.dynamics);
   b.step = IslandStep{};
+  b.step.force_time = c.dt;
   b.step.outcome.loose_convergence = c.step < b.history.loose_until;
   b.report.has_start_problem = false;
   b.rows.damping.clear();

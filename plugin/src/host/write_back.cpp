@@ -128,7 +128,8 @@ void write_velocities(Context& c, Island& b) {
 
 void end_laws(Context& c, Island& b) {
   if (b.step.division == Division::whole) {
-    c.laws.book(c.system, c.constraints, b.topology.entries, *b.dynamics, c.bodies.start, c.dt, b.x.v0, b.x.v);
+    c.laws.book(c.system, c.constraints, b.topology.entries, *b.dynamics, c.bodies.start, b.step.force_time, b.x.v0,
+                b.x.v);
     b.dynamics->accept(c.dt);
   }
   (void)c.laws.all(c.constraints);  // in their order

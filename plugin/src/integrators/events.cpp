@@ -321,7 +321,7 @@ bool Stepper::Impl::release_and_engage(double t) {
   if (!changed) return true;
   recorder.close(state.t - recorded_until);
   recorded_until = state.t;
-  dynamics.restructure();
+  restructure_dynamics();
   recorder.restructure(*system, block(), false);
   recorder.begin(*system);
   resize_work_memory();

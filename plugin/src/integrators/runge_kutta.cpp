@@ -92,6 +92,8 @@ bool Stepper::Impl::evaluate_stages(double dt) {
   const auto once = [&] {
     work.stage = state;
     std::fill(work.in_chart.begin(), work.in_chart.end(), 0.0);
+    if (control.on_constraints && factor_at_start.factor(state) == Status::invalid)
+      return refuse(Status::invalid, factor_at_start.reason()), false;
     for (std::size_t k = 0; k < tableau().stages; ++k) {
       if (k > 0) place_stage(k, dt);
       if (!evaluate_stage(k, dt)) return false;
@@ -110,11 +112,9 @@ bool Stepper::Impl::evaluate_stages(double dt) {
 }
 
 Status Stepper::Impl::project_stage() {
-  if (dynamics.factor(work.stage) == Status::invalid) return Status::invalid;
-  project_positions(*system, dynamics, work.stage, options.newton_tolerance, options.max_newton);
-  if (dynamics.factor(work.stage) == Status::invalid) return Status::invalid;
-  project_velocities(*system, dynamics, work.stage);
-  return dynamics.evaluate_velocities(work.stage);
+  project_positions(*system, factor_at_start, work.stage, options.newton_tolerance, options.max_newton);
+  project_velocities(*system, factor_at_start, work.stage);
+  return dynamics.evaluate(work.stage);
 }
 
 bool Stepper::Impl::step_runge_kutta(double dt) {

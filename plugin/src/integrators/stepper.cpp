@@ -70,7 +70,7 @@ std::string wrong_with(const StepOptions& o) {
 }  // namespace
 
 Stepper::Impl::Impl(System& s, State at, const StepOptions& o)
-    : system(&s), state(std::move(at)), options(o), dynamics(s, o.solve) {
+    : system(&s), state(std::move(at)), options(o), dynamics(s, o.solve), factor_at_start(s, o.solve) {
   if (const std::string why = wrong_with(o); !why.empty()) throw std::invalid_argument("linchpin::Stepper: " + why);
   if (const std::string why = begin_at(true); !why.empty()) throw std::invalid_argument("linchpin::Stepper: " + why);
 }
@@ -80,7 +80,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   if (state.bodies.size() > count || (forget && state.bodies.size() < count))
     return "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " + std::to_string(count);
   SystemParts::of(*system).bring_in(state);  // Bodies added since.
-  dynamics.restructure();
+  restructure_dynamics();
   dynamics.set_step(0);
   dynamics.compute_rates(options.method == Method::rk4);
   if (symplectic(options.method))
@@ -103,7 +103,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
   system->update_kinematic(state);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   if (deactivate_open()) {
-    dynamics.restructure();
+    restructure_dynamics();
     collect_unilateral();
     recorder.restructure(*system, block(), forget);
     if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
@@ -116,6 +116,11 @@ std::string Stepper::Impl::begin_at(bool forget) {
   energy_gains.watch.restructure(*system, block());
   resize_work_memory();
   return {};
+}
+
+void Stepper::Impl::restructure_dynamics() {
+  dynamics.restructure();
+  factor_at_start.restructure();
 }
 
 void Stepper::Impl::resize_work_memory() {

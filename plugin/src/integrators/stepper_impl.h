@@ -44,6 +44,7 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   State state;
   StepOptions options;
   Dynamics dynamics;
+  Dynamics factor_at_start;  // Its factor is that of the beginning of a substep, by which stages are projected.
   ImpulseRecorder recorder;
   Start start;
   StepReport report;
@@ -174,6 +175,8 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// Deactivates unilateral constraints that can re-engage and are open, or opening, where the motion begins.
   bool deactivate_open();
 
+  void restructure_dynamics();
+
   void resize_work_memory();
 
   bool structure_changed() const;
@@ -249,8 +252,9 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   bool evaluate_stages(double dt);
 
   /// Projects `stage` onto the constraints. Nearly dependent rows that are off them by g contradict each other by g
-  /// over their angle, and no step is short enough. The field x ↦ f(projection of x) is the same on the constraints and
-  /// smooth off them, and keeps every order (T13). @return the status of its evaluation
+  /// over their angle, and no step is short enough. All stages are projected with the factor of the beginning. So the
+  /// field x ↦ f(projection of x) is the same on the constraints and smooth off them, and keeps every order (T13).
+  /// @return the status of its evaluation
   Status project_stage();
 
   /// Evaluates the equation at a stage, and records its impulses.

@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
 namespace linchpin::test::draw_test {
 namespace {
 
@@ -57,6 +62,31 @@ TEST(Draw, ReactionsAreArrowsOfTheirForce) {
   EXPECT_TRUE(s.drawn(middle, middle + 1e-4 * 200 * g));
   EXPECT_TRUE(s.drawn(middle, middle - 1e-4 * 200 * g));
   EXPECT_EQ(s.recorder.spheres.size(), 2u);  // the bodies themselves, no ghosts
+}
+
+TEST(Draw, AScaleThatIsNoneIsRefused) {
+  const auto why = [](auto call) -> std::string {
+    try {
+      call();
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  TwoBalls s;
+  bullet::Solver exact(s.w.world, {.draw_force = 1e-4});
+  s.w.step(10);
+  for (const auto& [bad, text] : {std::pair{-0.5, "-0.5"},
+                                  {std::numeric_limits<double>::infinity(), "inf"},
+                                  {std::numeric_limits<double>::quiet_NaN(), "nan"}}) {
+    const std::string got = std::string(" must be finite and not below 0, got ") + text;
+    EXPECT_EQ(why([&] { exact.set_options({.draw_force = bad}); }), "linchpin: Options::draw_force" + got);
+    EXPECT_EQ(why([&] { bullet::Solver({.draw_native_difference = bad}); }),
+              "linchpin: Options::draw_native_difference" + got);
+  }
+  EXPECT_EQ(exact.options().draw_force, 1e-4);
+  s.w.world.debugDrawWorld();
+  EXPECT_FALSE(s.recorder.lines.empty());
 }
 
 TEST(Draw, GapsAreRedCrossesAsLongAsTheyAre) {

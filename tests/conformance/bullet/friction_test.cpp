@@ -43,6 +43,31 @@ TEST(Friction, ABlockAtRestOnARoughSlopeDoesNotCreep) {
   EXPECT_NEAR(r.on_a.force.y(), 2 * g, precision(1e-12, 1e-5));  // rail and friction together carry its weight
 }
 
+// After a step of another length the applied forces act from the middle of that step to the middle of this one. So does
+// the friction that balances them.
+TEST(Friction, WhatSticksStaysAtRestInStepsOfAnyLength) {
+  constexpr double lengths[] = {1.0 / 240, 1.0 / 1000, 1.0 / 60, 1.0 / 60, 1.0 / 480, 1.0 / 90, 1.0 / 8000, 1.0 / 240};
+  Slope slope(laws::coulomb(0.6));
+  TestWorld w;
+  btRigidBody& arm = w.box(1, btVector3(btScalar(0.4), btScalar(0.1), btScalar(0.1)), btVector3(btScalar(0.4), 0, 0));
+  btHingeConstraint& pin = w.joint<btHingeConstraint>(arm, btVector3(btScalar(-0.4), 0, 0), btVector3(0, 0, 1), true);
+  bullet::Solver exact(w.world);
+  exact.of(pin).law(
+      laws::hinge_friction({.mu_static = 1, .mu_kinetic = 1, .pin_radius = 0.5}));  // 4.9 N·m hold 3.9 N·m
+  for (int i = 0; i < 200; ++i) {
+    SCOPED_TRACE("step " + std::to_string(i));
+    const double dt = lengths[(i * i) % std::size(lengths)];
+    slope.w.step(1, dt);
+    w.step(1, dt);
+    EXPECT_LE(std::abs(slope.speed()), precision(1e-15, 1e-7));
+    EXPECT_LE(double(arm.getAngularVelocity().length()), precision(1e-14, 1e-6));
+    EXPECT_LE(worst_books(slope.exact), precision(1e-12, 1e-5));
+    EXPECT_LE(worst_books(exact), precision(1e-12, 1e-5));
+  }
+  EXPECT_EQ(slope.exact.counts().mode_switches, 0);
+  EXPECT_EQ(exact.counts().mode_switches, 0);
+}
+
 TEST(Friction, AReleasedBlockStopsWhereItShouldAndStays) {
   // Up the slope with v, decelerating by g (sin + mu cos): way v²/2a.
   const double a = g * (std::sin(Slope::angle) + 0.7 * std::cos(Slope::angle));

@@ -67,6 +67,19 @@ TEST(Laws, RegularizedCoulombAndLuGreStopWhatTheyShould) {
   }
 }
 
+TEST(Laws, WorkAndBalancesHoldInStepsOfAnyLength) {
+  constexpr double lengths[] = {1.0 / 240, 1.0 / 1000, 1.0 / 60, 1.0 / 60, 1.0 / 480, 1.0 / 90};
+  Sledge s;
+  s.rail.law(laws::coulomb(0.3));
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE("step " + std::to_string(i));
+    s.w.step(1, lengths[i % std::size(lengths)]);
+    EXPECT_NEAR(s.rail.laws()[0].work, s.v() * s.v() - 9, precision(1e-12, 1e-5));
+    EXPECT_NEAR(s.rail.reaction().work, s.v() * s.v() - 9, precision(1e-12, 1e-5));
+    EXPECT_LE(worst_books(s.exact), precision(1e-12, 1e-5));
+  }
+}
+
 // ---- of which state ----
 
 /// An arm of two bars in its plane, damped in both joints, in Bullet and without a host.

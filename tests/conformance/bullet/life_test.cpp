@@ -1060,6 +1060,23 @@ TEST(Life, ASolverThatOutlivesItsWorldKnowsItIsGone) {
   }
 }
 
+TEST(Life, AConstraintOfABodyThatHasLeftTheWorldIsNotExact) {
+  TestWorld w;
+  btRigidBody& ball = w.ball(1, 0.1, btVector3(0, 0, 0));
+  bullet::Solver exact(w.world);
+  bullet::Handle hold = exact.constrain("hold", {ball}, [](const auto& s) { return s[0].position().y; });
+  w.step();
+  EXPECT_TRUE(hold.is_exact());
+  w.world.removeRigidBody(&ball);
+  EXPECT_FALSE(hold.is_exact());
+  w.step();
+  EXPECT_FALSE(hold.is_exact());
+  EXPECT_FALSE(exact.find("hold").is_exact());
+  w.world.addRigidBody(&ball);
+  w.step();
+  EXPECT_EQ(hold.is_exact(), hold.reaction().on_a.force.norm() > 0);
+}
+
 TEST(Life, AWorldDestroyedFirstFreesItsOwnSolverAndHasNothingOfOursLeft) {
   btDefaultCollisionConfiguration config;
   btCollisionDispatcher dispatcher(&config);

@@ -240,6 +240,10 @@ TEST(Declared, ReactionsAreLinesThatTheProgramDraws) {
   int lines = 0;
   exact.solver().draw_reactions(1, [&](const Vector3d&, const Vector3d&, host::ConstraintSolver::Line) { ++lines; });
   EXPECT_GT(lines, 0);
+  const host::ConstraintSolver::DrawLine nothing = [](const Vector3d&, const Vector3d&, auto) {};
+  for (const double bad : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(exact.solver().draw_reactions(bad, nothing), std::invalid_argument) << bad;
+  EXPECT_THROW(exact.solver().draw_reactions(1, nullptr), std::invalid_argument);
 }
 
 TEST(Declared, NoConstraintIsOnLinks) {
