@@ -630,10 +630,9 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--until", arguments->until,
                    "End a case where this quantity passes through zero: 'bead.x'. One that does not within the "
                    "duration has failed");
-  verb->add_flag(
-      "--equilibrium", arguments->equilibrium,
-      "VisualShape for where the scene can rest in place of running it: the stable place of the lowest potential, "
-      "or the lowest if none is stable");
+  verb->add_flag("--equilibrium", arguments->equilibrium,
+                 "Look for where the scene can rest in place of running it: the stable place of the lowest potential, "
+                 "or the lowest if none is stable");
   verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

@@ -390,7 +390,7 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
   out.bodies = {id(plan.a), id(plan.b)};
   const BodyState &A = start[out.bodies[0]], &B = start[out.bodies[1]];
   const auto to_body = [](const BodyState& s, const Vector3d& p) -> Vector3d { return s.q.conjugate() * (p - s.p); };
-  const auto realigned_steps = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
+  const auto turned_to_body = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
 
   JointData d;
   const bool between_centres = plan.type == "rod" || plan.type == "point_on_sphere";
@@ -431,16 +431,16 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
            who + ": \"" + body + "\" is a particle; a joint acts where it is, not beside it (a rod joins centres)");
   }
   if (kind.axis) {
-    d.u_A = plan.axis ? realigned_steps(A, *plan.axis) : *plan.axis_a;
-    d.u_B = plan.axis_b ? *plan.axis_b : realigned_steps(B, A.q * d.u_A);
+    d.u_A = plan.axis ? turned_to_body(A, *plan.axis) : *plan.axis_a;
+    d.u_B = plan.axis_b ? *plan.axis_b : turned_to_body(B, A.q * d.u_A);
     d.u_A.normalize(), d.u_B.normalize();
     if (plan.type == "universal" && plan.axis) {  // a cross: the second arm is perpendicular to the first
       const Vector3d u = A.q * d.u_A;
-      d.u_B = realigned_steps(B, u.unitOrthogonal());
+      d.u_B = turned_to_body(B, u.unitOrthogonal());
     }
     const Vector3d x = d.u_A.unitOrthogonal();
     d.x_A = x;
-    d.x_B = realigned_steps(B, A.q * x);
+    d.x_B = turned_to_body(B, A.q * x);
   }
   const Vector3d u = kind.axis ? Vector3d(A.q * d.u_A) : Vector3d::UnitX();
   Matrix3d W;
