@@ -61,6 +61,15 @@ prints '^  NOT JUDGED +block\.z at all times stays +\(the run ended early, at 0\
 expect 4 run "$scratch/early.toml" --json
 holds '.solver.expect[0].met == false'
 
+scene 1 '[[constraint]]
+name = "ground"
+equation = "block.y = 0*sqrt(0.005 - t)"
+[[expect]]
+value = "block.z"
+throughout = true' >"$scratch/nothing.toml"
+expect 4 run "$scratch/nothing.toml"
+prints '^  NOT JUDGED +block\.z at all times stays +\(the run took no step\)$'
+
 # mu_kinetic above mu, which the expressions make in the motion.
 scene 0.5 '[[constraint]]
 name = "ground"
@@ -122,7 +131,10 @@ END
 expect 0 run "$scratch/start.toml"
 sed -i 's/= 9"/= -9"/' "$scratch/start.toml"
 expect 3 run "$scratch/start.toml"
-says 'no velocities were found that meet this and the constraints: its left side stays 9 above its right side, in the unit of its equation'
+says 'no velocities were found that meet this and the constraints: the best ones leave its left side 9 above its right side, in the unit of its equation'
+sed -i 's/^velocity = .*/velocity = "arm.omega.x = 3"/' "$scratch/start.toml"
+expect 3 run "$scratch/start.toml"
+says 'the best ones leave its left side 1.5 rad/s below its right side. Give a rate that the mechanism can have'
 
 # Definitions, each of which uses the one above.
 {

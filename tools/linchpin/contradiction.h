@@ -20,7 +20,8 @@ RankReport rank_of(const Dynamics& dynamics);
 nlohmann::ordered_json rank_json(const RankReport& report, int rows, const scene::Model& model);
 
 /// Who contradicts whom at a state: in accelerations, or in what is left of gaps and velocities where no motion takes
-/// it away. Unilateral constraints that are open there hold nothing. As rank_json, null where there is no contradiction. A few solves; some hundred where gaps do not close.
+/// it away. Unilateral constraints that are open there hold nothing. As rank_json, null where there is no
+/// contradiction. A few solves; some hundred where gaps do not close.
 nlohmann::ordered_json contradiction(const System& system, const scene::Model& model, State at);
 
 /// "constraints contradict each other: a (0.2 m), b, c and 7 more" of a `rank`, with what `now` leaves open of each;

@@ -1,4 +1,4 @@
-// What a run has to say of its logs and of coefficients that are expressions, counted over its steps.
+// Remarks on a run: logs that are no number, and coefficients in the wrong order, counted over its steps.
 #pragma once
 
 #include <linchpin/scene.h>

@@ -630,8 +630,8 @@ struct Compiler::Impl {
     const std::vector<std::string>& known = of_force ? names.forces : names.constraints;
     const auto found = std::find(known.begin(), known.end(), input.of);
     if (found == known.end())
-      throw Fault(inside,
-                  std::string("there is no ") + what + " \"" + input.of + "\"" + suggestion_or_all(input.of, known));
+      throw Fault(inside, std::string("there is no ") + what + " \"" + input.of + "\"" +
+                              (known.empty() ? ", and none else" : suggestion_or_all(input.of, known)));
     const auto index = static_cast<std::size_t>(found - known.begin());
     const std::vector<int>& all = (of_force ? names.force_bodies : names.constraint_bodies)[index];
     if (input.type == Type::vector && next(',')) {
@@ -640,7 +640,12 @@ struct Compiler::Impl {
       const std::string body = a_name();
       for (std::size_t k = 0; k < all.size(); ++k)
         if (names.bodies[static_cast<std::size_t>(all[k])] == body) input.on = static_cast<int>(k);
-      if (input.on < 0) throw Fault(body_at, "\"" + body + "\" is no body of the " + what + " \"" + input.of + "\"");
+      if (input.on < 0) {
+        std::vector<std::string> own;
+        for (const int each : all) own.push_back(names.bodies[static_cast<std::size_t>(each)]);
+        throw Fault(body_at, "\"" + body + "\" is no body of the " + what + " \"" + input.of + "\"" +
+                                 suggestion_or_all(body, own));
+      }
     }
     if (!of_force) refuse_impossible_mode(input, index, inside);
     if (input.name == "lambda" && next(',')) input.row = parse_row(input.of, index);

@@ -832,6 +832,23 @@ class SceneReader {
     }
   }
 
+  // Of each row of the equations, where one side of it is a quantity of its own: "rad/s" of arm.omega.z = 3.
+  std::vector<std::string> units_of_rows(const std::vector<Text>& equations, const scene::Names& names) const {
+    std::vector<std::string> out;
+    for (const Text& text : equations) {
+      std::string unit;
+      int rows = 1;
+      const std::size_t equals = text.value.find('=');
+      for (const std::string& side : {text.value.substr(0, equals), text.value.substr(equals + 1)}) {
+        scene::Compiler compiler(names);
+        rows = compiler.expression(side) == scene::Type::scalar ? 1 : 3;
+        if (unit.empty()) unit = scene::unit_of(compiler.finish(), model_);
+      }
+      out.insert(out.end(), static_cast<std::size_t>(rows), unit);
+    }
+    return out;
+  }
+
   // Velocities of the mechanism from one rate, or some.
   void read_start(Table table, Context& context) {
     scene::Compiler compiler(context.names);
@@ -847,7 +864,7 @@ class SceneReader {
       texts.front().fail(Fault(0, "no velocity occurs in it; a place is given by position and rotation"), table.what());
     std::optional<scene::StartFailure> failure;
     try {
-      failure = scene::assemble_velocities(model_, tape);
+      failure = scene::assemble_velocities(model_, tape, units_of_rows(texts, context.names));
     } catch (const std::invalid_argument& e) {
       failure = scene::StartFailure{e.what()};
     }

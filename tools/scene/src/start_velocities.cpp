@@ -60,8 +60,8 @@ class Search {
   bool is_met(const State& state) { return factor(state) && largest_residual(dynamics_).relative <= met; }
 
   // Newton's method from the velocities of a state. @return false where something is not finite
-  bool newton(State& state) {
-    constexpr int most_iterations = 50, most_without_gain = 5;
+  bool newton(State& state, int most_iterations = 50) {
+    constexpr int most_without_gain = 5;
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0, without_gain = 0; i < most_iterations && without_gain < most_without_gain; ++i) {
       if (!factor(state)) return false;
@@ -168,7 +168,7 @@ bool search_around(Search& search, State& state) {
   for (const double size : sizes)
     for (int number = 0; number < directions; ++number) {
       State found = search.tried(size, number);
-      if (!search.newton(found) || !search.is_met(found)) continue;
+      if (!search.newton(found, 200) || !search.is_met(found)) continue;
       search.approach_start(found);
       const double change = search.change(found);
       if (!(change < least * (1 - 1e-9))) continue;
@@ -178,37 +178,46 @@ bool search_around(Search& search, State& state) {
   return std::isfinite(least);
 }
 
-std::string unit_of_rate(const ConstraintFunction& f, int row) {
-  const RowUnit unit = f.unit(row);
-  if (f.level() == Level::position)
-    return unit == RowUnit::metre    ? " m/s"
-           : unit == RowUnit::radian ? " rad/s"
-                                     : " per second, in the unit of its equation";
-  return ", in the unit of its equation";
+// "left side 3 rad/s below its right side", "left side 9 above its right side, in the unit of its equation"
+std::string sides(double left_less_right, const std::string& unit) {
+  char text[40];
+  std::snprintf(text, sizeof text, "left side %.4g", std::abs(left_less_right));
+  return std::string(text) + (unit.empty() ? "" : " " + unit) + (left_less_right < 0 ? " below" : " above") +
+         " its right side" + (unit.empty() ? ", in the unit of its equation" : "");
+}
+
+std::string speed(double x, const std::string& unit) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.4g", std::abs(x));
+  return text + (unit.empty() ? " per second, in the unit of its equation" : " " + unit);
+}
+
+std::string unit_of_opening(const ConstraintFunction& f, int row) {
+  if (f.level() != Level::position) return {};
+  return f.unit(row) == RowUnit::metre ? "m/s" : f.unit(row) == RowUnit::radian ? "rad/s" : "";
 }
 
 }  // namespace
 
-std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_ptr<const Tape>& given) {
+std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_ptr<const Tape>& given,
+                                                const std::vector<std::string>& units) {
   System system = model.system();
   std::vector<BodyId> bodies;
   for (const int body : given->bodies) bodies.push_back(BodyId{body});
-  const std::string name = free_name(model);
   const ConstraintId added =
-      system.add(Constraint(name, bodies, make_function(given, Level::velocity, RowUnit::custom)));
+      system.add(Constraint(free_name(model), bodies, make_function(given, Level::velocity, RowUnit::custom)));
   Search search(system, model.options.solve);
   State state = search.start();
-  if (!search.newton(state)) return StartFailure{search.dynamics().reason()};
-  const Left left = largest_residual(search.dynamics());
-  if (!(left.relative <= met) && !search_around(search, state)) {
+  if (!search.factor(state)) return StartFailure{search.dynamics().reason()};
+  Left left = largest_residual(search.dynamics());
+  const bool finite = search.newton(state);
+  if (finite) left = largest_residual(search.dynamics());
+  if (!(finite && left.relative <= met) && !search_around(search, state)) {
     const ConstraintId id = search.dynamics().assembly().layout.constraints[static_cast<std::size_t>(left.constraint)];
-    const ConstraintFunction& f = system.constraint(id).function();
-    char size[40];
-    std::snprintf(size, sizeof size, "%.4g", std::abs(left.value));
-    const std::string unit = unit_of_rate(f, left.row);
-    const std::string what = id == added ? "its left side stays " + std::string(size) +
-                                               (left.value < 0 ? " below" : " above") + " its right side" + unit
-                                         : "\"" + system.name(id) + "\" opens with " + size + unit;
+    const std::string what =
+        id == added ? "the best ones leave its " + sides(left.value, units[static_cast<std::size_t>(left.row)])
+                    : "with the best ones \"" + system.name(id) + "\" opens with " +
+                          speed(left.value, unit_of_opening(system.constraint(id).function(), left.row));
     return StartFailure{"no velocities were found that meet this and the constraints: " + what +
                             ". Give a rate that the mechanism can have",
                         id == added ? left.row : 0};

@@ -201,9 +201,9 @@ struct LINCHPIN_SCENE_API Model {
   System system() const;
 };
 
-/// Compares a run with the expectations of its scene. It is told of every state of the run by see(), and of the end by
-/// end(). It points to the expectations of the Model, which must exist and
-/// stay unchanged as long as the Judge is used. It evaluates their channels, so it serves the thread of the Model.
+/// Compares a run with the expectations of its scene. A program calls see() at every state of the run, and end() after
+/// it. The Judge points to the expectations of the Model, which must exist and stay unchanged as long as the Judge is
+/// used. It evaluates their channels, so it serves the thread of the Model.
 class LINCHPIN_SCENE_API Judge {
  public:
   /// @param dt  of the run, which may not be the scene's

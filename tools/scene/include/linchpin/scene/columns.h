@@ -7,11 +7,11 @@
 
 namespace linchpin::scene {
 
-/// What follows the name of a body in the titles of its columns.
+/// The parts of the titles of the columns of a body, behind its name.
 inline const std::vector<const char*> body_columns = {
     ".x [m]",    ".y [m]",    ".z [m]",    ".qw",         ".qx",         ".qy",        ".qz",
     ".vx [m/s]", ".vy [m/s]", ".vz [m/s]", ".wx [rad/s]", ".wy [rad/s]", ".wz [rad/s]"};
-/// What follows the name of a constraint in the titles of the columns of its wrench.
+/// The same for the columns of the wrench of a constraint.
 inline const std::vector<const char*> force_columns = {".Fx [N]",   ".Fy [N]",   ".Fz [N]",
                                                        ".Mx [N m]", ".My [N m]", ".Mz [N m]"};
 /// The same for the column of its residual.
