@@ -216,7 +216,8 @@ TEST(SceneEquation, DefinitionsStandForTheirTexts) {
       {"equation = \"far = 0\"\ndefinitions = { a = \"b.x\" }\n", "\"a\" is both a body and a definition; rename one"},
       {"equation = \"far = 0\"\ndefinitions = { w = \"b.x\" }\n", "\"w\" is both a parameter and a definition"},
       {"equation = \"far = 0\"\ndefinitions = { g = 3 }\n", "definition \"g\" is a text in quotes, not a number"},
-      {"equation = \"far = 0\"\ndefinitions = { g = \"h\", h = \"b.x\" }\n", "definition \"g\": unknown name 'h'"},
+      {"equation = \"far = 0\"\ndefinitions = { g = \"h\", h = \"b.x\" }\n",
+       "definition \"g\": \"h\" stands below: definitions are read in order"},
       {"equation = \"far = 0\"\ndefinitions = { g = \"energy()\" }\n", "which only logs and expectations read"},
       {"equation = \"far = 0\"\ndefinition = { g = \"b.x\" }\n", "did you mean \"definitions\"?"}};
   for (const auto& [more, says] : wrong)

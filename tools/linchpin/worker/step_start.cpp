@@ -58,7 +58,8 @@ void StepStart::look_at_start() {
   if (!solver_ || solver_->options().mode != bullet::Mode::exact) return;
   const System& mirror = scene_.built()->mirror();
   for (const scene::SceneConstraint& c : scene_.built()->model().constraints)
-    if (c.unilateral && scene::is_open(mirror, mirror.find_constraint(c.name), state_)) modes_.look(c.name, true, state_.t);
+    if (c.unilateral && scene::is_open(mirror, mirror.find_constraint(c.name), state_))
+      modes_.look(c.name, true, state_.t);
 }
 
 void StepStart::look_at_modes(double end) {
