@@ -1,11 +1,10 @@
 // A block slides down a rough wedge (α = 35°) that stands on a smooth floor (T-WEDGE). The wedge gives way, so friction
 // changes the thrust that makes it: the law on the *actual* thrust, the default, is implicit. The explicit law of the
-// papers normal_force the *ideal* thrust.
+// papers reads the *ideal* thrust.
 //
 //     N = m g cos α / (1 + (m/M) sin α (sin α − μ cos α)),   A = N (sin α − μ cos α)/M
 //
-// The ideal thrust is that of μ = 0, whatever μ. A law that normal_force it drags with less than μ times what really
-// presses.
+// The ideal thrust is that of μ = 0, whatever μ. A law that reads it drags with less than μ times what really presses.
 #include "bench.h"
 
 namespace {

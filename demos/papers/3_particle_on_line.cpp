@@ -5,7 +5,7 @@
 //
 // Answer: F^L = −g/(k² + 1) (k, −1), F^C = (1 + 2k)/(k² + 1) (1, k). Not c acts but its part along the line; what is
 // normal to it is taken by the line and does not change F^L. At k = −½ nothing of c is left. The law
-// is the given force c of the paper and normal_force no normal force. Theory: T5.
+// is the given force c of the paper and reads no normal force. Theory: T5.
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>

@@ -27,6 +27,18 @@ prints() { grep -Eq -- "$1" "$scratch/out" || fail "stdout does not say '$1': $(
 # holds FILTER: a jq condition on the JSON the last command printed.
 holds() { [ "$(jq -r "$1" "$scratch/out" 2>&1)" = true ] || fail "not so: $1"; }
 
+# rectangular FILE: every row of a table has as many fields as its row of titles.
+rectangular() {
+  [ -s "$1" ] || fail "no table $1"
+  sed 's/"[^"]*"/q/g' "$1" | awk -F, -v file="$1" 'NR == 1 {n = NF} NF != n {print file ": row " NR " has " NF " fields under " n " titles"; exit 1}' >&2 ||
+    fail "not every row has a field for each title"
+}
+# column FILE TITLE ROW: a field of a table, by its title; row 1 is the first below the titles. Titles without commas.
+column() {
+  sed 's/"[^"]*"/q/g' "$1" | awk -F, -v title="$2" -v row="$3" 'NR == 1 {for (i = 1; i <= NF; ++i) if ($i == title) at = i}
+    NR == row + 1 {print $at}'
+}
+
 done_testing() {
   [ "$failures" -eq 0 ] || exit 1
   exit 0

@@ -105,6 +105,28 @@ is = 1
 value = "energy()"
 throughout = true
 TOML
+# A released constraint, and a value that is no number.
+cat >open.toml <<'TOML'
+schema = 2
+[world]
+duration = 0.02
+dt = 0.01
+[[body]]
+name = "ball"
+kind = "particle"
+mass = 1
+position = [0, 1, 0]
+[[constraint]]
+name = "floor"
+equation = "ball.y = 0"
+unilateral = { reengage = true }
+[[expect]]
+value = "sqrt(-ball.y)"
+at = 0.01
+is = 1
+TOML
+call explain open.toml
+call run open.toml
 call check other.toml
 call check "$scenes/rolling-disk.toml"
 call explain other.toml

@@ -17,7 +17,8 @@ for scene in "$scenes"/*.toml; do
     done
   fi
   for host in $hosts; do
-    expect 0 run "$scene" --host "$host" --json
+    expect 0 run "$scene" --host "$host" --json --csv "$scratch/table.csv"
+    rectangular "$scratch/table.csv"
     holds ".host == \"$host\" and (.solver.expect | length) > 0"
     # Where its bars come to lie in one line, single precision may leave a step to the native rows: counted, and no more.
     case $name-$host in

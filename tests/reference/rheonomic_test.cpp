@@ -199,15 +199,13 @@ struct Hoop {
       return rows(0.5 * (dot(x, x) - r * r), x.x * sin(omega * s.t) - x.y * cos(omega * s.t));
     }));
   }
-  Vector3d realigned_steps(const Vector3d& u, double t) const {
-    return Eigen::AngleAxisd(-w * t, Vector3d::UnitZ()) * u;
-  }
+  Vector3d turned(const Vector3d& u, double t) const { return Eigen::AngleAxisd(-w * t, Vector3d::UnitZ()) * u; }
   double theta(const State& s) const {
-    const Vector3d p = realigned_steps(s[bead].p, s.t);
+    const Vector3d p = turned(s[bead].p, s.t);
     return std::atan2(p.x(), -p.z());
   }
   double thetad(const State& s) const {
-    const Vector3d p = realigned_steps(s[bead].p, s.t), v = realigned_steps(s[bead].v, s.t);
+    const Vector3d p = turned(s[bead].p, s.t), v = turned(s[bead].v, s.t);
     return (-p.z() * v.x() + p.x() * v.z()) / (R * R);
   }
   double jacobi(const State& s) const {
@@ -233,7 +231,7 @@ TEST(TurningHoop, MotionForcesAndWhatIsConstant) {
     EXPECT_NEAR(hoop.jacobi(s), -4.3573119025667655, scaled(1e-8));
     EXPECT_NEAR(energy_in_rotating_frame(hoop.system, s, {0, 0, hoop.w}), -4.3573119025667655, scaled(1e-8));
     if (std::fabs(s.t - 1.5) < 0.1) {
-      const Vector3d F = hoop.realigned_steps(named(stepper.reactions(), "hoop").on_a.force, s.t);
+      const Vector3d F = hoop.turned(named(stepper.reactions(), "hoop").on_a.force, s.t);
       const double theta = hoop.theta(s);
       EXPECT_NEAR(F.dot(Vector3d(std::sin(theta), 0, -std::cos(theta))), -19.818620403633965, scaled(1e-6));
       EXPECT_NEAR(F.y(), 11.704211564558586, scaled(1e-6));

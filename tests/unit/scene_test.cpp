@@ -216,7 +216,8 @@ TEST(SceneEquation, DefinitionsStandForTheirTexts) {
       {"equation = \"far = 0\"\ndefinitions = { a = \"b.x\" }\n", "\"a\" is both a body and a definition; rename one"},
       {"equation = \"far = 0\"\ndefinitions = { w = \"b.x\" }\n", "\"w\" is both a parameter and a definition"},
       {"equation = \"far = 0\"\ndefinitions = { g = 3 }\n", "definition \"g\" is a text in quotes, not a number"},
-      {"equation = \"far = 0\"\ndefinitions = { g = \"h\", h = \"b.x\" }\n", "definition \"g\": unknown name 'h'"},
+      {"equation = \"far = 0\"\ndefinitions = { g = \"h\", h = \"b.x\" }\n",
+       "definition \"g\": \"h\" stands below: definitions are read in order"},
       {"equation = \"far = 0\"\ndefinitions = { g = \"energy()\" }\n", "which only logs and expectations read"},
       {"equation = \"far = 0\"\ndefinition = { g = \"b.x\" }\n", "did you mean \"definitions\"?"}};
   for (const auto& [more, says] : wrong)
@@ -433,9 +434,20 @@ at = [1, 0, 0]
   // One that is not linear.
   const scene::Model energetic = scene::load_text(pendulum("arm.velocity.y + 0.5*bob.velocity.y^2 = 1"), "scene.toml");
   EXPECT_NEAR(energetic.bodies[1].start.v.y(), 1, 1e-9);
-  EXPECT_NE(message_of(pendulum("arm.omega.x = 3")).find("no velocities meet this and the constraints"),
+  EXPECT_NE(message_of(pendulum("arm.omega.x = 3"))
+                .find("no velocities were found that meet this and the constraints: the best ones leave its left side"),
             std::string::npos)
       << message_of(pendulum("arm.omega.x = 3"));
+  // Ones that have no derivative at rest, of any size.
+  for (const double rate : {1e-3, 3.0, 1e3}) {
+    const scene::Model squared =
+        scene::load_text(pendulum("norm2(arm.omega) = " + std::to_string(rate) + "^2"), "scene.toml");
+    EXPECT_NEAR(squared.bodies[0].start.w.z(), rate, 1e-9 * (1 + rate));
+    EXPECT_NEAR(squared.bodies[1].start.v.y(), rate, 1e-9 * (1 + rate));
+  }
+  EXPECT_NE(message_of(pendulum("norm2(arm.omega) = -1")).find("left side 1 above its right side, in the unit of"),
+            std::string::npos)
+      << message_of(pendulum("norm2(arm.omega) = -1"));
   EXPECT_NE(message_of(pendulum("arm.x = 0.5")).find("no velocity occurs in it"), std::string::npos);
   EXPECT_NE(message_of(pendulum("amr.omega.z = 3")).find("unknown name 'amr'; did you mean \"arm\"?"),
             std::string::npos);
@@ -470,7 +482,7 @@ channel = "[sticks(ground), stick_time(ground), slip_time(ground)]"
     return Vector3d(x[0], x[1], x[2]);
   };
   (void)stepper.reactions();
-  record.begin(system, stepper.dynamics());
+  record.begin(system, stepper.dynamics(), stepper.t());
   EXPECT_EQ(value().x(), 0);
   EXPECT_TRUE(std::isnan(value().y()));
   for (int i = 0; i < 150; ++i) {
@@ -489,6 +501,84 @@ channel = "[sticks(ground), stick_time(ground), slip_time(ground)]"
   EXPECT_STREQ(scene::to_string(record.changes()[1].what), "slides");
   EXPECT_EQ(record.changes()[1].law, "coulomb");
   EXPECT_TRUE(std::isnan(model.logs[0]({system, stepper.state(), stepper.reactions()})[0]));
+}
+
+TEST(ModeRecord, HasConstraintsThatAreOpenAtTheStart) {
+  const scene::Model model = scene::load_text(R"toml(schema = 2
+[[body]]
+name = "ball"
+kind = "particle"
+mass = 2
+position = [0, 1, 0]
+[[constraint]]
+name = "floor"
+equation = "ball.y = 0"
+unit = "m"
+unilateral = { reengage = true }
+[[log]]
+channel = "[release_time(floor), gap(floor), lambda(floor)]"
+[[log]]
+channel = "reaction(floor)"
+)toml",
+                                              "scene.toml");
+  System system = model.system();
+  EXPECT_TRUE(scene::is_open(system, system.find_constraint("floor"), system.initial_state()));
+  Stepper stepper(system, system.initial_state());
+  scene::ModeRecord record;
+  (void)stepper.reactions();
+  record.begin(system, stepper.dynamics(), stepper.t());
+  ASSERT_EQ(record.changes().size(), 1u);
+  EXPECT_EQ(record.changes()[0].t, 0);
+  EXPECT_STREQ(scene::to_string(record.changes()[0].what), "releases");
+  const scene::Observation at{system, stepper.state(), stepper.reactions(), &record};
+  const auto x = model.logs[0](at);
+  EXPECT_EQ(Vector3d(x[0], x[1], x[2]), Vector3d(0, 1, 0));
+  const auto force = model.logs[1](at);
+  EXPECT_EQ(Vector3d(force[0], force[1], force[2]), Vector3d::Zero());
+}
+
+TEST(Judge, ExpectsWholeRuns) {
+  const scene::Model model = scene::load_text(R"toml(schema = 2
+[world]
+duration = 1
+dt = 0.1
+[[body]]
+name = "ball"
+kind = "particle"
+mass = 2
+velocity = [1, 0, 0]
+[[expect]]
+value = "ball.velocity.x"
+throughout = true
+[[expect]]
+value = "sqrt(0.25 - ball.x)"
+throughout = true
+is = 0
+)toml",
+                                              "scene.toml");
+  const System system = model.system();
+  State state = system.initial_state();
+  const auto judged = [&](int steps) {
+    scene::Judge judge(model, scene::Host::bare, 0.1);
+    for (int i = 0; i <= steps; ++i) {
+      state.t = 0.1 * i;
+      state[BodyId{1}].p.x() = state.t;
+      judge.see({system, state, {}});
+    }
+    judge.end(1);
+    return judge;
+  };
+  const auto none = judged(0), early = judged(9), whole = judged(10);
+  EXPECT_FALSE(none.verdicts()[0].met);
+  EXPECT_EQ(none.why_not(none.verdicts()[0]), "the run took no step");
+  EXPECT_FALSE(early.verdicts()[0].met);
+  EXPECT_FALSE(early.verdicts()[0].judged);
+  EXPECT_EQ(early.why_not(early.verdicts()[0]), "the run ended early, at 0.9 s");
+  EXPECT_TRUE(whole.verdicts()[0].met);
+  EXPECT_TRUE(whole.verdicts()[1].judged);
+  EXPECT_FALSE(whole.verdicts()[1].met);
+  ASSERT_TRUE(whole.verdicts()[1].not_a_number_at.has_value());
+  EXPECT_NEAR(*whole.verdicts()[1].not_a_number_at, 0.3, 1e-12);
 }
 
 TEST(SceneEquation, KinksThatDoNotMatterAtTheStartAreTaken) {

@@ -646,6 +646,40 @@ TEST(Changes, OnTheWayAreNoticedAtTheNextStep) {
   EXPECT_EQ(stepper.reactions().size(), 2u);
 }
 
+// Released ones have no force, their distance as a gap, and the work until then.
+TEST(Unilateral, IsInTheListOfReactionsWhileItIsReleased) {
+  for (const StepOptions& options : {semi_implicit(), rk4()}) {
+    SCOPED_TRACE(static_cast<int>(options.method));
+    System system;
+    system.set_gravity({0, 0, -10});
+    const auto p = system.add_particle("p", 2, {0, 0, 0});
+    const auto q = system.add_particle("q", 1, {1, 0, 0});
+    const ConstraintId floor = system.add(joints::prescribed_distance(
+        "floor", ground, Vector3d::Zero(), Vector3d::UnitZ(), p, Vector3d::Zero(), [](auto t) {
+          using T = decltype(t);
+          return t < 0.1 ? T(0.1 * t) : T(0.01 - 20 * square(t - 0.1));  // lifts it, then falls away under it
+        }));
+    const ConstraintId rail = system.add(joints::prescribed_distance(
+        "rail", ground, Vector3d::Zero(), Vector3d::UnitZ(), q, Vector3d::Zero(), [](auto t) { return 0 * t; }));
+    set_unilateral(system, floor);
+    Stepper stepper(system, system.initial_state(), options);
+    run(stepper, 0.1, 10);
+    const double work = named(stepper.reactions(), "floor").work;
+    run(stepper, 0.1, 10);
+    ASSERT_FALSE(system.enabled(floor));
+    ASSERT_EQ(stepper.reactions().size(), 2u);
+    const Reaction& released = stepper.reactions()[0];
+    EXPECT_EQ(released.name, system.name(floor));
+    EXPECT_EQ(stepper.reactions()[1].name, system.name(rail));
+    EXPECT_EQ(released.on_a.force, Vector3d::Zero());
+    EXPECT_EQ(released.lambda, std::vector<double>{0});
+    EXPECT_NEAR(released.gap, std::abs(stepper.state()[p].p.z() - (0.01 - 20 * 0.01)), scaled(1e-9));
+    EXPECT_GT(released.gap, 0.05);
+    EXPECT_NEAR(released.work, work, scaled(0.5));
+    EXPECT_GT(released.work, 0.1);
+  }
+}
+
 TEST(Gears, KeepTheirMemoryOverManyTurns) {
   System system;
   const auto a =

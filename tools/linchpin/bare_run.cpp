@@ -10,6 +10,7 @@
 #include "recording/columns.h"
 #include "recording/compare_text.h"
 #include "remarks.h"
+#include "run_remarks.h"
 #include "verdicts.h"
 
 #include <linchpin/report.h>
@@ -42,6 +43,13 @@ std::vector<RowUnit> units_of_gaps(const scene::Model& model, const System& syst
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
     out.push_back(f.level() == Level::position ? f.unit(0) : RowUnit::custom);
   }
+  return out;
+}
+
+// Of all constraints, in the order of the model.
+std::vector<ConstraintId> ids_of(const scene::Model& model, const System& system) {
+  std::vector<ConstraintId> out;
+  for (const scene::SceneConstraint& c : model.constraints) out.push_back(system.find_constraint(c.name));
   return out;
 }
 
@@ -81,7 +89,8 @@ class Table {
   }
 
   /// @param forces  whether the reactions have any: the equation has no answer at every state that a step can reach
-  void row(const scene::Observation& at, bool forces) {
+  /// @param logs  values of all of them
+  void row(const scene::Observation& at, bool forces, std::span<const double> logs) {
     csv_.put(at.state.t);
     for (std::size_t i = 1; i < at.state.bodies.size(); ++i) {
       const BodyState& s = at.state.bodies[i];
@@ -106,8 +115,7 @@ class Table {
       for (std::size_t k = 0; k < bodies.size(); ++k)
         if (is_coordinate(bodies[k])) csv_.put(forces ? r.on(static_cast<int>(k)).force.x() : none);
     }
-    for (const scene::Channel& log : model_.logs)
-      for (const double x : log(at)) csv_.put(forces || !log.reads_forces() ? x : none);
+    for (const double x : logs) csv_.put(x);
     csv_.end_row();
   }
   void close() { csv_.close(); }
@@ -125,25 +133,23 @@ class Recorder {
  public:
   Recorder(const recording::RecordingOptions& options, const Simulation& simulation, const scene::Model& model,
            const System& system)
-      : model_(model),
+      : ids_(ids_of(model, system)),
         recording_(options, simulation.dt, simulation.steps, bodies(model), links(model, system), signals(model)) {}
 
-  void row(const scene::Observation& at, bool forces) {
+  void row(const scene::Observation& at, bool forces, std::span<const double> logs) {
     gaps_.clear();
     forces_.clear();
-    signals_.clear();
     for (std::size_t i = 0; i < at.reactions.size(); ++i) {
       const Reaction& r = at.reactions[i];
-      gaps_.push_back(recording_.links()[i].gap_of(r));
+      // The distance of a released constraint is no residual.
+      gaps_.push_back(at.system.enabled(ids_[i]) ? recording_.links()[i].gap_of(r) : std::nan(""));
       forces_.push_back(recording::Recording::Force::of(r, recording_.links()[i].on));
     }
     recording_.state(at.state.t, std::span(at.state.bodies).subspan(1), gaps_, linchpin::energy(at.system, at.state));
     if (!recording_.is_frame()) return;
-    for (const scene::Channel& log : model_.logs)
-      for (const double x : log(at)) signals_.push_back(forces || !log.reads_forces() ? x : std::nan(""));
     recording_.forces(
         forces ? std::span<const recording::Recording::Force>(forces_) : std::span<const recording::Recording::Force>(),
-        signals_);
+        logs);
   }
   Json json() const { return recording::Columns::json(recording_); }
 
@@ -177,9 +183,9 @@ class Recorder {
     }
     return out;
   }
-  const scene::Model& model_;
+  std::vector<ConstraintId> ids_;
   recording::Recording recording_;
-  std::vector<double> gaps_, signals_;
+  std::vector<double> gaps_;
   std::vector<recording::Recording::Force> forces_;
 };
 
@@ -191,8 +197,11 @@ struct Watch {
   std::string worst;
   Json user = Json::object();
 
-  void look(std::span<const Reaction> reactions) {
-    for (const Reaction& r : reactions) {
+  // Released constraints are no residual.
+  void look(const System& system, std::span<const Reaction> reactions) {
+    for (std::size_t i = 0; i < reactions.size(); ++i) {
+      const Reaction& r = reactions[i];
+      if (!system.enabled(ids[i])) continue;
       squares += r.gap * r.gap;
       ++count;
       if (r.gap > gap) gap = r.gap, worst = r.name;
@@ -200,6 +209,7 @@ struct Watch {
       if (user.contains(r.name)) user[r.name] = std::max(user[r.name].get<double>(), r.residual + velocity_of(r));
     }
   }
+  std::vector<ConstraintId> ids;  // of the constraints
   std::vector<std::string> on_velocities;
   double velocity_of(const Reaction& r) const {
     const bool velocity = std::find(on_velocities.begin(), on_velocities.end(), r.name) != on_velocities.end();
@@ -232,7 +242,7 @@ const StepReport* go_on_without_closing(System& system, const scene::Model& mode
 // Who may have been left open by a step that says so, where nothing is any more: who contradicts others in
 // accelerations, or else whose equations repeat those of others.
 Json suspects(const Dynamics& dynamics, const scene::Model& model) {
-  RankReport report = dynamics.rank_report();
+  RankReport report = rank_of(dynamics);
   if (report.contradictory.empty()) report.contradictory = report.redundant;
   return rank_json(report, dynamics.solver().rows(), model);
 }
@@ -251,8 +261,7 @@ std::string summary(const Json& row, const scene::Model& model) {
   if (row["max_energy_error_J"].is_number())
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J"
         << (row.contains("energy_error_of") ? ", of " + row["energy_error_of"].get<std::string>() : "") << "\n";
-  for (const std::string& each : model.native) out << "  not in this host: " << each << "\n";
-  if (model.multibodies > 0) out << "  not in this host: " << in_bodies << "\n";
+  for (const Json& each : row["left_out"]) out << "  not in this host: " << each.get<std::string>() << "\n";
   const double moved = row["start"]["moved_m"], turned = row["start"]["turned_rad"];
   if (moved > 1e-9 || turned > 1e-9) {
     out << "  gaps at the start, closed by moving bodies without a velocity: at most " << moved << " m";
@@ -316,8 +325,10 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   scene::Judge judge(model, scene::Host::bare, simulation.dt);
   (void)stepper->reactions();
   scene::ModeRecord modes;
-  modes.begin(system, stepper->dynamics());
+  modes.begin(system, stepper->dynamics(), stepper->t());
+  RunRemarks remarks(model);
   Watch watch;
+  watch.ids = ids_of(model, system);
   for (const scene::SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
     for (int row = 0; f.level() == Level::position && row < f.rows(); ++row) {
@@ -354,9 +365,12 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
     judge.see(at);
     if (!end_of_step) return;
     const bool known = stepper->dynamics().reason().empty();
-    if (table) table->row(at, known);
-    if (recorder) recorder->row(at, known);
-    watch.look(at.reactions);
+    if (table || recorder) {
+      const auto logs = remarks.logs(at, known);
+      if (table) table->row(at, known, logs);
+      if (recorder) recorder->row(at, known, logs);
+    }
+    watch.look(system, at.reactions);
     if (!energy_means) return;
     const double kept = energy_integral(system, at.state);
     watch.energy_error = std::max(watch.energy_error, std::abs(kept - energy0 - work(at.reactions)));
@@ -407,6 +421,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
       spent += Clock::now() - start;
       if (goes_on) observe(i + 1 == parts.size());
     }
+    if (goes_on) remarks.step(stepper->state());
     ns.push_back(spent.count());
     taken += goes_on;
     substepped_steps += goes_on && divided;
@@ -415,6 +430,11 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   if (table) table->close();
   if (status == "ok") status = energy_status(system, *stepper);
   if (torn && status == "ok") status = "ok, but " + torn_text(rank, stepper->reactions()) + since;
+  judge.end(simulation.dt * static_cast<double>(simulation.steps));
+  for (const std::string& each : remarks.texts()) {
+    warnings.push_back(each);
+    if (status.starts_with("ok")) add_remark(status, each);
+  }
 
   Json row;
   row["name"] = "exact";
@@ -444,6 +464,10 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
   if (model.multibodies > 0) row["left_out"].push_back(in_bodies);
+  if (model.stepping != Method::semi_implicit)
+    row["left_out"].push_back("stepping = \"" + std::string(to_string(model.stepping)) +
+                              "\", which is of the Bullet hosts; this one steps by method = \"" +
+                              to_string(model.options.method) + "\"");
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();

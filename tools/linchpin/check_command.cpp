@@ -1,6 +1,7 @@
 // `linchpin check`: all that can be said of a scene without a step.
 #include "brief.h"
 #include "commands.h"
+#include "contradiction.h"
 #include "messages.h"
 #include "recording/compare_text.h"
 #include "scene_file.h"
@@ -9,6 +10,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/projection.h>
 #include <linchpin/scene/analysis.h>
+#include <linchpin/scene/modes.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -108,14 +110,21 @@ struct CheckArguments {
 int run_check(const CheckArguments& arguments) {
   const auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
-  const System system = model->system();
+  System system = model->system();
   const State start = system.initial_state();
+  // What is open at the start and may engage later holds nothing there.
+  std::vector<char> open;
+  for (const scene::SceneConstraint& c : model->constraints) {
+    const ConstraintId id = system.find_constraint(c.name);
+    open.push_back(c.unilateral && c.unilateral->reengage && scene::is_open(system, id, start));
+    if (open.back()) system.enable(id, false);
+  }
   Dynamics dynamics(system, model->options.solve);
   if (dynamics.evaluate(start) == Status::invalid) {
     complain(arguments.scene, {}, dynamics.reason());
     return exit_physics;
   }
-  const RankReport rank = dynamics.rank_report();
+  const RankReport rank = rank_of(dynamics);
   const Assembly& assembly = dynamics.assembly();
 
   Json result;
@@ -142,6 +151,7 @@ int run_check(const CheckArguments& arguments) {
   }
   std::vector<int> contradictory = rank.contradictory;
   std::vector<scene::Classification> kinds(static_cast<std::size_t>(system.constraint_count()));
+  std::size_t place = 0;  // in the layout
   for (int i = 0; i < static_cast<int>(model->constraints.size()); ++i) {
     const scene::SceneConstraint& c = model->constraints[static_cast<std::size_t>(i)];
     const ConstraintId id = system.find_constraint(c.name);
@@ -149,11 +159,12 @@ int run_check(const CheckArguments& arguments) {
     const scene::Classification kind = kinds[static_cast<std::size_t>(id.index)] = scene::classify(system, id, start);
     double residual = 0;
     bool still_open = false;
-    for (int r = assembly.layout.row[static_cast<std::size_t>(i)];
-         r < assembly.layout.row[static_cast<std::size_t>(i) + 1]; ++r) {
+    const bool holds = !open[static_cast<std::size_t>(i)];
+    for (int r = assembly.layout.row[place]; holds && r < assembly.layout.row[place + 1]; ++r) {
       residual = std::max(residual, std::abs(assembly.position[static_cast<std::size_t>(r)]));
       still_open = still_open || unmet[static_cast<std::size_t>(r)];
     }
+    place += holds;
     if (still_open && !has(contradictory, i)) contradictory.push_back(i);
     if (!check.ok()) wrong.push_back(check.message);
     if (kind.zero_jacobian && !kind.linear)
@@ -165,7 +176,7 @@ int run_check(const CheckArguments& arguments) {
          {"type", c.type},
          {"rows", system.constraint(id).function().rows()},
          {"residual", residual},
-         {"velocity_residual", check.velocity},
+         {"velocity_residual", holds ? check.velocity : 0.0},
          {"derivative_error", std::max({check.error_A, check.error_b, check.error_velocity})},
          {"derivatives_ok", check.ok()},
          {"redundant", has(rank.redundant, i)},
@@ -177,8 +188,9 @@ int run_check(const CheckArguments& arguments) {
          {"catastatic", kind.catastatic},
          {"zero_jacobian", kind.zero_jacobian},
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
-         {"description",
-          words(kind) + (c.unilateral ? ", unilateral" : "") + (c.compliance ? ", with compliance" : "")}});
+         {"description", words(kind) + (c.unilateral ? ", unilateral" : "") +
+                             (c.compliance ? ", with compliance" : "") +
+                             (holds ? "" : ", open at the start: it holds nothing there")}});
   }
   result["integrable"] = Json::array();
   for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))

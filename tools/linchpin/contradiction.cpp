@@ -3,6 +3,7 @@
 #include "brief.h"
 
 #include <linchpin/projection.h>
+#include <linchpin/scene/modes.h>
 
 #include <algorithm>
 #include <cmath>
@@ -36,6 +37,14 @@ Open open_of(const std::string& name, std::span<const Reaction> now) {
 
 }  // namespace
 
+RankReport rank_of(const Dynamics& dynamics) {
+  RankReport report = dynamics.rank_report();
+  const auto& ids = dynamics.assembly().layout.constraints;
+  for (auto* indices : {&report.redundant, &report.undetermined, &report.contradictory})
+    for (int& i : *indices) i = ids[static_cast<std::size_t>(i)].index;
+  return report;
+}
+
 Json rank_json(const RankReport& report, int rows, const scene::Model& model) {
   return {{"rank", report.rank},
           {"rows", rows},
@@ -45,10 +54,15 @@ Json rank_json(const RankReport& report, int rows, const scene::Model& model) {
 }
 
 Json contradiction(const System& system, const scene::Model& model, State at) {
-  Dynamics dynamics(system, model.options.solve);
   system.update_kinematic(at);
+  std::vector<ConstraintId> holding;
+  for (const scene::SceneConstraint& c : model.constraints)
+    if (const ConstraintId id = system.find_constraint(c.name); system.enabled(id) && !scene::is_open(system, id, at))
+      holding.push_back(id);
+  if (holding.empty()) return {};
+  Dynamics dynamics(system, holding, model.options.solve);
   if (dynamics.evaluate(at) == Status::invalid) return {};
-  RankReport report = dynamics.rank_report();
+  RankReport report = rank_of(dynamics);
   project_positions(system, dynamics, at, 1e-12, 300);
   if (dynamics.evaluate(at) == Status::invalid) return {};
   project_velocities(system, dynamics, at);

@@ -2,7 +2,7 @@
 // doubles.
 #pragma once
 
-#include <linchpin/constraint.h>
+#include <linchpin/scene/columns.h>
 
 #include <cerrno>
 #include <cmath>
@@ -13,6 +13,10 @@
 #include <vector>
 
 namespace linchpin::cli {
+
+using scene::body_columns;
+using scene::force_columns;
+using scene::gap_column;
 
 /// A text as a field: it may hold commas and quotes.
 inline std::string csv_field(const std::string& text) {
@@ -33,6 +37,7 @@ inline std::string csv_field(double x) {
   return text;
 }
 
+/// A table that is written row by row. The first row has the titles, and every other row has as many fields.
 class Csv {
  public:
   /// @throws std::runtime_error when it cannot be written, also from close().
@@ -57,9 +62,14 @@ class Csv {
     separate();
     std::fputs(csv_field(x).c_str(), out_);
   }
+  /// @throws std::logic_error where a row has another number of fields than the row of titles.
   void end_row() {
+    if (titles_ == 0) titles_ = fields_;
+    if (fields_ != titles_)
+      throw std::logic_error("a row of a table has " + std::to_string(fields_) + " fields under " +
+                             std::to_string(titles_) + " titles");
     std::fputc('\n', out_);
-    first_ = true;
+    fields_ = 0;
   }
   void close() {
     const bool bad = std::ferror(out_) != 0;
@@ -70,24 +80,13 @@ class Csv {
 
  private:
   void separate() {
-    if (!first_) std::fputc(',', out_);
-    first_ = false;
+    if (fields_++ > 0) std::fputc(',', out_);
   }
   std::FILE* out_;
-  bool first_ = true;
+  std::size_t fields_ = 0, titles_ = 0;  // of the row so far, and of the first row
 };
 
 /// " [N m]" behind the name of what has a unit; nothing of what has none.
 inline std::string bracketed(const std::string& unit) { return unit.empty() ? "" : " [" + unit + "]"; }
-
-/// The column of a constraint's residual.
-inline const char* gap_column(RowUnit unit) {
-  return unit == RowUnit::metre ? ".gap [m]" : unit == RowUnit::radian ? ".gap [rad]" : ".gap";
-}
-inline const std::vector<const char*> body_columns = {
-    ".x [m]",    ".y [m]",    ".z [m]",    ".qw",         ".qx",         ".qy",        ".qz",
-    ".vx [m/s]", ".vy [m/s]", ".vz [m/s]", ".wx [rad/s]", ".wy [rad/s]", ".wz [rad/s]"};
-inline const std::vector<const char*> force_columns = {".Fx [N]",   ".Fy [N]",   ".Fz [N]",
-                                                       ".Mx [N m]", ".My [N m]", ".Mz [N m]"};
 
 }  // namespace linchpin::cli

@@ -55,6 +55,13 @@ Json wrench_json(const std::string& body, const Wrench& w) {
           {"point", vector_json(w.point)}};
 }
 
+// A unilateral constraint that is released: it has no row, and its distance is no residual.
+Json released(const Reaction& r) {
+  return {{"name", r.name},         {"released", true},   {"gap", std::max({r.gap, r.gap_angle, r.residual})},
+          {"rows", Json::array()},  {"determined", true}, {"redundant", false},
+          {"contradictory", false}, {"power_W", 0.0},     {"on", Json::array()}};
+}
+
 // One constraint of an evaluated system: its rows and what it does.
 Json explained(const scene::Model& model, const System& system, const Dynamics& dynamics, const Reaction& r,
                std::size_t i, bool contradictory) {
@@ -112,6 +119,10 @@ std::string as_typed(const std::string& column) {
 
 void print(const Json& c) {
   std::cout << c["name"].get<std::string>() << "\n";
+  if (c.contains("released")) {
+    std::cout << "  is released: it is open by " << c["gap"].get<double>() << " and has no force\n";
+    return;
+  }
   for (const Json& row : c["rows"]) {
     std::cout << "  ";
     bool first = true;
@@ -205,10 +216,14 @@ int run_explain(const ExplainArguments& arguments) {
   result["warnings"] = warnings;
   if (!dependent.is_null()) result["rank"] = dependent;
   result["constraints"] = Json::array();
-  for (std::size_t i = 0; i < reactions.size(); ++i)
-    if (arguments.constraint.empty() || reactions[i].name == arguments.constraint)
-      result["constraints"].push_back(
-          explained(*model, system, dynamics, reactions[i], i, has(torn, reactions[i].name)));
+  std::size_t place = 0;  // in the layout, which has no released ones
+  for (const Reaction& r : reactions) {
+    const bool holds = system.enabled(system.find_constraint(r.name));
+    if (arguments.constraint.empty() || r.name == arguments.constraint)
+      result["constraints"].push_back(holds ? explained(*model, system, dynamics, r, place, has(torn, r.name))
+                                            : released(r));
+    place += holds;
+  }
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
     return exit_ok;

@@ -25,7 +25,8 @@ inline void put_mode_changes(nlohmann::ordered_json& row, const scene::ModeRecor
   row["mode_changes_in_all"] = record.changes().size();
 }
 
-/// One line for each constraint that changed its mode: "  rail: slides at 0.4 s, sticks at 0.71 s and 3 more".
+/// One line for each constraint that changed its mode: "  rail: slides at 0.4 s, sticks at 0.71 s and 3 more". A
+/// constraint that releases at 0 s "is open at the start".
 inline std::string mode_changes_text(const nlohmann::ordered_json& changes, std::size_t most = 6) {
   std::vector<std::string> names, lines;
   std::vector<std::size_t> counts;
@@ -36,7 +37,10 @@ inline std::string mode_changes_text(const nlohmann::ordered_json& changes, std:
     if (i == names.size()) names.push_back(name), lines.emplace_back(), counts.push_back(0);
     if (++counts[i] > most) continue;
     char text[64];
-    std::snprintf(text, sizeof text, " %s at %.6g s", c["what"].get<std::string>().c_str(), c["t"].get<double>());
+    if (c["what"] == "releases" && c["t"] == 0.0)
+      std::snprintf(text, sizeof text, " is open at the start");
+    else
+      std::snprintf(text, sizeof text, " %s at %.6g s", c["what"].get<std::string>().c_str(), c["t"].get<double>());
     lines[i] += (counts[i] > 1 ? "," : "") + std::string(text);
   }
   std::string out;

@@ -25,7 +25,7 @@ void take_warning(const std::string& warning, std::vector<std::string>& warnings
 nlohmann::ordered_json dependent_rows(const System& system, const scene::Model& model, const State& at) {
   Dynamics dynamics(system, model.options.solve);
   if (dynamics.evaluate(at) == Status::invalid) return {};
-  const RankReport report = dynamics.rank_report();
+  const RankReport report = rank_of(dynamics);
   const int rows = dynamics.solver().rows();
   return report.rank < rows ? rank_json(report, rows, model) : nlohmann::ordered_json();
 }

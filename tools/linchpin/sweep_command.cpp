@@ -16,6 +16,7 @@
 #include "recording/page.h"
 #include "remarks.h"
 #include "report_file.h"
+#include "run_remarks.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "sweep_report.h"
@@ -207,11 +208,7 @@ class Experiment {
   void explain_holes(Outcome& out) const {
     for (std::size_t i = tolerances_.size(); i < out.values.size() && i < columns_.size(); ++i)
       if (!std::isfinite(out.values[i]) && out.status.starts_with("ok"))
-        return remark(out.status, columns_[i] + " is " + (std::isnan(out.values[i]) ? "not a number" : "infinite"));
-  }
-  // What `run` would say of the case too, behind its status.
-  static void remark(std::string& status, const std::string& what) {
-    status += (status == "ok" ? ", but " : "; ") + what;
+        return add_remark(out.status, not_finite(columns_[i], out.values[i]));
   }
 
   scene::Model load(const std::vector<double>& values) const {
@@ -262,7 +259,8 @@ class Experiment {
     if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
     scene::Judge judge(model, scene::Host::bare, simulation.dt);
     scene::ModeRecord modes;
-    modes.begin(system, stepper.dynamics());
+    modes.begin(system, stepper.dynamics(), stepper.t());
+    RunRemarks remarks(model);
     const auto observe = [&] {
       const bool forces = judge.needs_forces(stepper.t());
       judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>(), &modes});
@@ -277,6 +275,7 @@ class Experiment {
         return false;
       }
       modes.add(system, stepper.switches());
+      remarks.step(stepper.state());
       if (!report.gains_energy) take_warning(report.warning, warnings);
       torn = torn || report.status == Status::contradictory;
       if (stepper.crossings().empty()) return true;
@@ -299,10 +298,11 @@ class Experiment {
     if (out.status.starts_with("ok") && stepper.energy_gain_count() > 0) out.status = energy_status(system, stepper);
     if (torn) {
       const auto found = contradiction(system, model, stepper.state());
-      remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));
+      add_remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));
     }
-    if (!rank.is_null()) remark(out.status, rank_text(rank, true));
-    for (const std::string& warning : warnings) remark(out.status, warning);
+    if (!rank.is_null()) add_remark(out.status, rank_text(rank, true));
+    for (const std::string& warning : warnings) add_remark(out.status, warning);
+    for (const std::string& each : remarks.texts()) add_remark(out.status, each);
     if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
     const scene::Observation end{system, stepper.state(), stepper.reactions(), &modes};
     std::size_t i = 0;
@@ -350,10 +350,10 @@ class Experiment {
     if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
     out.status = "ok";
     const nlohmann::ordered_json rank = dependent_rows(system, model, state);
-    if (!rank.is_null()) remark(out.status, rank_text(rank, true));
+    if (!rank.is_null()) add_remark(out.status, rank_text(rank, true));
     std::string without;
     for (const std::string& each : left_out(model)) without += (without.empty() ? "left out: " : "; ") + each;
-    if (!without.empty()) remark(out.status, without);
+    if (!without.empty()) add_remark(out.status, without);
     out.first = to_string(e.stability, held.any());
     for (const auto& [channel, log] : channels(model)) {
       const auto values = (*channel)({system, state, reactions});
@@ -630,10 +630,9 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--until", arguments->until,
                    "End a case where this quantity passes through zero: 'bead.x'. One that does not within the "
                    "duration has failed");
-  verb->add_flag(
-      "--equilibrium", arguments->equilibrium,
-      "VisualShape for where the scene can rest in place of running it: the stable place of the lowest potential, "
-      "or the lowest if none is stable");
+  verb->add_flag("--equilibrium", arguments->equilibrium,
+                 "Look for where the scene can rest in place of running it: the stable place of the lowest potential, "
+                 "or the lowest if none is stable");
   verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

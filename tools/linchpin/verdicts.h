@@ -30,6 +30,7 @@ inline nlohmann::ordered_json verdicts_json(const scene::Judge& judge) {
                        {"error", v.judged ? Json(v.error) : Json()},
                        {"tolerance", v.tolerance},
                        {"met", v.tolerance > 0 ? Json(v.met) : Json()}});
+    if (v.not_a_number_at) out.back()["not_a_number_at"] = *v.not_a_number_at;
     if (!v.judged) out.back()["not_judged"] = judge.why_not(v);
   }
   return out;
@@ -41,7 +42,9 @@ inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
   for (const auto& v : verdicts) {
     const bool judged = !v.contains("not_judged"), asked = v["met"].is_boolean();
     std::string numbers;
-    if (judged && v["error"].is_number())
+    if (judged && v.contains("not_a_number_at"))
+      numbers = "  is not a number at " + brief(v["not_a_number_at"].get<double>()) + " s";
+    else if (judged && v["error"].is_number())
       numbers = "  off by " + brief(v["error"].get<double>()) + ", at most " + brief(v["tolerance"].get<double>());
     char at[48] = "at all times";
     if (v["at"].is_number()) std::snprintf(at, sizeof at, "at %g s", v["at"].get<double>());

@@ -147,8 +147,9 @@ class LINCHPIN_API Stepper {
   };
   const Start& start() const;
 
-  /// Reactions at the current state (instantaneous, T11), with power, work and the parts. They are computed on demand
-  /// and then kept.
+  /// Reactions of all enabled constraints at the current state (instantaneous, T11), with power, work and the parts, in
+  /// the order of the ids. Released unilateral constraints are in the list too: with zero forces, their gap, and their
+  /// work until now. The reactions are computed on demand and then kept.
   std::span<const Reaction> reactions();
   /// Momentum balances of the last step. They close for semi-implicit steps. For the other methods they hold the mean
   /// forces of the step and close only to the order of the method.

@@ -246,6 +246,10 @@ void ImpulseRecorder::fill_work(const System& system, const IslandLayout& layout
   }
 }
 
+double ImpulseRecorder::work_of(ConstraintId id) const {
+  return z(id.index) < work_.size() && version_[z(id.index)] == id.version ? work_[z(id.index)] : 0;
+}
+
 double ImpulseRecorder::work() const { return std::accumulate(work_.begin(), work_.end(), work_of_removed_); }
 
 }  // namespace linchpin

@@ -35,7 +35,8 @@ class ImpulseRecorder {
   void fill_work(const System& system, const IslandLayout& layout, const State& state, double dt,
                  std::vector<Reaction>& reactions) const;
   std::span<const MomentumBalance> momentum_balances() const { return balances_; }
-  double work() const;  ///< Work of constraints and laws together.
+  double work() const;                    ///< Work of constraints and laws together.
+  double work_of(ConstraintId id) const;  ///< Work of one constraint since the start, also where it is not enabled.
   const EnergyBalance& energy() const { return energy_; }
   std::span<const LawWork> laws() const { return laws_; }
   /// Work of the sources of energy on each body of the block since begin() [J]: applied forces without gyroscopic

@@ -105,6 +105,9 @@ void LawSolver::motion_at(const Scene& scene, Site& site) const {
     };
     const double h = 1e-4;
     moves = (8 * (point(h) - point(-h)) - (point(2 * h) - point(-2 * h))) / (12 * h);
+    if (!moves.allFinite())
+      throw std::runtime_error("constraint '" + constraint.name() +
+                               "': the velocity of its application_point is not finite");
   }
   const auto gains = [&](BodyId id) -> Vector3d {  // Rate of velocity() at v̇ = 0.
     const BodyState& body = scene.state[id];

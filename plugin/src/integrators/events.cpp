@@ -345,7 +345,7 @@ void Stepper::Impl::march(double dt) {
   }
   if (symplectic(options.method) &&
       (dry_terms() > 0 || !switching.active_unilateral.empty() || !switching.inactive_unilateral.empty()))
-    return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi_implicit");
+    return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi-implicit");
   report.substeps = 0;
   switching.try_count = 0;
   control.first_stage_is_known = false;
@@ -401,7 +401,7 @@ bool Stepper::Impl::refuse_too_many(double part) {
                            : name_of(dynamics.law_forces()[z(r.stiffest)]) + " damps at ") +
            text(r.rate) + " 1/s";
   for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
-  refuse(report.status, why + ". Take a shorter step, or Method::semi_implicit");
+  refuse(report.status, why + ". Take a shorter step, or the method semi-implicit");
   return true;
 }
 
@@ -453,7 +453,7 @@ void Stepper::Impl::warn_of_slow_law(double part) {
   report.warning = name_of(dynamics.law_forces()[z(r.stiffest)]) + " holds the step to substeps of some " + text(part) +
                    " s at t = " + text(state.t) +
                    " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
-                   "Method::semi_implicit damps with it at any step";
+                   "the method semi-implicit damps with it at any step";
 }
 
 bool Stepper::Impl::turned_round() const {
@@ -516,7 +516,7 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
     const int i = dynamics.law_report().stiffest;
     report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_forces()[z(i)])) +
                      " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
-                     ", can follow: energy may grow. Method::semi_implicit has no such limit";
+                     ", can follow: energy may grow. The method semi-implicit has no such limit";
   }
   return true;
 }

@@ -384,6 +384,45 @@ const std::string& Stepper::Impl::standing_warning() {
   return *warning;
 }
 
+namespace {
+
+/// Returns the reaction of a released constraint of one position row: no force, and the gap.
+Reaction released_reaction(const Constraint& constraint, const State& state) {
+  Reaction out;
+  out.name = constraint.name();
+  out.t = state.t;
+  out.lambda = {0};
+  const auto bodies = constraint.bodies();
+  for (Wrenches* part : {static_cast<Wrenches*>(&out), &out.ideal, &out.prescribed, &out.induced, &out.stabilisation}) {
+    if (bodies.size() > 2) part->others.resize(bodies.size() - 2);
+    for (int k = 0; k < static_cast<int>(bodies.size()); ++k)
+      part->on(k).point = constraint.application_point(k, state);
+  }
+  std::vector<BodyState> X;
+  for (const BodyId id : bodies) X.push_back(state[id]);
+  double phi = 0;
+  constraint.function().residual(X, state.t, {&phi, 1});
+  const RowUnit unit = constraint.function().unit(0);
+  (unit == RowUnit::metre ? out.gap : unit == RowUnit::radian ? out.gap_angle : out.residual) = std::abs(phi);
+  return out;
+}
+
+}  // namespace
+
+void Stepper::Impl::add_released_reactions() {
+  for (int i = 0, place = 0; i < system->constraint_count(); ++i) {
+    const ConstraintId id = system->constraint_at(i);
+    if (system->removed(id)) continue;
+    if (!system->enabled(id)) {
+      if (!unilateral(*system, id).on) continue;
+      const auto added =
+          reaction_list.insert(reaction_list.begin() + place, released_reaction(system->constraint(id), state));
+      added->work = recorder.work_of(id);
+    }
+    ++place;
+  }
+}
+
 std::span<const Reaction> Stepper::Impl::reactions() {
   if (structure_changed()) {
     dynamics.restructure();
@@ -396,6 +435,7 @@ std::span<const Reaction> Stepper::Impl::reactions() {
     dynamics.evaluate(state);
     dynamics.reactions(state, reaction_list);
     recorder.fill_work(*system, block(), state, last_dt, reaction_list);
+    add_released_reactions();
     reaction_list_is_current = true;
   }
   return reaction_list;

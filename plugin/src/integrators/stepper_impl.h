@@ -169,6 +169,8 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   std::string begin_at(bool forget);
   const StepReport& step(double dt);
   std::span<const Reaction> reactions();
+  /// Inserts the reactions of released unilateral constraints into the list, which is in the order of ids.
+  void add_released_reactions();
   void evaluate_segment(const State& base, const Segment& segment, double theta, State& out);
 
  private:

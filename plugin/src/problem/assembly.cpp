@@ -238,6 +238,7 @@ void fail(const Constraint& constraint, double t, int first, int rows, const std
 }
 
 constexpr const char* not_finite = "the residual or its derivatives are not finite";
+constexpr const char* point_not_finite = "its application_point is not finite";
 
 // b −= A_k [a; α] of a body whose acceleration is given.
 void subtract_given(const BodyState& s, const double* A, int rows, double* b) {
@@ -410,6 +411,14 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
   } catch (...) {
     fault = "the residual threw";
   }
+  if (!fault && constraint.application_point_moves()) try {
+      if (!constraint.application_point(0, state).allFinite()) fault = point_not_finite;
+    } catch (const std::exception& e) {
+      fault = "its application_point threw: ";
+      what = e.what();
+    } catch (...) {
+      fault = "its application_point threw";
+    }
   if (fault) {
     std::fill(parts.rows.begin(), parts.rows.end(), 0.0);
     fail(constraint, state.t, first, rows, fault + what, out);

@@ -6,6 +6,7 @@
 #include "recorder.h"
 #include "recording/compare_text.h"
 #include "reference.h"
+#include "run_remarks.h"
 #include "scene.h"
 #include "step_start.h"
 #include "table_file.h"
@@ -42,6 +43,17 @@ bullet::Stepping stepping_of(Method method) {
   return method == Method::rk4        ? bullet::Stepping::rk4
          : method == Method::adaptive ? bullet::Stepping::adaptive
                                       : bullet::Stepping::semi_implicit;
+}
+
+// Whether a scene's `stepping` had no part: linchpin held nothing exactly, and Bullet stepped by itself.
+bool stepping_is_idle(Scene& scene, bullet::Solver& solver) {
+  if (!scene.built() || scene.built()->model().stepping == Method::semi_implicit) return false;
+  const auto reactions = solver.reactions();
+  return std::all_of(reactions.begin(), reactions.end(), [](const Reaction& r) { return r.native; });
+}
+std::string idle_stepping(Scene& scene) {
+  return "stepping = \"" + std::string(to_string(scene.built()->model().stepping)) +
+         "\" had no part in this run: linchpin holds no constraint of it, and Bullet steps by itself";
 }
 
 // linchpin on a world: solving, or looking on while Bullet solves; null where it cannot, or where Bullet has all there
@@ -277,6 +289,12 @@ Json measure(const Job& job, Progress& progress) {
   if (scene.built() && job.kind == "exact" && !scene.built()->model().expectations.empty())
     judge = std::make_unique<scene::Judge>(scene.built()->model(), host, job.dt);
   StepStart start(scene, solver.get());
+  std::unique_ptr<cli::RunRemarks> remarks;
+  if (scene.built()) remarks = std::make_unique<cli::RunRemarks>(scene.built()->model());
+  const auto logs_at = [&](const State& state, std::span<const Reaction> reactions, bool forces_known) {
+    return remarks ? remarks->logs({scene.built()->mirror(), state, reactions, &start.modes()}, forces_known)
+                   : std::span<const double>();
+  };
 
   std::string status = "ok";
   long taken = 0, astray = 0, fallbacks = 0;
@@ -311,9 +329,12 @@ Json measure(const Job& job, Progress& progress) {
         if (reference && parts.size() == 1) reference->after(step);
       }
       if (part > 0) continue;
-      if (table) table->forces(*joint_forces, solver.get(), reference.get(), start);
-      if (recorder) recorder->forces(*joint_forces, solver.get(), start);
+      if (!table && !recorder) continue;
+      const auto logs = logs_at(start.state(), start.reactions(), true);
+      if (table) table->forces(*joint_forces, solver.get(), reference.get(), logs);
+      if (recorder) recorder->forces(*joint_forces, solver.get(), logs);
     }
+    if (remarks && status == "ok") remarks->step(scene.built()->state(now));
     if (job.kind == "exact" && solver->counts().fallbacks > fallbacks) ++astray, fallbacks = solver->counts().fallbacks;
     if (status != "ok") break;
     progress.step(step, job.steps);
@@ -321,7 +342,7 @@ Json measure(const Job& job, Progress& progress) {
   const double end = double(taken) * job.dt;
   if (table) {
     if (status == "ok") table->state(end, job.dt, watch);
-    table->close(end);
+    table->close(scene.built() ? logs_at(scene.built()->state(end), {}, false) : std::span<const double>());
   }
   if (recorder && status == "ok") recorder->state(end, watch);
 
@@ -355,6 +376,10 @@ Json measure(const Job& job, Progress& progress) {
   row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
+  std::vector<std::string> said = remarks ? remarks->texts() : std::vector<std::string>();
+  if (status.starts_with("ok"))
+    for (const std::string& each : said) cli::add_remark(status, each);
+  if (exact && stepping_is_idle(scene, *solver)) said.push_back(idle_stepping(scene));
   row["status"] = status;
   if (alone(scene)) {
     row["enforced_by_bullet"] = Json::array();
@@ -371,6 +396,10 @@ Json measure(const Job& job, Progress& progress) {
       row["warnings"].push_back(bullet::warning_text(warning));
   }
   if (solver) row["summary"] = solver->summary();
+  for (const std::string& each : said) {
+    row["warnings"].push_back(each);
+    if (row.contains("summary")) row["summary"] = row["summary"].get<std::string>() + "  warning: " + each + "\n";
+  }
   if (row.contains("summary"))
     row["summary"] = completed(row, row["summary"].get<std::string>(), watch.energy_at_start());
   row["method"] = method(job, scene, exact);
@@ -383,6 +412,7 @@ Json measure(const Job& job, Progress& progress) {
     judge->see({scene.built()->mirror(), start.state(), forces ? start.reactions() : std::span<const Reaction>(),
                 &start.modes()});
   }
+  judge->end(double(job.steps) * job.dt);
   row["expect"] = cli::verdicts_json(*judge);
   return row;
 }

@@ -70,12 +70,14 @@ void Recorder::state(double t, const Watch& watch) {
   }
   if (scene_.built()) {
     scene_.built()->residuals(t, dt_, residuals_);
-    gaps_.insert(gaps_.end(), residuals_.begin(), residuals_.end());
+    // The distance of a released constraint is no residual.
+    for (std::size_t i = 0; i < residuals_.size(); ++i)
+      gaps_.push_back(watch.released(i) ? std::nan("") : residuals_[i]);
   }
   recording_.state(t, states_, gaps_, watch.energy(t));
 }
 
-void Recorder::forces(const JointForces& forces, bullet::Solver* solver, StepStart& start) {
+void Recorder::forces(const JointForces& forces, bullet::Solver* solver, std::span<const double> logs) {
   if (!recording_.is_frame()) return;
   for (std::size_t i = 0; i < forces_.size(); ++i) {
     const std::size_t body = recording_.links()[i].on;
@@ -87,13 +89,7 @@ void Recorder::forces(const JointForces& forces, bullet::Solver* solver, StepSta
     forces_[i] = {};
     forces_[i].on = body == 0 ? on_a : Wrench{-on_a.force, -on_a.moment, on_a.point};
   }
-  signals_.clear();
-  if (scene_.built()) {
-    const scene::Observation at{scene_.built()->mirror(), start.state(), start.reactions(), &start.modes()};
-    for (const scene::Channel& log : scene_.built()->model().logs)
-      for (const double x : log(at)) signals_.push_back(x);
-  }
-  recording_.forces(forces_, signals_);
+  recording_.forces(forces_, logs);
 }
 
 }  // namespace linchpin::worker

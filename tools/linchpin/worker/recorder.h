@@ -3,11 +3,11 @@
 
 #include "joint_forces.h"
 #include "scene.h"
-#include "step_start.h"
 #include "watch.h"
 
 #include "recording/columns.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +19,8 @@ class Recorder {
            double dt, long steps);
   /// Call before every step, and at the end. @param t  [s] now
   void state(double t, const Watch& watch);
-  /// Call after it. @param solver  may be null
-  void forces(const JointForces& forces, bullet::Solver* solver, StepStart& start);
+  /// Call after it. @param solver  may be null @param logs  values of all logs at that state
+  void forces(const JointForces& forces, bullet::Solver* solver, std::span<const double> logs);
   Json json() const { return recording::Columns::json(recording_); }
 
  private:
@@ -31,7 +31,7 @@ class Recorder {
   std::vector<btRigidBody*> bodies_;  // the scene's, and what joints tie them to
   recording::Recording recording_;
   std::vector<BodyState> states_;
-  std::vector<double> gaps_, residuals_, signals_;
+  std::vector<double> gaps_, residuals_;
   std::vector<recording::Recording::Force> forces_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace linchpin::worker {
 
@@ -20,6 +21,7 @@ StepStart::StepStart(Scene& scene, bullet::Solver* solver) : scene_(scene), solv
 void StepStart::before(double t) {
   if (!scene_.built()) return;
   state_ = scene_.built()->state(t);
+  if (!std::exchange(begun_, true)) look_at_start();
   if (!wanted_) return;
   const auto last = solver_->reactions();
   before_.resize(last.size());
@@ -50,6 +52,14 @@ void StepStart::measure_gaps() {
       largest = std::max(largest, std::abs(assembly_.position[static_cast<std::size_t>(r)]));
     }
   }
+}
+
+void StepStart::look_at_start() {
+  if (!solver_ || solver_->options().mode != bullet::Mode::exact) return;
+  const System& mirror = scene_.built()->mirror();
+  for (const scene::SceneConstraint& c : scene_.built()->model().constraints)
+    if (c.unilateral && scene::is_open(mirror, mirror.find_constraint(c.name), state_))
+      modes_.look(c.name, true, state_.t);
 }
 
 void StepStart::look_at_modes(double end) {

@@ -35,10 +35,12 @@ class StepStart {
     double work = 0, gap = 0, gap_angle = 0, residual = 0;
   };
   void measure_gaps();
+  void look_at_start();  // unilateral constraints that are open there
 
   Scene& scene_;
   bullet::Solver* solver_;
   bool wanted_ = false;  // the scene asks for something of reactions
+  bool begun_ = false;
   State state_;
   scene::ModeRecord modes_;
   std::vector<Before> before_;

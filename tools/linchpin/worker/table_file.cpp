@@ -88,7 +88,7 @@ void TableFile::state(double t, double dt, const Watch& watch) {
 }
 
 void TableFile::forces(const JointForces& forces, bullet::Solver* solver, const Reference* reference,
-                       StepStart& start) {
+                       std::span<const double> logs) {
   for (std::size_t i = 0; i < links_; ++i) {
     const Wrench on = forces.on_a(i, solver);
     for (const Vector3d& v : {on.force, on.moment})
@@ -100,24 +100,16 @@ void TableFile::forces(const JointForces& forces, bullet::Solver* solver, const 
         reference && reference->added() ? *reference->added() : Reference::Added{none, none, none, none, none, none};
     for (const double x : {e.force_error, e.force, e.moment_error, e.moment, e.impulse_error, e.impulse}) out_->put(x);
   }
-  modes_ = &start.modes();
-  logs(start.state(), start.reactions());
+  for (const double x : logs) out_->put(x);
   out_->end_row();
   row_open_ = false;
 }
 
-void TableFile::logs(const State& state, std::span<const Reaction> reactions) {
-  if (!scene_.built()) return;
-  const scene::Observation at{scene_.built()->mirror(), state, reactions, modes_};
-  for (const scene::Channel& log : scene_.built()->model().logs)
-    for (const double x : log(at)) out_->put(x);
-}
-
-void TableFile::close(double t) {
+void TableFile::close(std::span<const double> logs) {
   if (row_open_) {
     for (std::size_t i = 0; i < 6 * links_; ++i) out_->put(std::nan(""));
     for (int i = 0; compared_ && i < 6; ++i) out_->put(std::nan(""));
-    if (scene_.built()) logs(scene_.built()->state(t), {});
+    for (const double x : logs) out_->put(x);
     out_->end_row();
   }
   or_refuse([&] { out_->close(); });

@@ -7,7 +7,6 @@
 #include "joint_forces.h"
 #include "reference.h"
 #include "scene.h"
-#include "step_start.h"
 #include "watch.h"
 
 #include <linchpin/bullet.h>
@@ -31,21 +30,20 @@ class TableFile {
   void state(double t, double dt, const Watch& watch);
   /// Call after it: ends the row with the forces of the step.
   /// @param solver, reference  may be null
-  void forces(const JointForces& forces, bullet::Solver* solver, const Reference* reference, StepStart& start);
-  /// Ends the last row without forces and closes. @param t  [s] of its state. @throws Refused when the disk did not
-  /// take it all.
-  void close(double t);
+  /// @param logs  values of all logs at the state
+  void forces(const JointForces& forces, bullet::Solver* solver, const Reference* reference,
+              std::span<const double> logs);
+  /// Ends the last row without forces and closes. @param logs  at its state. @throws Refused when the disk did not take
+  /// it all.
+  void close(std::span<const double> logs);
 
  private:
-  void logs(const State& state, std::span<const Reaction> reactions);
-
   Scene& scene_;
   const bool compared_;
   std::unique_ptr<cli::Csv> out_;
   const std::size_t links_;  // joints of the world, then a scene's other constraints
   std::vector<double> residuals_;
-  const scene::ModeRecord* modes_ = nullptr;  // of the run
-  bool row_open_ = false;                     // its state is there, its forces are not
+  bool row_open_ = false;  // its state is there, its forces are not
 };
 
 }  // namespace linchpin::worker

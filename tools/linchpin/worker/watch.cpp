@@ -3,6 +3,9 @@
 #include "gaps.h"
 #include "prescribing.h"
 
+#include <linchpin/laws.h>
+#include <linchpin/scene/modes.h>
+
 #include <cmath>
 
 namespace linchpin::worker {
@@ -16,6 +19,7 @@ Watch::Watch(Scene& scene, bullet::Solver* solver) : scene_(scene), solver_(solv
     user_gaps_.assign(scene.built()->constrained().size(), 0.0);
     if (const char* why = scene.built()->why_not_conserved()) energy_note_ = why;
     note_prescribed_motion();
+    find_unilateral();
   }
   begin(0);
 }
@@ -31,6 +35,22 @@ void Watch::note_prescribed_motion() {
                    (working_.size() > 1 ? " and " + std::to_string(working_.size() - 1) + " more" : "") +
                    "), whose work a native solver does not tell";
   working_.clear();
+}
+
+void Watch::find_unilateral() {
+  const System& mirror = scene_.built()->mirror();
+  const State start = scene_.built()->state(0);
+  for (const Built::Constrained& each : scene_.built()->constrained()) {
+    const ConstraintId id = mirror.find_constraint(each.name);
+    unilateral_.push_back(solver_ && unilateral(mirror, id).on);
+    open_at_start_.push_back(scene::is_open(mirror, id, start));
+  }
+}
+
+bool Watch::released(std::size_t i) const {
+  if (!unilateral_[i]) return false;
+  if (solver_->counts().steps == 0) return open_at_start_[i];
+  return solver_->find(scene_.built()->constrained()[i].name).released();
 }
 
 void Watch::begin(double t) {
@@ -69,6 +89,7 @@ void Watch::look_at_constraints(double dt) {
   Built& built = *scene_.built();
   built.residuals(t_, dt, residuals_);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    if (released(i)) continue;
     user_gaps_[i] = std::max(user_gaps_[i], residuals_[i]);
     const RowUnit unit = built.constrained()[i].unit;
     if (unit == RowUnit::radian) max_angle_ = std::max(max_angle_, residuals_[i]);

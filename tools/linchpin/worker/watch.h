@@ -29,6 +29,9 @@ class Watch {
   /// Whether constraints prescribe motion, so that the energy error is of the energy less their work.
   bool counts_work() const { return !working_.empty(); }
   double work() const;  ///< theirs since the first step [J]
+  /// Whether a constraint, by its place in Built::constrained(), is unilateral and released. Its distance is no
+  /// residual.
+  bool released(std::size_t i) const;
   /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_error_of, energy_note, broken.
   void report(Json& row, const std::vector<std::string>& joint_names) const;
 
@@ -36,9 +39,11 @@ class Watch {
   void look_at_constraints(double dt);
   const char* why_not_conserved() const;
   void note_prescribed_motion();
+  void find_unilateral();
 
   Scene& scene_;
   std::vector<char> enabled_at_start_;
+  std::vector<char> unilateral_, open_at_start_;  // of constraints, by their place in Built::constrained()
   std::vector<double> user_gaps_, residuals_;
   double t_ = 0;
   bool any_gap_ = false, looked_ = false;

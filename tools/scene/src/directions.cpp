@@ -68,7 +68,7 @@ Eigen::MatrixXd kernel(Eigen::MatrixXd A) {
 namespace {
 
 // What a displacement u of a body has to change by for it to turn with w: the inverse of the exponential's derivative.
-Vector3d realigned_steps(const Vector3d& u, const Vector3d& w) {
+Vector3d turned(const Vector3d& u, const Vector3d& w) {
   const double angle = u.norm(), half = 0.5 * angle;
   const double c = angle < 1e-4 ? 1.0 / 12 + angle * angle / 720 : (1 - half / std::tan(half)) / (angle * angle);
   return w - 0.5 * u.cross(w) + c * u.cross(u.cross(w));
@@ -87,8 +87,7 @@ bool follow(State& state, const std::vector<Direction>& directions, const Rate& 
   const auto slope = [&](const Eigen::VectorXd& u) {
     Eigen::VectorXd k = rate(moved(u));
     for (Eigen::Index i = 0; i + 2 < n && k.size() > 0; ++i)
-      if (directions[static_cast<std::size_t>(i)].axis == 3)
-        k.segment<3>(i) = realigned_steps(u.segment<3>(i), k.segment<3>(i));
+      if (directions[static_cast<std::size_t>(i)].axis == 3) k.segment<3>(i) = turned(u.segment<3>(i), k.segment<3>(i));
     return k;
   };
   constexpr double rough = 5e-7;  // of third order in a part, where an even way has some 1e-7

@@ -17,7 +17,8 @@ namespace linchpin::scene {
 namespace {
 
 constexpr std::size_t longest_text = 20000, longest_tape = 20000;
-constexpr int deepest = 60;
+constexpr int deepest = 60;          // brackets of one text, and definitions in each other's texts
+constexpr int deepest_in_all = 300;  // both together: the compiler recurses for each
 constexpr std::size_t most_bodies = 64;
 
 struct Function {
@@ -84,6 +85,17 @@ std::string quantity_hint(std::string_view word, const std::vector<std::string>&
 }
 
 }  // namespace
+
+std::vector<std::string_view> identifiers_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t from = at;
+    while (at < text.size() && (is_letter(text[at]) || (at > from && is_digit(text[at])))) ++at;
+    if (at > from) out.push_back(text.substr(from, at - from));
+    if (at == from) ++at;
+  }
+  return out;
+}
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
@@ -153,6 +165,8 @@ int Tape::rows() const {
   return n;
 }
 
+bool is_function(std::string_view name) { return find_function(name) || is_result(name); }
+
 struct Operand {
   Type type = Type::scalar;
   int at = 0;
@@ -168,7 +182,7 @@ struct Compiler::Impl {
   Tape tape;
   std::string_view text;
   std::size_t at = 0;
-  int depth = 0;
+  int depth = 0, definitions_deep = 0, deep_in_all = 0;
   std::optional<std::size_t> used_at;  // in a definition: where the outermost text uses it
   std::vector<std::pair<const Definition*, Operand>> expanded;
 
@@ -359,8 +373,11 @@ struct Compiler::Impl {
     explicit Deeper(Impl& i) : impl(i) {
       if (++impl.depth > deepest)
         throw Fault(impl.at, "more than " + std::to_string(deepest) + " brackets or signs within one another");
+      if (++impl.deep_in_all > deepest_in_all)
+        throw Fault(impl.at, "more than " + std::to_string(deepest_in_all) +
+                                 " brackets, signs and definitions within one another");
     }
-    ~Deeper() { --impl.depth; }
+    ~Deeper() { --impl.depth, --impl.deep_in_all; }
     Deeper(const Deeper&) = delete;
     Deeper& operator=(const Deeper&) = delete;
     Impl& impl;
@@ -557,9 +574,11 @@ struct Compiler::Impl {
         again.place = place;
         return again;
       }
-    const Deeper guard(*this);
-    const auto outside = std::tuple(text, at, constants, definitions, used_at);
-    text = d.text, at = 0;
+    if (++definitions_deep > deepest)
+      throw Fault(place, "\"" + d.name + "\" is the last of more than " + std::to_string(deepest) +
+                             " definitions, each of which uses the one above; write some of them as one");
+    const auto outside = std::tuple(text, at, constants, definitions, used_at, depth);
+    text = d.text, at = 0, depth = 0;
     constants = d.constants, definitions = d.before.get();
     if (!used_at) used_at = place;
     Operand x;
@@ -573,7 +592,8 @@ struct Compiler::Impl {
       throw Fault(place,
                   what.starts_with("in the definition ") ? what : "in the definition \"" + d.name + "\": " + what);
     }
-    std::tie(text, at, constants, definitions, used_at) = outside;
+    std::tie(text, at, constants, definitions, used_at, depth) = outside;
+    --definitions_deep;
     x.place = place;
     expanded.emplace_back(&d, x);
     return x;
@@ -610,8 +630,8 @@ struct Compiler::Impl {
     const std::vector<std::string>& known = of_force ? names.forces : names.constraints;
     const auto found = std::find(known.begin(), known.end(), input.of);
     if (found == known.end())
-      throw Fault(inside,
-                  std::string("there is no ") + what + " \"" + input.of + "\"" + suggestion_or_all(input.of, known));
+      throw Fault(inside, std::string("there is no ") + what + " \"" + input.of + "\"" +
+                              (known.empty() ? ", and none else" : suggestion_or_all(input.of, known)));
     const auto index = static_cast<std::size_t>(found - known.begin());
     const std::vector<int>& all = (of_force ? names.force_bodies : names.constraint_bodies)[index];
     if (input.type == Type::vector && next(',')) {
@@ -620,8 +640,14 @@ struct Compiler::Impl {
       const std::string body = a_name();
       for (std::size_t k = 0; k < all.size(); ++k)
         if (names.bodies[static_cast<std::size_t>(all[k])] == body) input.on = static_cast<int>(k);
-      if (input.on < 0) throw Fault(body_at, "\"" + body + "\" is no body of the " + what + " \"" + input.of + "\"");
+      if (input.on < 0) {
+        std::vector<std::string> own;
+        for (const int each : all) own.push_back(names.bodies[static_cast<std::size_t>(each)]);
+        throw Fault(body_at, "\"" + body + "\" is no body of the " + what + " \"" + input.of + "\"" +
+                                 suggestion_or_all(body, own));
+      }
     }
+    if (!of_force) refuse_impossible_mode(input, index, inside);
     if (input.name == "lambda" && next(',')) input.row = parse_row(input.of, index);
     need(')', "to close " + input.name + "()");
     const bool of_coordinate = input.type == Type::vector &&
@@ -631,6 +657,22 @@ struct Compiler::Impl {
       throw Fault(place, "on a coordinate there is a generalized force, " +
                              std::string(of_force ? "applied_force" : "reaction") + "(…), and no moment");
     return unary(Code::x, Type::scalar, emit_input(input, place), place);
+  }
+
+  // A change of mode that the constraint cannot have is no quantity of it.
+  void refuse_impossible_mode(const Input& input, std::size_t index, std::size_t place) {
+    if (index >= names.constraint_modes.size()) return;
+    const Names::Modes& modes = names.constraint_modes[index];
+    const std::string who = "\"" + input.of + "\" ";
+    const bool of_friction = input.name == "sticks" || input.name == "stick_time" || input.name == "slip_time";
+    if (of_friction && !modes.friction)
+      throw Fault(place, who + "has no law of friction that sticks, such as coulomb without a speed: there is no " +
+                             input.name + "()");
+    const bool of_release = input.name == "release_time" || input.name == "engage_time";
+    if (of_release && !modes.unilateral)
+      throw Fault(place, who + "is not unilateral: there is no " + input.name + "()");
+    if (input.name == "engage_time" && !modes.reengage)
+      throw Fault(place, who + "stays released, so there is no engage_time(): unilateral = { reengage = true }");
   }
 
   // The number of a row of a constraint, from 1 as written. @return from 0

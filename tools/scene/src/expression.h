@@ -41,6 +41,9 @@ struct ReadsForces : Fault {
   using Fault::Fault;
 };
 
+/// The identifiers in a text, in order.
+std::vector<std::string_view> identifiers_of(std::string_view text);
+
 /// `; did you mean "…"?` or nothing.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 /// The same, or the first six of the known names where none is near.
@@ -97,7 +100,12 @@ struct Names {
   std::vector<std::string> constraints;  ///< what those may be asked of
   std::vector<std::vector<int>> constraint_bodies;
   std::vector<int> constraint_rows;
-  std::vector<std::string> forces;  ///< impressed ones, for functions of a force
+  /// Which changes of mode a constraint can have.
+  struct Modes {
+    bool friction = true, unilateral = true, reengage = true;
+  };
+  std::vector<Modes> constraint_modes;  ///< by constraint; empty: all
+  std::vector<std::string> forces;      ///< impressed ones, for functions of a force
   std::vector<std::vector<int>> force_bodies;
   bool accelerations = false;     ///< may read those of bodies and coordinates
   bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces
@@ -225,6 +233,10 @@ class Tape {
 
 /// Whether a function gives a result of the run, such as a force: logs and expectations read it.
 bool is_result(std::string_view function);
+/// Whether one of those gives the time of a change of mode: stick_time and its kin.
+bool is_mode_time(std::string_view function);
+/// Whether a name is that of a function: sin(…), energy().
+bool is_function(std::string_view name);
 
 /// Adds the texts of one constraint (each `lhs = rhs`) or one expression to a tape.
 class Compiler {

@@ -9,6 +9,7 @@
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/columns.h>
 
 #include <algorithm>
 #include <cmath>
@@ -476,6 +477,7 @@ class SceneReader {
                     [&](const SceneBody& other) { return other.name == name.value; }))
       fail(name.place, "there are two coordinates \"" + name.value + "\"");
     if (coordinates_.empty()) first_coordinate_ = name.place;
+    body_places_.emplace(coordinate.name, name.place);
     coordinates_.push_back(std::move(coordinate));
   }
 
@@ -521,6 +523,7 @@ class SceneReader {
     if (body.name == "world") fail(place, "\"world\" is the name of the world itself");
     if (!body_at_.emplace(body.name, static_cast<int>(model_.bodies.size()) + 1).second)
       fail(place, "there are two bodies \"" + body.name + "\"");
+    body_places_.emplace(body.name, place);
     model_.bodies.push_back(std::move(body));
     if (model_.bodies.size() > most_bodies) fail(place, "more than " + std::to_string(most_bodies) + " bodies");
   }
@@ -697,7 +700,7 @@ class SceneReader {
       }
       constraint.unilateral = scene::read_unilateral(table, context, constraint);
       constraint.compliance = scene::read_compliance(table, context, constraint, state_);
-      constraint.laws = scene::read_laws(table, context, constraint.bodies);
+      add_laws(table, context, constraint);
       if (constraint.compliance && (constraint.unilateral || !constraint.laws.empty()))
         table.refuse("compliance",
                      "a constraint with compliance has no law and is not unilateral; write a second "
@@ -718,16 +721,23 @@ class SceneReader {
       const Lend lend(context->names, names_);
       read_start(Table(*context, *table, "start"), *context);
     }
+    no_definition_of_a_constraint_name();
+    check_coefficients();
     check_whole();
   }
 
   // Compiles the last definitions of a context, whose texts these are. @param of_file  those that read forces wait for
   // asked(); no part of a scene can use them
   void check_definitions(const Context& context, const std::vector<Text>& texts, bool of_file) {
-    const scene::Definition* d = context.names.definitions.get();
-    for (auto text = texts.rbegin(); text != texts.rend(); ++text, d = d->before.get()) {
+    std::vector<const scene::Definition*> own(texts.size());
+    const scene::Definition* last = context.names.definitions.get();
+    for (auto to = own.rbegin(); to != own.rend(); ++to, last = last->before.get()) *to = last;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const scene::Definition* const d = own[i];
+      const Text* const text = &texts[i];
       const std::string what = "definition \"" + d->name + "\"";
       if (body_at_.count(d->name)) fail(text->place, "\"" + d->name + "\" is both a body and a definition; rename one");
+      definition_places_.emplace_back(d->name, text->place);
       scene::Names names;
       names.bodies = context.names.bodies;
       names.kinds = context.names.kinds;
@@ -741,9 +751,41 @@ class SceneReader {
           text->fail(Fault(fault.at, std::string(fault.what()) + ", which only logs and expectations read"), what);
         reading_forces_.push_back({d, *text, what});
       } catch (const Fault& fault) {
-        text->fail(fault, what);
+        text->fail(of_order(fault, own, i), what);
       }
     }
+  }
+
+  // The fault of a definition that uses itself or one that stands below it in its table.
+  static Fault of_order(const Fault& fault, const std::vector<const scene::Definition*>& table, std::size_t i) {
+    for (std::size_t k = i; k < table.size(); ++k) {
+      const std::string& name = table[k]->name;
+      if (!std::string_view(fault.what()).starts_with("unknown name '" + name + "'")) continue;
+      if (k == i) return {fault.at, "\"" + name + "\" uses itself"};
+      std::set<std::string, std::less<>> used;
+      if (reaches(table, k, table[i]->name, used))
+        return {fault.at, "\"" + table[i]->name + "\" and \"" + name + "\" use each other"};
+      return {fault.at,
+              "\"" + name + "\" stands below: definitions are read in order, from top to bottom, so put it above"};
+    }
+    return fault;
+  }
+  // Whether the definition of a table uses another one of it, by its text or by those that it uses.
+  static bool reaches(const std::vector<const scene::Definition*>& table, std::size_t from, const std::string& to,
+                      std::set<std::string, std::less<>>& seen) {
+    for (const std::string_view word : scene::identifiers_of(table[from]->text)) {
+      if (word == to) return true;
+      for (std::size_t k = 0; k < table.size(); ++k)
+        if (table[k]->name == word && seen.insert(std::string(word)).second && reaches(table, k, to, seen)) return true;
+    }
+    return false;
+  }
+
+  // Constraints are known when all of the scene has been related.
+  void no_definition_of_a_constraint_name() const {
+    for (const auto& [name, place] : definition_places_)
+      if (constraints_.count(name))
+        fail(place, "\"" + name + "\" is both a joint or constraint and a definition; rename one");
   }
 
   // A joint or constraint by name. @throws SceneError with the nearest name.
@@ -760,10 +802,56 @@ class SceneReader {
   // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
   void attach(Table table, Context& context) {
     SceneConstraint& to = constraint_named(table.text("to"), table.what());
-    const std::vector<Law> laws = scene::read_laws(table, context, to.bodies);
-    if (laws.empty()) table.refuse("attaches nothing: law = { type = \"coulomb\", mu = 0.3 }");
+    const std::size_t before = to.laws.size();
+    add_laws(table, context, to);
+    if (to.laws.size() == before) table.refuse("attaches nothing: law = { type = \"coulomb\", mu = 0.3 }");
     table.done();
+  }
+
+  void add_laws(Table& table, Context& context, SceneConstraint& to) {
+    std::vector<scene::CoefficientText> texts;
+    const std::vector<Law> laws = scene::read_laws(table, context, to.bodies, texts);
     to.laws.insert(to.laws.end(), laws.begin(), laws.end());
+    for (scene::CoefficientText& each : texts) {
+      to.coefficients.push_back(each.values);
+      coefficient_texts_.emplace_back(to.name, std::move(each));
+    }
+  }
+
+  // Numbers have been compared when they were read; expressions are compared at the start, once it is known.
+  void check_coefficients() const {
+    for (const auto& [name, each] : coefficient_texts_) {
+      const auto c = std::find_if(model_.constraints.begin(), model_.constraints.end(),
+                                  [&, of = name](const SceneConstraint& one) { return one.name == of; });
+      SceneConstraint alone;
+      alone.bodies = c->bodies;
+      alone.coefficients = {each.values};
+      const auto found = kinetic_above_static(alone, state_);
+      if (!found) continue;
+      char text[160];
+      std::snprintf(text, sizeof text,
+                    "mu_kinetic is %.6g at the start, above mu, which is %.6g: what slides has no more friction than "
+                    "what sticks",
+                    found->mu_kinetic, found->mu);
+      each.text.fail(Fault(0, text), each.what);
+    }
+  }
+
+  // Of each row of the equations, where one side of it is a quantity of its own: "rad/s" of arm.omega.z = 3.
+  std::vector<std::string> units_of_rows(const std::vector<Text>& equations, const scene::Names& names) const {
+    std::vector<std::string> out;
+    for (const Text& text : equations) {
+      std::string unit;
+      int rows = 1;
+      const std::size_t equals = text.value.find('=');
+      for (const std::string& side : {text.value.substr(0, equals), text.value.substr(equals + 1)}) {
+        scene::Compiler compiler(names);
+        rows = compiler.expression(side) == scene::Type::scalar ? 1 : 3;
+        if (unit.empty()) unit = scene::unit_of(compiler.finish(), model_);
+      }
+      out.insert(out.end(), static_cast<std::size_t>(rows), unit);
+    }
+    return out;
   }
 
   // Velocities of the mechanism from one rate, or some.
@@ -779,13 +867,18 @@ class SceneReader {
     const auto tape = std::make_shared<const scene::Tape>(compiler.finish());
     if (!tape->uses_motion)
       texts.front().fail(Fault(0, "no velocity occurs in it; a place is given by position and rotation"), table.what());
-    std::string why;
+    std::optional<scene::StartFailure> failure;
     try {
-      why = scene::assemble_velocities(model_, tape);
+      failure = scene::assemble_velocities(model_, tape, units_of_rows(texts, context.names));
     } catch (const std::invalid_argument& e) {
-      why = e.what();
+      failure = scene::StartFailure{e.what()};
     }
-    if (!why.empty()) texts.front().fail(Fault(0, why), table.what() + ", velocity");
+    if (failure) {
+      std::size_t which = 0;  // text of the row
+      for (int row = 0; which + 1 < texts.size(); ++which)
+        if ((row += tape->results[which].type == scene::Type::scalar ? 1 : 3) > failure->row) break;
+      texts[which].fail(Fault(0, failure->why), table.what() + ", velocity");
+    }
     for (std::size_t i = 0; i < model_.bodies.size(); ++i) {
       BodyState& now = state_.bodies[i + 1];
       if (!model_.bodies[i].motion) now.v = model_.bodies[i].start.v, now.w = model_.bodies[i].start.w;
@@ -871,6 +964,7 @@ class SceneReader {
     for (const SceneConstraint& c : model_.constraints) {
       context.names.constraints.push_back(c.name);
       context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
+      context.names.constraint_modes.push_back(modes_of(c));
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
@@ -905,6 +999,7 @@ class SceneReader {
       Channel channel = make_channel(table.text("channel"), table.what());
       channel.name_ = name;
       if (const auto unit = table.text_if("unit")) channel.unit_ = unit->value;
+      if (channel.has_name()) no_column_of_the_state(channel, table.text("name").place);
       table.done();
       model_.logs.push_back(std::move(channel));
     }
@@ -915,6 +1010,19 @@ class SceneReader {
       Table table(context, *each, "expect");
       read_expectation(table);
     }
+  }
+
+  // Which changes of mode there may be.
+  static scene::Names::Modes modes_of(const SceneConstraint& c) {
+    scene::Names::Modes out;
+    out.unilateral = c.unilateral.has_value();
+    out.reengage = c.unilateral && c.unilateral->reengage;
+    out.friction = std::any_of(c.laws.begin(), c.laws.end(), [](const Law& law) {
+      const auto terms = law.terms();
+      return std::any_of(terms.begin(), terms.end(),
+                         [](const Law::Term& term) { return static_cast<bool>(term.static_limit); });
+    });
+    return out;
   }
 
   Channel make_channel(const Text& text, const std::string& what) {
@@ -934,6 +1042,44 @@ class SceneReader {
                 what);
     channel.unit_ = scene::unit_of(channel.impl_->evaluate.tape(), model_);
     return channel;
+  }
+
+  // A named log has columns of its own beside those of the states, gaps and forces.
+  void no_column_of_the_state(const Channel& log, const Place& place) const {
+    std::vector<std::string> own = {log.title()};
+    if (log.size() == 3) own = {log.title() + ".x", log.title() + ".y", log.title() + ".z"};
+    const auto refuse_if = [&](const std::string& column, const std::string& whose, const Place& other) {
+      const std::string plain = column.substr(0, column.find(" ["));
+      for (const std::string& each : own) {
+        if (each != plain && each != column) continue;
+        const std::string at = other.line == 0
+                                   ? ""
+                                   : " (" + (other.source == place.source ? "line " : other.source->path + ":") +
+                                         std::to_string(other.line) + ")";
+        fail(place, "log \"" + log.title() + "\": \"" + plain + "\" is a column of " + whose + at +
+                        " already; rename the log");
+      }
+    };
+    refuse_if("t [s]", "the time", {});
+    for (const SceneBody& body : model_.bodies) {
+      const bool coordinate = body.kind == BodyKind::coordinate;
+      const auto found = body_places_.find(body.name);
+      const Place at = found == body_places_.end() ? Place{} : found->second;
+      const std::string whose = (coordinate ? "the coordinate \"" : "the body \"") + body.name + "\"";
+      if (coordinate)
+        for (const char* part : {"", "'"}) refuse_if(body.name + part, whose, at);
+      else
+        for (const char* part : body_columns) refuse_if(body.name + part, whose, at);
+    }
+    for (const SceneConstraint& c : model_.constraints) {
+      const auto found = constraints_.find(c.name);
+      const Place at = found == constraints_.end() ? Place{} : found->second;
+      const std::string whose = "\"" + c.name + "\"";
+      refuse_if(c.name + gap_column(RowUnit::custom), whose, at);
+      for (const char* part : force_columns) refuse_if(c.name + part, whose, at);
+      for (const BodyId id : c.bodies)
+        if (id != ground) refuse_if(c.name + " on " + names_.bodies[static_cast<std::size_t>(id.index)], whose, at);
+    }
   }
 
   // The title of a log or an expectation, empty without one. Two of one kind have different titles.
@@ -1003,9 +1149,12 @@ class SceneReader {
     std::string what;
   };
   std::vector<ReadingForces> reading_forces_;
+  std::vector<std::pair<std::string, Place>> definition_places_;
+  std::map<std::string, Place> body_places_;  // of bodies and coordinates, by name
   std::map<std::string, int, std::less<>> body_at_;
   std::map<std::string, Place> constraints_, typed_laws_;
-  std::map<std::pair<const scene::Source*, std::string>, Place> params_;  // of [params], by file and name
+  std::vector<std::pair<std::string, scene::CoefficientText>> coefficient_texts_;  // by the name of the constraint
+  std::map<std::pair<const scene::Source*, std::string>, Place> params_;           // of [params], by file and name
   std::set<std::string> forces_, named_logs_, named_expectations_;
   std::vector<SceneBody> coordinates_;
   Place first_coordinate_;

@@ -12,6 +12,8 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
+#include <utility>
 
 namespace linchpin::scene {
 
@@ -81,6 +83,26 @@ int Channel::size() const { return impl_->evaluate.tape().rows(); }
 bool Channel::reads_forces() const {
   const auto& inputs = impl_->evaluate.tape().inputs;
   return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) { return i.of != "-"; });
+}
+
+bool Channel::reads_mode_times() const {
+  const auto& inputs = impl_->evaluate.tape().inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) { return is_mode_time(i.name); });
+}
+
+std::optional<FrictionCoefficients> kinetic_above_static(const SceneConstraint& constraint, const State& at) {
+  for (const auto& coefficients : constraint.coefficients) {
+    ConstraintReaction n;
+    n.t = at.t;
+    n.first = &at[constraint.bodies[0]];
+    n.second = &at[constraint.bodies.size() > 1 ? constraint.bodies[1] : ground];
+    try {
+      const FrictionCoefficients now = coefficients(n);
+      if (now.mu_kinetic > now.mu * (1 + 1e-12)) return now;
+    } catch (const std::domain_error&) {  // the law itself refuses them
+    }
+  }
+  return {};
 }
 
 namespace {
@@ -214,6 +236,11 @@ std::string Judge::why_not(const Verdict& verdict) const {
   if (verdict.judged) return {};
   if (verdict.tolerance == 0) return "not on this host";
   char text[80];
+  if (verdict.expectation->throughout && !verdict.got.empty()) {
+    if (!(last_ > first_time_)) return "the run took no step";
+    std::snprintf(text, sizeof text, "the run ended early, at %.6g s", last_);
+    return text;
+  }
   if (!verdict.expectation->throughout && verdict.expectation->at > last_ + 1e-6 * dt_) {
     std::snprintf(text, sizeof text, "the run ends before, at %.6g s", last_);
     return text;
@@ -221,8 +248,15 @@ std::string Judge::why_not(const Verdict& verdict) const {
   return "a force that it reads is not known then";
 }
 
+void Judge::end(double t) {
+  if (last_ > first_time_ && last_ > t - 1e-6 * dt_) return;
+  for (Verdict& verdict : verdicts_)
+    if (verdict.expectation->throughout && verdict.met) verdict.judged = verdict.met = false;
+}
+
 void Judge::see(const Observation& at) {
   last_ = at.state.t;
+  if (!std::exchange(seen_, true)) first_time_ = last_;
   for (std::size_t i = 0; i < verdicts_.size(); ++i) {
     Verdict& verdict = verdicts_[i];
     if (verdict.tolerance == 0 || !due(*verdict.expectation, at.state.t)) continue;
@@ -234,6 +268,7 @@ void Judge::see(const Observation& at) {
     for (std::size_t k = 0; k < value.size(); ++k) {
       const double off = std::abs(value[k] - first_[i][k]);
       error = std::isnan(off) ? std::numeric_limits<double>::infinity() : std::max(error, off);
+      if (std::isnan(off) && !verdict.not_a_number_at) verdict.not_a_number_at = at.state.t;
     }
     if (verdict.judged && error <= verdict.error) continue;
     verdict.judged = true;
@@ -285,6 +320,8 @@ bool is_result(std::string_view function) {
   return std::any_of(std::begin(observables), std::end(observables),
                      [&](const Observable& o) { return function == o.name; });
 }
+
+bool is_mode_time(std::string_view function) { return function.ends_with("_time"); }
 
 void offer_observables(Names& names) {
   for (const Observable& o : observables) {

@@ -52,18 +52,25 @@ void ModeRecord::change(Element& element, double t, What what) {
   changes_.push_back(element.changes.back());
 }
 
-void ModeRecord::begin(const System& system, const Dynamics& dynamics) {
+void ModeRecord::begin(const System& system, const Dynamics& dynamics, double t) {
+  start_ = t;
   for (const FrictionElement& e : dynamics.friction_elements()) {
     const ConstraintId on = dynamics.assembly().layout.constraints[static_cast<std::size_t>(e.constraint)];
     element(system.constraint(on).name(), e.law, e.term, e.sticks, term_name(system, on, e.law, e.term));
   }
+  for (int i = 0; i < system.constraint_count(); ++i)
+    if (const ConstraintId id = system.constraint_at(i);
+        !system.removed(id) && !system.enabled(id) && unilateral(system, id).on)
+      look(system.constraint(id).name(), true, t);
 }
 
 void ModeRecord::add(const System& system, std::span<const ModeSwitch> switches) {
   for (const ModeSwitch& s : switches) {
     const bool unilateral = s.law < 0, holds = s.what == What::sticks || s.what == What::engages;
     const std::string name = unilateral ? std::string() : term_name(system, s.on, s.law, s.term);
-    change(element(system.constraint(s.on).name(), s.law, s.term, !holds, name), s.t, s.what);
+    // An event that a method locates at the start lies after it by rounding.
+    change(element(system.constraint(s.on).name(), s.law, s.term, !holds, name),
+           at_or_before(s.t, start_) ? start_ : s.t, s.what);
   }
 }
 
@@ -107,6 +114,18 @@ double ModeRecord::last(const std::string& constraint, What what, double t) cons
     }
   }
   return last;
+}
+
+bool is_open(const System& system, ConstraintId id, const State& at) {
+  constexpr double closed = 1e-9;
+  const Unilateral& how = unilateral(system, id);
+  if (!how.on) return false;
+  const Constraint& c = system.constraint(id);
+  std::vector<BodyState> X;
+  for (const BodyId body : c.bodies()) X.push_back(at[body]);
+  double phi = 0;
+  c.function().residual(X, at.t, {&phi, 1});
+  return (how.negative ? -phi : phi) > closed;
 }
 
 }  // namespace linchpin::scene

@@ -390,7 +390,7 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
   out.bodies = {id(plan.a), id(plan.b)};
   const BodyState &A = start[out.bodies[0]], &B = start[out.bodies[1]];
   const auto to_body = [](const BodyState& s, const Vector3d& p) -> Vector3d { return s.q.conjugate() * (p - s.p); };
-  const auto realigned_steps = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
+  const auto turned_to_body = [](const BodyState& s, const Vector3d& u) -> Vector3d { return s.q.conjugate() * u; };
 
   JointData d;
   const bool between_centres = plan.type == "rod" || plan.type == "point_on_sphere";
@@ -431,16 +431,16 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
            who + ": \"" + body + "\" is a particle; a joint acts where it is, not beside it (a rod joins centres)");
   }
   if (kind.axis) {
-    d.u_A = plan.axis ? realigned_steps(A, *plan.axis) : *plan.axis_a;
-    d.u_B = plan.axis_b ? *plan.axis_b : realigned_steps(B, A.q * d.u_A);
+    d.u_A = plan.axis ? turned_to_body(A, *plan.axis) : *plan.axis_a;
+    d.u_B = plan.axis_b ? *plan.axis_b : turned_to_body(B, A.q * d.u_A);
     d.u_A.normalize(), d.u_B.normalize();
     if (plan.type == "universal" && plan.axis) {  // a cross: the second arm is perpendicular to the first
       const Vector3d u = A.q * d.u_A;
-      d.u_B = realigned_steps(B, u.unitOrthogonal());
+      d.u_B = turned_to_body(B, u.unitOrthogonal());
     }
     const Vector3d x = d.u_A.unitOrthogonal();
     d.x_A = x;
-    d.x_B = realigned_steps(B, A.q * x);
+    d.x_B = turned_to_body(B, A.q * x);
   }
   const Vector3d u = kind.axis ? Vector3d(A.q * d.u_A) : Vector3d::UnitX();
   Matrix3d W;
@@ -941,6 +941,7 @@ Axes axes_of(Table& t) {
 struct LawKind {
   const char* name;
   Law (*read)(Table&);
+  bool reads_normal_force = true;
 };
 constexpr LawKind law_kinds[] = {
     {"coulomb",
@@ -969,14 +970,15 @@ constexpr LawKind law_kinds[] = {
        p.viscous = t.not_negative("viscous", 0);
        return laws::lugre(p);
      }},
-    {"constant_force", [](Table& t) -> Law { return laws::constant_force(t.vector("vector"), axes_of(t)); }},
+    {"constant_force", [](Table& t) -> Law { return laws::constant_force(t.vector("vector"), axes_of(t)); }, false},
     {"lorentz",
      [](Table& t) -> Law {
        return laws::lorentz(t.number("charge"), t.vector("E", {{0, 0, 0}}), t.vector("B", {{0, 0, 0}}));
-     }},
-    {"viscous", [](Table& t) -> Law { return laws::viscous(t.not_negative("coefficient")); }},
-    {"viscous_torque", [](Table& t) -> Law { return laws::viscous_torque(t.not_negative("coefficient")); }},
-    {"drag", [](Table& t) -> Law { return laws::drag(t.not_negative("coefficient")); }},
+     },
+     false},
+    {"viscous", [](Table& t) -> Law { return laws::viscous(t.not_negative("coefficient")); }, false},
+    {"viscous_torque", [](Table& t) -> Law { return laws::viscous_torque(t.not_negative("coefficient")); }, false},
+    {"drag", [](Table& t) -> Law { return laws::drag(t.not_negative("coefficient")); }, false},
     {"rolling_resistance", [](Table& t) -> Law { return laws::rolling_resistance(t.not_negative("arm")); }},
     {"hinge_friction", [](Table& t) -> Law { return laws::hinge_friction(joint_friction(t)); }},
     {"ball_friction", [](Table& t) -> Law { return laws::ball_friction(joint_friction(t)); }},
@@ -1060,7 +1062,9 @@ std::optional<Coefficient> coefficient_if(Table& table, const char* key, const C
 }
 
 // Dry friction with coefficients that change with the place: dry as laws::coulomb, smooth as laws::regularized_coulomb.
-std::optional<Law> coulomb_of_place(Table& table, const Context& context, const std::vector<BodyId>& bodies) {
+// @param texts  out: its coefficients, where they are two
+std::optional<Law> coulomb_of_place(Table& table, const Context& context, const std::vector<BodyId>& bodies,
+                                    std::vector<CoefficientText>& texts) {
   const auto changing = coefficient_if(table, "mu", context, bodies);
   const auto changing_kinetic = coefficient_if(table, "mu_kinetic", context, bodies);
   if (!changing && !changing_kinetic) return {};
@@ -1084,6 +1088,11 @@ std::optional<Law> coulomb_of_place(Table& table, const Context& context, const 
     };
     return Law(term);
   }
+  if (mu_kinetic)
+    texts.push_back({table.text(changing_kinetic ? "mu_kinetic" : "mu"), table.what(),
+                     [=](const ConstraintReaction& n) -> FrictionCoefficients {
+                       return {mu_static(n), mu_kinetic(n)};
+                     }});
   term.name = "coulomb";
   term.has_moment = false;
   term.dissipative = true;
@@ -1096,13 +1105,18 @@ std::optional<Law> coulomb_of_place(Table& table, const Context& context, const 
 }
 
 // A law of the normal force, the slip velocity and the bodies, as typed.
-Law typed_law(const Text& text, const Context& context, const std::vector<BodyId>& bodies, const std::string& who) {
+// @param reads_normal_force  out
+Law typed_law(const Text& text, const Context& context, const std::vector<BodyId>& bodies, const std::string& who,
+              bool& reads_normal_force) {
   Names names = of_law(context);
   names.inputs = {{"N", Type::scalar, {}},      {"normal", Type::vector, {}},
                   {"moment", Type::vector, {}}, {"slip_velocity", Type::vector, {}},
                   {"point", Type::vector, {}},  {"slip_direction", Type::vector, {}},
                   {"speed", Type::scalar, {}}};
   const OnLaw typed(text, names, Type::vector, bodies, who);
+  reads_normal_force = std::any_of(typed.inputs().begin(), typed.inputs().end(), [](const Input& i) {
+    return i.name == "N" || i.name == "normal" || i.name == "moment";
+  });
   return [typed](const ConstraintReaction& n) -> Vector3d {
     std::array<Vector3d, 8> given;
     const auto& inputs = typed.inputs();
@@ -1121,13 +1135,15 @@ Law typed_law(const Text& text, const Context& context, const std::vector<BodyId
   };
 }
 
-Law read_law(const toml::table& node, Context& context, const std::vector<BodyId>& bodies, const std::string& who) {
+Law read_law(const toml::table& node, Context& context, const std::vector<BodyId>& bodies, const std::string& who,
+             std::vector<CoefficientText>& coefficients) {
   Table table(context, node, who + ", law");
   Law law;
+  bool reads_normal_force = true;
   if (table.has("force")) {
     const auto kept = context.names.constants;
     table.constants("params", context.names.constants);
-    law = typed_law(table.text("force"), context, bodies, table.what());
+    law = typed_law(table.text("force"), context, bodies, table.what(), reads_normal_force);
     context.names.constants = kept;
   } else {
     std::vector<std::string> names;
@@ -1136,9 +1152,11 @@ Law read_law(const toml::table& node, Context& context, const std::vector<BodyId
       table.refuse(
           "needs a type (coulomb, viscous, hinge_friction, …), or force = \"[…]\" of N, slip_velocity, normal, …");
     const auto& kind = law_kinds[table.word("type", names, 0)];
+    reads_normal_force = kind.reads_normal_force;
     try {
-      const std::optional<Law> of_place =
-          std::string_view(kind.name) == "coulomb" ? coulomb_of_place(table, context, bodies) : std::nullopt;
+      const std::optional<Law> of_place = std::string_view(kind.name) == "coulomb"
+                                              ? coulomb_of_place(table, context, bodies, coefficients)
+                                              : std::nullopt;
       law = of_place ? *of_place : kind.read(table);
     } catch (const SceneError&) {  // has its place
       throw;
@@ -1155,9 +1173,13 @@ Law read_law(const toml::table& node, Context& context, const std::vector<BodyId
   } else if (table.has("belt_on")) {
     table.refuse("belt_on", "says whose surface runs, and belt how fast: belt = [1, 0, 0]");
   }
-  if (table.has("normal_force") && table.word("normal_force", {"coupled", "frictionless"}, 0) == 1)
-    law.with_normal_force(NormalForce::frictionless);
+  const bool frictionless =
+      table.has("normal_force") && table.word("normal_force", {"coupled", "frictionless"}, 0) == 1;
+  if (frictionless) law.with_normal_force(NormalForce::frictionless);
   if (table.has("branch")) {
+    const std::string selects = "branch selects one of several coupled normal forces, and this law reads ";
+    if (frictionless) table.refuse("branch", selects + "the frictionless one; remove branch or normal_force");
+    if (!reads_normal_force) table.refuse("branch", selects + "no normal force; remove branch");
     constexpr Branch all[] = {Branch::continuous, Branch::smallest, Branch::largest};
     law.with_branch(all[table.word("branch", {"continuous", "smallest", "largest"}, 0)]);
   }
@@ -1229,16 +1251,17 @@ bool is_typed(const toml::node& law) {
   return many && std::any_of(many->begin(), many->end(), [](const toml::node& each) { return is_typed(each); });
 }
 
-std::vector<Law> read_laws(Table& table, Context& context, const std::vector<BodyId>& bodies) {
+std::vector<Law> read_laws(Table& table, Context& context, const std::vector<BodyId>& bodies,
+                           std::vector<CoefficientText>& coefficients) {
   std::vector<Law> laws;
   const toml::node* node = table.find("law");
   if (!node) return laws;
   if (const auto* one = node->as_table()) {
-    laws.push_back(read_law(*one, context, bodies, table.what()));
+    laws.push_back(read_law(*one, context, bodies, table.what(), coefficients));
   } else if (const auto* many = node->as_array()) {
     for (const toml::node& each : *many) {
       if (!each.is_table()) table.refuse("law", "each law is a table: { type = \"coulomb\", mu = 0.3 }");
-      laws.push_back(read_law(*each.as_table(), context, bodies, table.what()));
+      laws.push_back(read_law(*each.as_table(), context, bodies, table.what(), coefficients));
     }
   } else {
     table.refuse("law", "a law is a table: { type = \"coulomb\", mu = 0.3 }");

@@ -50,8 +50,16 @@ SceneForce potential_force(const std::string& name, const Text& text, Context& c
 /// @param matrix  out: for make_kinetics
 std::shared_ptr<const Tape> read_kinetics(Table& table, Context& context, const State& start, int first, int n,
                                           bool constrained, bool& matrix);
+/// A text for `mu_kinetic`, or for `mu` beside a number, and the coefficients that it gives with the other.
+struct CoefficientText {
+  Text text;
+  std::string what;  ///< how messages call it
+  std::function<FrictionCoefficients(const ConstraintReaction&)> values;
+};
 /// `law = {…}` or an array of them. @param bodies  of the constraint; texts of a law read the first two
-std::vector<Law> read_laws(Table& table, Context& context, const std::vector<BodyId>& bodies);
+/// @param coefficients  out: those of the laws whose mu_kinetic may come above mu in the motion
+std::vector<Law> read_laws(Table& table, Context& context, const std::vector<BodyId>& bodies,
+                           std::vector<CoefficientText>& coefficients);
 /// `unilateral = true` or {…}; nothing where it is false or missing. @param made  refuses what is not one row on
 /// positions
 std::optional<Unilateral> read_unilateral(Table& table, Context& context, const SceneConstraint& made);

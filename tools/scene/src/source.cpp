@@ -390,6 +390,7 @@ std::vector<Text> Table::definitions(std::string_view key, Names& into) {
     const Place at{context_.source, name->source().begin.line, name->source().begin.column};
     if (id == "t" || id == "pi") scene::fail(at, what + ": \"" + id + "\" has a meaning already");
     if (quoted(id) != id) scene::fail(at, what + ": a name is of letters, digits and _");
+    if (is_function(id)) scene::fail(at, "\"" + id + "\" is both a function and a definition; rename the definition");
     if (into.constants.find(id)) scene::fail(at, "\"" + id + "\" is both a parameter and a definition; rename one");
     for (const Definition* d = into.definitions.get(); d; d = d->before.get())
       if (d->name == id) scene::fail(at, "there are two definitions \"" + id + "\"; rename one");

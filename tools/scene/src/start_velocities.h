@@ -6,12 +6,26 @@
 #include <linchpin/scene.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace linchpin::scene {
 
-/// Changes the start velocities of all that moves, by the least kinetic energy, to velocities that meet the constraints
-/// and the equations of the tape. Poses stay as they are. @return why there are none, in words; empty where there are
-std::string assemble_velocities(Model& model, const std::shared_ptr<const Tape>& given);
+/// Why there are no start velocities.
+struct StartFailure {
+  std::string why;
+  int row = 0;  ///< row of the tape that is farthest from being met; 0 where a constraint is
+};
+
+/// Gives the bodies of a model velocities that meet its constraints and the rows of `given`. They are the nearest to
+/// those of the model: the kinetic energy of the change is least. Poses stay as they are. Newton's method meets
+/// rows that are not linear in the velocities. Where it does not converge from the velocities of the bodies, it starts
+/// from others of many sizes, and the nearest result is taken.
+/// @param given  on velocities of Names that begin with the world, then the bodies of the model
+/// @param units  of its rows, for messages; empty where a row has none of its own
+/// @return nothing, or why there are none
+std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_ptr<const Tape>& given,
+                                                const std::vector<std::string>& units);
 
 }  // namespace linchpin::scene

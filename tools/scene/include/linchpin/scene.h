@@ -80,6 +80,11 @@ struct SceneBody {
 /// The unit of the generalized force on a coordinate of this unit: N m of rad, N of m, J/unit of others, none of none.
 LINCHPIN_SCENE_API std::string force_unit(const std::string& unit);
 
+/// The coefficients of a law of dry friction at a state.
+struct FrictionCoefficients {
+  double mu = 0, mu_kinetic = 0;
+};
+
 /// A stock joint or a typed constraint.
 struct SceneConstraint {
   std::string name;
@@ -89,6 +94,8 @@ struct SceneConstraint {
   /// Makes a new constraint, which shares no internal state with others.
   std::function<Constraint(std::vector<BodyId>)> make;
   std::vector<Law> laws;
+  /// The coefficients of those laws that give them as expressions, from the bodies and the time of the argument.
+  std::vector<std::function<FrictionCoefficients(const ConstraintReaction&)>> coefficients;
   std::optional<Unilateral> unilateral;  ///< of one position row that only pushes
   std::optional<Compliance> compliance;  ///< springs and dampers in place of its rows
   bool rheonomic = false;                ///< time occurs in it
@@ -101,6 +108,11 @@ struct SceneConstraint {
   bool tree = false;      ///< holds a link of a multibody, its second body, to its parent: there by coordinates
   bool imported = false;  ///< a joint of an included .bullet file
 };
+
+/// Returns the coefficients of a law of the constraint whose mu_kinetic is above mu at a state, where one is. The law
+/// then slides with mu. Only expressions can make it so, because load() refuses such numbers.
+LINCHPIN_SCENE_API std::optional<FrictionCoefficients> kinetic_above_static(const SceneConstraint& constraint,
+                                                                            const State& at);
 
 /// An impressed force. Forces that `make` returns may share work memory.
 struct SceneForce {
@@ -132,6 +144,8 @@ class LINCHPIN_SCENE_API Channel {
   const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
   int size() const;                                  ///< 1, or 3 for a vector
   bool reads_forces() const;
+  /// Whether it reads a time of stick and slip, of release or engagement, which is NaN before the first change.
+  bool reads_mode_times() const;
   /// Returns size() values, NaN for a force that is not among the reactions. Valid until the next call for this channel
   /// or a copy.
   std::span<const double> operator()(const Observation& at) const;
@@ -189,22 +203,28 @@ struct LINCHPIN_SCENE_API Model {
   System system() const;
 };
 
-/// Compares a run with the expectations of its scene. It points to the expectations of the Model, which must exist and
-/// stay unchanged as long as the Judge is used. It evaluates their channels, so it serves the thread of the Model.
+/// Compares a run with the expectations of its scene. A program calls see() at every state of the run, and end() after
+/// it. The Judge points to the expectations of the Model, which must exist and stay unchanged as long as the Judge is
+/// used. It evaluates their channels, so it serves the thread of the Model.
 class LINCHPIN_SCENE_API Judge {
  public:
   /// @param dt  of the run, which may not be the scene's
   Judge(const Model& model, Host host, double dt);
   struct Verdict {
     const Expectation* expectation = nullptr;
-    bool judged = false;  ///< Its time was reached, and the forces that it reads were there.
-    bool met = false;     ///< It was judged, and the error was within the tolerance.
-    double error = 0;     ///< largest |value − is|
+    /// Its time was reached, or for `throughout` the end of the run, and the forces that it reads were there.
+    bool judged = false;
+    bool met = false;  ///< It was judged, and the error was within the tolerance.
+    double error = 0;  ///< largest |value − is|
     double tolerance = 0;
-    std::vector<double> got;  ///< at the time, or where the error was largest
+    std::vector<double> got;                ///< at the time, or where the error was largest
+    std::optional<double> not_a_number_at;  ///< first time at which the value, or its distance, was NaN [s]
   };
   /// Call it at every state of the run, from t = 0.
   void see(const Observation& at);
+  /// Call it after the run. An expectation at all times of a run that ended before is not judged, unless it was off.
+  /// @param t  at which the run was to end [s]
+  void end(double t);
   /// Returns whether an expectation at time t reads forces.
   bool needs_forces(double t) const;
   /// Returns the lengths of the parts of a step from t [s]. One part ends at each time of an expectation within the
@@ -217,7 +237,8 @@ class LINCHPIN_SCENE_API Judge {
  private:
   bool due(const Expectation& e, double t) const;
   double dt_;
-  double last_ = 0;  // time that was seen
+  double first_time_ = 0, last_ = 0;  // times that were seen
+  bool seen_ = false;
   std::vector<Verdict> verdicts_;
   std::vector<std::vector<double>> first_;
 };

@@ -28,8 +28,9 @@ LINCHPIN_SCENE_API const char* to_string(ModeSwitch::What what);
 /// The modes of all friction elements and unilateral constraints since the start of a run.
 class LINCHPIN_SCENE_API ModeRecord {
  public:
-  /// Starts with the modes of a stepper at its state. Call it after the first Stepper::reactions().
-  void begin(const System& system, const Dynamics& dynamics);
+  /// Starts with the modes of a stepper at its state. A unilateral constraint that is open there releases at this
+  /// time. Call it after the first Stepper::reactions(). @param t  of the state [s]
+  void begin(const System& system, const Dynamics& dynamics, double t);
   /// Adds the changes of the last step of a stepper. Call it after each step.
   void add(const System& system, std::span<const ModeSwitch> switches);
   /// Compares the modes of a step with those of the step before it, for hosts that do not tell the changes.
@@ -57,6 +58,11 @@ class LINCHPIN_SCENE_API ModeRecord {
   void change(Element& element, double t, ModeSwitch::What what);
   std::vector<Element> elements_;
   std::vector<ModeChange> changes_;
+  double start_ = 0;  // of the run [s]
 };
+
+/// Returns whether the gap of a unilateral constraint is open at a state by more than the error that a step leaves,
+/// 1e-9 in its unit. Other constraints are not open.
+LINCHPIN_SCENE_API bool is_open(const System& system, ConstraintId id, const State& at);
 
 }  // namespace linchpin::scene
