@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/breaking.h"
+#include "host/energy_gains.h"
 #include "host/fallback.h"
 #include "host/general_island_solver.h"
 #include "host/joint_feedback.h"
@@ -175,6 +176,7 @@ void write_island(Context& c, Island& b) {
   if (b.step.division == Division::whole) b.history.last_length = c.dt;
   count_start_gap(c, b);
   note_contradictions(c, b);
+  account_energy(c, b);
   write_velocities(c, b);
   if (b.has(Trait::laws)) end_laws(c, b);
   release_all_unilateral(c, b);
