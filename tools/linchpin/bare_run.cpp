@@ -428,7 +428,8 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
-  if (status == "ok") status = energy_status(system, *stepper);
+  if (const long count = stepper->energy_gain_count(); status == "ok" && count > 0)
+    status = energy_status(system.name(stepper->energy_gains().front().body), stepper->energy_gains().front(), count);
   if (torn && status == "ok") status = "ok, but " + torn_text(rank, stepper->reactions()) + since;
   judge.end(simulation.dt * static_cast<double>(simulation.steps));
   for (const std::string& each : remarks.texts()) {

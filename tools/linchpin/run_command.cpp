@@ -215,6 +215,7 @@ void add_run(CLI::App& app, int& exit_code) {
   verb->footer(
       "Constraints that no motion meets do not end a run: it goes on, and its status names them.\n"
       "An exact run that did not hold constraints exactly in most of its steps has failed.\n"
+      "A run whose energy grew without a source has failed, too: its status names the bodies.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });

@@ -295,7 +295,9 @@ class Experiment {
         observe();
       }
     out.first = csv_field(stepper.t());
-    if (out.status.starts_with("ok") && stepper.energy_gain_count() > 0) out.status = energy_status(system, stepper);
+    if (const long count = stepper.energy_gain_count(); out.status.starts_with("ok") && count > 0)
+      out.status =
+          energy_status(system.name(stepper.energy_gains().front().body), stepper.energy_gains().front(), count);
     if (torn) {
       const auto found = contradiction(system, model, stepper.state());
       add_remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));

@@ -71,6 +71,7 @@ struct LINCHPIN_API Assembly {
     std::vector<BodyState> states;
     std::vector<double> rows, q;
     std::vector<Vector6> wrenches;
+    std::vector<double> potential_forces;  // [n] Part of Q with a potential, gravity apart; empty: there is none.
   };
   Parts parts_;
 };

@@ -70,6 +70,11 @@ struct SolverOptions {
   /// Compliance of constraints that yield. Empty: none yields, and the host solves an island whose exact rows cannot
   /// bear their load. See the option of the adapter.
   std::optional<Compliance> automatic_compliance{};
+  /// Largest energy that an island may gain without a source, relative to the largest kinetic energy that its sources
+  /// explain. Sources are applied forces, laws, motors, rows of the host and bodies and constraints that move. From half
+  /// of it on, the steps of the island are divided. A larger gain is an EnergyGain (T15). Infinite: energies are not
+  /// compared.
+  double max_energy_gain = 0.1;
 };
 
 /// Sets the tolerances of an adapter's options that the program has not chosen.
@@ -102,7 +107,8 @@ SolverOptions options_of(const O& o) {
           .threads = o.threads,
           .geometric_stiffness = o.geometric_stiffness,
           .drift_correction = o.drift_correction,
-          .automatic_compliance = o.automatic_compliance};
+          .automatic_compliance = o.automatic_compliance,
+          .max_energy_gain = o.max_energy_gain};
 }
 
 /// Counts since the start or the last reset().
@@ -117,6 +123,8 @@ struct Counts {
   double stiffness_work = 0;     ///< work of its torques: what it damped, negative [J]
   long damped_steps = 0;         ///< steps of islands that were damped, as host rows would have given energy (T15)
   double damping_work = 0;       ///< work of that damping, negative [J]
+  long energy_gains = 0;         ///< times an island had gained energy without a source (T15)
+  long divided_steps = 0;        ///< steps of islands that were divided, because energy grew without a source (T15)
   long integrator_substeps = 0;  ///< substeps of rk4 and adaptive
   long rejected_substeps = 0;    ///< tried besides, and taken again shorter
   long order_reductions = 0;     ///< steps of islands taken semi-implicitly although SolverOptions::stepping is another
@@ -725,6 +733,8 @@ class LINCHPIN_API ConstraintSolver {
   std::span<const MomentumBalance> momentum_balances() const;
   Counts& counts();
   const std::vector<LawWarning>& law_warnings() const;
+  /// Gains of energy without a source since the start, the first 100 of them. Counts::energy_gains counts all.
+  std::span<const EnergyGain> energy_gains() const;
   std::string& fallback_reason();  ///< reason of the last fallback
   std::string summary();           ///< text about the last step
   double energy() const;           ///< of the world [J]; NaN where there is none

@@ -41,6 +41,22 @@ struct Reaction : Wrenches {
   bool native = false;  ///< In the last step the host solved the constraint, and there is no exact reaction.
 };
 
+/// Energy that an island has gained without a source, because the step is too long for its motion (T15). An island is a
+/// set of bodies that constraints and forces join.
+struct EnergyGain {
+  double t = 0;         ///< Time at the end of the step [s].
+  double gain = 0;      ///< Energy gained since the last such event, or since the island had least [J].
+  double relative = 0;  ///< The gain relative to the largest kinetic energy that the sources explain.
+  BodyId body;          ///< First body of the island.
+  int bodies = 0;       ///< Number of its bodies.
+};
+
+/// Returns what an EnergyGain says, with the name of the body, the values, and what to do.
+/// @param body  its name
+LINCHPIN_API std::string energy_gain_text(const std::string& body, const EnergyGain& gain);
+/// The same with the name that the system has for the body.
+LINCHPIN_API std::string energy_gain_text(const System& system, const EnergyGain& gain);
+
 /// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + constraints +
 /// (imbalance). Each term is recorded separately, none by subtraction (T11).
 struct LINCHPIN_API MomentumBalance {

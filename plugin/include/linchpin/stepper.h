@@ -76,19 +76,6 @@ struct StepReport {
       warning;
 };
 
-/// Energy that an island has gained without a source, because the step is too long for its motion (T15). An island is a
-/// set of bodies that constraints and forces join.
-struct EnergyGain {
-  double t = 0;         ///< Time at the end of the step [s].
-  double gain = 0;      ///< Energy gained since the last such event, or since the island had least [J].
-  double relative = 0;  ///< The gain relative to the largest kinetic energy that the sources explain.
-  BodyId body;          ///< First body of the island.
-  int bodies = 0;       ///< Number of its bodies.
-};
-
-/// Returns what an EnergyGain says, with the name of the body, the values, and what to do.
-LINCHPIN_API std::string energy_gain_text(const System& system, const EnergyGain& gain);
-
 /// A friction element or a unilateral constraint that changed its mode (T10). rk4 locates it to event_tolerance, the
 /// semi-implicit method at the end of its step.
 struct ModeSwitch {
@@ -163,6 +150,8 @@ class LINCHPIN_API Stepper {
   std::span<const EnergyGain> energy_gains() const;
   long energy_gain_count() const;  ///< Number of all of them.
   long divided_steps() const;      ///< Number of steps that were divided, because energy grew.
+  /// Number of steps that were not divided further although energy grew, because the divided step was rejected.
+  long rejected_divisions() const;
   /// Work of every law since the start.
   std::span<const LawWork> law_works() const;
   /// Mode changes in the last step, in order of time.

@@ -338,10 +338,10 @@ void KinematicTree::mass_matrix(std::vector<double>& out) const {
     for (int c = 0; c < r; ++c) out[z(c) * z(n) + z(r)] = out[z(r) * z(n) + z(c)];
 }
 
-double KinematicTree::kinetic_energy() const {
+double KinematicTree::kinetic_energy(std::span<const LinkMotion> motions) const {
   double sum = 0;
   for (int i = model_.fixed_base ? 0 : -1; i < links(); ++i) {
-    const LinkMotion& at = motion(i);
+    const LinkMotion& at = motions[z(i + 1)];
     const Vector3d w = at.R.transpose() * at.w;
     sum += 0.5 * model_.mass(i) * at.v.squaredNorm() + 0.5 * w.dot(model_.inertia(i).asDiagonal() * w);
   }
@@ -350,7 +350,6 @@ double KinematicTree::kinetic_energy() const {
 
 // ---- forces ----
 
-/// The force that a link takes to move as it does with all joint accelerations zero.
 LinkForce KinematicTree::velocity_force(int i) const {
   const LinkMotion& at = motions_[z(i)];
   const Matrix3d I = at.R * model_.inertia(i - 1).asDiagonal() * at.R.transpose();

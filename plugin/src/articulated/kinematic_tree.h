@@ -101,7 +101,11 @@ class KinematicTree {
   void times_mass(std::span<const double> v, std::span<double> out) const;
   /// M itself, row by row [columns × columns], for reports: O(links²).
   void mass_matrix(std::vector<double>& out) const;
-  double kinetic_energy() const;  ///< [J] at the state, summed over the links
+  double kinetic_energy() const { return kinetic_energy(motions_); }  ///< [J] at the state, summed over the links
+  /// [J] of other motions of the links, base first.
+  double kinetic_energy(std::span<const LinkMotion> motions) const;
+  /// The force that link i − 1 takes to move as it does with all joint accelerations zero, about its centre.
+  LinkForce velocity_force(int i) const;
 
   // ---- sizes ----
   int links() const { return static_cast<int>(model_.links.size()); }
@@ -141,7 +145,6 @@ class KinematicTree {
   void accumulate_inward(std::vector<LinkForce>& on) const;
   void project_on_coordinates(std::vector<LinkForce>& on, std::span<double> out) const;
   Vector6 direction(int column) const;
-  LinkForce velocity_force(int i) const;
   LinkForce acceleration_force(int i) const;
   LinkForce damping_force(int i) const;
   LinkForce net_force(int i) const;

@@ -1,6 +1,7 @@
 // The parts of a tree solver. Private to the core.
 #pragma once
 
+#include "articulated/tree_energy.h"
 #include "articulated/tree_island.h"
 #include "articulated/tree_island_solver.h"
 #include "articulated/tree_laws.h"
@@ -76,6 +77,7 @@ struct LINCHPIN_PRIVATE TreeSolver::Impl final : host::Companion {
   TreeLaws laws;
   TreeIslandSolver solver;
   TreeReports reports;
+  TreeEnergy energy{parts, layout};
   std::vector<host::HostPart> notes;  ///< constraints of which laws are not in force
   std::vector<double> velocity;       ///< scratch: of one tree
 };

@@ -1,6 +1,7 @@
 #include "dynamics/energy_watch.h"
 
 #include "math/union_find.h"
+#include "model/system_impl.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
@@ -69,34 +70,76 @@ void EnergyWatch::begin(const System& system, const State& at) {
     if (island_of_[s] >= 0) islands_[z(island_of_[s])].start += kinetic(system, at, s);
 }
 
-double EnergyWatch::end(const System& system, const Dynamics& dynamics, const State& at,
-                        std::span<const double> sources, double dt) {
-  for (Island& island : islands_) island.end = island.pending = island.rest = 0;
+double EnergyWatch::end(const System& system, const Dynamics& dynamics, const Step& step,
+                        std::span<const double> sources) {
+  for (Island& island : islands_) island.end = island.sources = island.rest = 0;
   const Assembly& assembly = dynamics.assembly();
+  const double dt = step.dt;
   for (std::size_t s = 0; s < bodies_.size(); ++s) {
     if (island_of_[s] < 0) continue;
     Island& island = islands_[z(island_of_[s])];
     const BodyId id = bodies_[s];
-    const BodyState& body = at[id];
+    const BodyState& body = step.end[id];
     const double mass = system.mass(id), open = pose_rounding * std::max(1.0, body.p.cwiseAbs().maxCoeff()) / dt;
     const Vector6d Q = twist_of(assembly.layout, s, assembly.problem.Q);
-    island.end += kinetic(system, at, s);
-    island.pending -= sources[s];
+    island.end += kinetic(system, step.end, s);
+    island.sources += sources[s];
     island.rest += 0.5 * (dt * dt * Q.head<3>().squaredNorm() / mass + mass * open * open);
     if (system.kind(id) != BodyKind::rigid) continue;
     const Matrix3d inertia = system.world_inertia(id, body.q);
     const Vector3d torque = Q.tail<3>() - system.gyroscopic_torque(id, body);
     island.rest += 0.5 * (dt * dt * torque.dot(inertia.inverse() * torque) + inertia.trace() * open * open);
   }
+  add_potential_work(system, assembly.layout, step);
+  for (Island& island : islands_) {
+    island.account.raise_floor(island.rest);
+    island.account.end_step(island.start, island.end, island.end - island.start - island.sources);
+  }
+  return find_worst();
+}
+
+// The work of a force with a potential is the difference of the potential. Its work along the steps is not: a spring
+// that drives a motion which diverges does all the work of it. A potential that depends on time also changes by itself.
+// That part is the mean of its changes where the step begins and where it ends, and it is a source.
+void EnergyWatch::add_potential_work(const System& system, const IslandLayout& layout, const Step& step) {
+  const auto read = [&](const State& state, BodyId id, double lag) {
+    BodyState body = state[id];
+    if (lag > 0) advance(body, body.v, body.w, -lag);
+    return body;
+  };
+  for (const Force& force : system.forces()) {
+    if (!has_potential_of_bodies(system, force)) continue;
+    int island = -1;
+    of_force_start_.clear();
+    of_force_end_.clear();
+    for (const BodyId id : force.bodies()) {
+      const int slot = layout.body_index(id);
+      if (slot >= 0 && island < 0) island = island_of_[z(slot)];
+      of_force_start_.push_back(read(step.start, id, step.start_lag));
+      of_force_end_.push_back(read(step.end, id, step.end_lag));
+    }
+    if (island < 0) continue;
+    const double t0 = step.start.t, t1 = t0 + step.dt;
+    islands_[z(island)].sources +=
+        0.5 * (force.energy(of_force_start_, t0) - force.energy(of_force_end_, t0) +
+               force.energy(of_force_start_, t1) - force.energy(of_force_end_, t1));
+  }
+}
+
+double EnergyWatch::explain(const IslandLayout& layout, BodyId body) {
+  const int slot = layout.body_index(body);
+  if (slot >= 0 && island_of_[z(slot)] >= 0) {
+    Island& island = islands_[z(island_of_[z(slot)])];
+    island.account.end_step(island.start, island.end, 0);
+  }
+  return find_worst();
+}
+
+double EnergyWatch::find_worst() {
   double most = 0;
   worst_ = -1;
   for (std::size_t i = 0; i < islands_.size(); ++i) {
-    Island& island = islands_[i];
-    island.pending += island.end - island.start;
-    island.floor = std::max(island.floor, island.rest);
-    const double gain = std::max(0.0, island.gain + island.pending);
-    const double scale = std::max(island.scale, std::max(island.start, island.end - gain)) + island.floor;
-    const double relative = scale > 0 ? gain / scale : 0;
+    const double relative = islands_[i].account.relative_gain();
     if (!(relative > most)) continue;
     most = relative;
     worst_ = static_cast<int>(i);
@@ -105,17 +148,11 @@ double EnergyWatch::end(const System& system, const Dynamics& dynamics, const St
 }
 
 void EnergyWatch::accept() {
-  for (Island& island : islands_) {
-    island.gain = std::max(0.0, island.gain + island.pending);
-    island.scale = std::max(island.scale, island.end - island.gain);
-  }
+  for (Island& island : islands_) island.account.accept_step();
 }
 
 void EnergyWatch::forget_gain() {
-  if (worst_ < 0) return;
-  Island& island = islands_[z(worst_)];
-  island.scale = std::max(island.scale, island.end);
-  island.gain = 0;
+  if (worst_ >= 0) islands_[z(worst_)].account.forget_gain();
 }
 
 }  // namespace linchpin

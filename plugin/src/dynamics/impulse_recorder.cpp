@@ -2,6 +2,7 @@
 #include "dynamics/impulse_recorder.h"
 
 #include "model/system_impl.h"
+#include "problem/assembly_parts.h"
 
 #include <linchpin/constraint.h>
 
@@ -164,6 +165,8 @@ void ImpulseRecorder::record(const System& system, const Dynamics& dynamics, con
     const Vector6d mean = 0.5 * (twist_of(layout, s, v0) + twist_of(layout, s, v1));
     energy_of_step_.applied += impulse.dot(mean);
     sources_[s] += impulse.dot(mean);
+    if (const auto& potential = AssemblyParts::of(assembly).potential_forces; !potential.empty())
+      sources_[s] -= dt * twist_of(layout, s, potential).dot(mean);
     if (const BodyId id = layout.bodies[s]; system.kind(id) == BodyKind::rigid) {
       BodyState body = state[id];
       body.w = twist_of(layout, s, assembly.v).tail<3>();  // Q has the torque at these velocities.

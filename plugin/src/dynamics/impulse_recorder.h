@@ -40,7 +40,8 @@ class ImpulseRecorder {
   const EnergyBalance& energy() const { return energy_; }
   std::span<const LawWork> laws() const { return laws_; }
   /// Work of the sources of energy on each body of the block since begin() [J]: applied forces without gyroscopic
-  /// torques, laws, and constraints that move. The work of one law or constraint is all on its first body.
+  /// torques, laws, and constraints that move. Forces with a potential are not among them, but gravity is. The work of
+  /// one law or constraint is all on its first body.
   std::span<const double> sources() const { return sources_; }
 
  private:

@@ -1,4 +1,5 @@
 // Energy and momenta of a whole system, and the texts of reactions and balances. It contains only sums.
+#include "model/format.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
@@ -13,6 +14,16 @@
 #include <utility>
 
 namespace linchpin {
+
+std::string energy_gain_text(const std::string& body, const EnergyGain& gain) {
+  return "energy grows without a source: '" + body + "'" +
+         (gain.bodies > 1 ? " and the " + std::to_string(gain.bodies - 1) + " bodies joined to it have" : " has") +
+         " gained " + text(gain.gain) + " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
+         " % of the motion's energy. A shorter step, or a method of higher order, follows this motion";
+}
+std::string energy_gain_text(const System& system, const EnergyGain& gain) {
+  return energy_gain_text(gain.body.index < 0 ? "a multibody" : system.name(gain.body), gain);
+}
 
 double MomentumBalance::imbalance() const {
   const Eigen::Matrix<double, 6, 1> left = momentum - applied - host - constraints;

@@ -75,11 +75,12 @@ const SolverOptions& checked(const SolverOptions& o) {
   const auto refuse = [](const char* name, const std::string& limit, const std::string& value) {
     throw std::invalid_argument(std::string("linchpin: Options::") + name + " must be " + limit + ", got " + value);
   };
-  const std::array<std::pair<const char*, double>, 5> positive{{{"rank_tolerance", o.rank_tolerance},
+  const std::array<std::pair<const char*, double>, 6> positive{{{"rank_tolerance", o.rank_tolerance},
                                                                 {"newton_tolerance", o.newton_tolerance},
                                                                 {"gap_tolerance", o.gap_tolerance},
                                                                 {"tolerance", o.tolerance},
-                                                                {"max_tension_frequency", o.max_tension_frequency}}};
+                                                                {"max_tension_frequency", o.max_tension_frequency},
+                                                                {"max_energy_gain", o.max_energy_gain}}};
   struct Count {
     const char* name;
     int value, least;
@@ -186,6 +187,7 @@ std::span<LawWork> ConstraintSolver::laws_of(int entry) {
 std::span<const MomentumBalance> ConstraintSolver::momentum_balances() const { return impl_->c.balance.all(); }
 Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
+std::span<const EnergyGain> ConstraintSolver::energy_gains() const { return impl_->c.energy_gains; }
 std::string& ConstraintSolver::fallback_reason() { return impl_->c.notes.fallback_reason; }
 
 std::string ConstraintSolver::summary() {
@@ -268,6 +270,7 @@ void ConstraintSolver::reset() {
   Context& c = impl_->c;
   update_reports();
   c.counts = {};
+  c.energy_gains.clear();
   c.laws.warnings.clear();
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;

@@ -51,6 +51,7 @@ struct Context {
   GapMonitor gaps;
 
   Counts counts;
+  std::vector<EnergyGain> energy_gains;  ///< the first of Counts::energy_gains
   struct Notes {
     std::string fallback_reason;             ///< reason of the last fallback
     const char* order_reductions = nullptr;  ///< last reason of Counts::order_reductions

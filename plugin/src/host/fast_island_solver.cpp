@@ -111,6 +111,7 @@ class FastSubstep final : public SemiImplicitSubstep {
     s.omega_dt = found.omega_dt;
     s.gain = found.constraint_work;
     s.kinetic = found.start_energy;
+    s.end_kinetic = found.end_energy;
     const bool gains = gains_too_much(s, found.constraint_work, found.end_energy, found.start_energy);
     if (!found.refused() && !(gains && s.is_tested)) return Acceptance::accepted;
     return found.has_start_multipliers ? Acceptance::too_long : Acceptance::impossible;
@@ -316,6 +317,7 @@ bool FastIslandSolver::accept_or_substep(Island& b, const Kernel::Outcome& whole
   if (!whole.refused() && !gains) {
     b.step.omega_dt = whole.omega_dt;
     b.step.newton_solves = whole.newton_solves;
+    b.step.energy = {.start = whole.start_energy, .end = whole.end_energy, .constraint_gain = whole.constraint_work};
     b.history.next_length = 0;
     if (b.step.path == Path::coupled) {
       b.gyroscopics.step.apply_of_step({c_.system, b.layout(), c_.bodies.start}, b.x.v, b.x.applied);

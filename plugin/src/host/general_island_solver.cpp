@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
+#include "host/energy_gains.h"
 #include "host/general_substep.h"
 #include "host/geometric_damping.h"
 #include "host/reactions.h"
@@ -276,6 +277,8 @@ bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forc
 bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   const double before = length_before(c_, b);
   if (before != c_.dt && !set_force_time(b, before)) return fail(b, b.dynamics->reason());
+  if (b.history.halvings > 0 && b.step.rows < HostRows::contacts && b.step.start_gap == StartGap::small)
+    return redo_in_substeps(b, states, before);
   Acceptance outcome = try_whole_step(b);
   if (outcome == Acceptance::too_long && c_.options.geometric_stiffness && b.step.rows < HostRows::contacts &&
       add_stiffness(c_, b))
@@ -283,9 +286,14 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   if (outcome == Acceptance::impossible) return fail(b, b.dynamics->reason());
   if (outcome == Acceptance::too_long) return redo_in_substeps(b, states, before);
   if (c_.options.geometric_stiffness) note_stiffness(c_, b);
+  const Assembly& assembly = b.dynamics->assembly();
+  const double gain = gain_of_constraints(c_, b, b.step.force_time, b.x.v0, b.x.v);
+  b.step.energy = {.start = kinetic_energy(assembly, b.x.v0),
+                   .end = kinetic_energy(assembly, b.x.v),
+                   .constraint_gain = gain,
+                   .explained = explained_gain(c_, b, b.step.force_time, gain, b.x.v0, b.x.v)};
   const bool bounded = bounds_energy(c_, b);
-  end_whole_step(c_, b, bounded ? gain_of_constraints(c_, b, b.step.force_time, b.x.v0, b.x.v) : 0,
-                 bounded ? work_of(b.rows.total, b.x.v0, b.x.v) : 0);
+  end_whole_step(c_, b, bounded ? gain : 0, bounded ? work_of(b.rows.total, b.x.v0, b.x.v) : 0);
   return true;
 }
 

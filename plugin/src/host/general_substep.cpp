@@ -2,6 +2,7 @@
 
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
+#include "host/energy_gains.h"
 #include "host/general_island_solver.h"
 #include "host/reactions.h"
 #include "host/semi_implicit_substep.h"
@@ -144,8 +145,10 @@ class GeneralSubstep final : public SemiImplicitSubstep {
                  s.length;
     if (s.omega_dt > limit && s.is_tested) return false;
     s.gain = gain_of_constraints(c_, b_, s.force_time, assembly.v, b_.sums.v);
+    s.explained = explained_gain(c_, b_, s.force_time, s.gain, assembly.v, b_.sums.v);
     s.kinetic = kinetic_energy(assembly, assembly.v);
-    if (s.is_tested && gains_too_much(s, s.gain, kinetic_energy(assembly, b_.sums.v), s.kinetic)) return false;
+    s.end_kinetic = kinetic_energy(assembly, b_.sums.v);
+    if (s.is_tested && gains_too_much(s, s.gain, s.end_kinetic, s.kinetic)) return false;
     b_.step.outcome.contradictory = contradicts_;
     return true;
   }

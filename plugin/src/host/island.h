@@ -6,6 +6,7 @@
 // have in the registries. Islands can therefore be solved concurrently.
 #pragma once
 
+#include "dynamics/energy_account.h"
 #include "host/gyroscopic_torques.h"
 #include "host/law_records.h"
 #include "host/newton_extrapolation.h"
@@ -77,6 +78,9 @@ struct RetryState {
 /// Data that the steps of an island leave to later ones.
 struct History : RetryState {
   NewtonExtrapolation extrapolation;
+  EnergyAccount energy;
+  int halvings = 0;          ///< Parts of a step are no longer than the step divided by 2^halvings: energy has grown.
+  int calm_steps = 0;        ///< Steps since energy last grew so much.
   int failures = 0;          ///< Failed tries in a row.
   unsigned next_try = 0;     ///< The host solves the island until this step.
   unsigned last_step = 0;    ///< Last step in which the island took part.
@@ -154,6 +158,11 @@ struct IslandStep {
   double first_substep = 0;      ///< Length with which the first substep by stages was tried [s].
   double substep_error = 0;      ///< Error of the last substep of Stepping::adaptive, in units of the tolerance.
   double dense_flops = 0;        ///< Work m² n of the factors that came from the dense solver.
+  struct Energy {
+    double start = 0, end = 0;   ///< Kinetic energy, or a lower bound of it, where no host row acts [J].
+    double constraint_gain = 0;  ///< Energy from constraints that can do no work [J].
+    double explained = 0;        ///< Part of it that constraints which move have given [J].
+  } energy;
   struct FastSubsteps {
     double first_length = 0;   ///< Length of the first substep [s].
     double length_before = 0;  ///< Length of the substep or step before it [s].

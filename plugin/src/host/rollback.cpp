@@ -120,6 +120,7 @@ std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep
                                                            .sets = c.islands.sets(),
                                                            .tree_laws = nullptr,
                                                            .counts = c.counts,
+                                                           .energy_gains = c.energy_gains,
                                                            .law_warnings = c.laws.warnings,
                                                            .largest_gap = c.gaps.largest_gap,
                                                            .largest_angle = c.gaps.largest_angle});
@@ -162,6 +163,7 @@ void restore_history(Context& c, SleepPolicy& sleep, const SolverHistory& past) 
   c.bodies.set_motions(past.motions);
   sleep.set_rest_poses(past.rest_poses);
   c.counts = past.counts;
+  c.energy_gains = past.energy_gains;
   c.laws.warnings = past.law_warnings;
   c.laws.forget_noted();  // standing warnings may have been noted since
   c.gaps.largest_gap = past.largest_gap;

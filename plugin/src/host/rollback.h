@@ -34,6 +34,7 @@ struct SolverHistory {
   IslandOfSet sets;
   std::shared_ptr<const Dynamics::LawHistory> tree_laws;
   Counts counts;
+  std::vector<EnergyGain> energy_gains;
   LawWarnings law_warnings;
   double largest_gap, largest_angle;
 };

@@ -35,7 +35,11 @@ class RowImpulseReader {
       for (Row& row : *rows) add_row(row, nullptr);
     for (const Row& row : rows_.multibody) add_multibody_row(row);
     for (Row& row : rows_.joints) add_joint_row(row);
-    for (const int index : c_.islands.group) c_.islands[index].rows.solved_work += passive_work(c_, c_.islands[index]);
+    for (const int index : c_.islands.group) {
+      Island& b = c_.islands[index];
+      b.rows.source_work = std::max(b.rows.solved_work, 0.0) + b.rows.passive_work.lifting_work;
+      b.rows.solved_work += passive_work(c_, b);
+    }
   }
 
  private:
@@ -43,12 +47,15 @@ class RowImpulseReader {
     for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) std::fill(x->begin(), x->end(), 0.0);
     b.rows.passive.clear();
     b.rows.is_delivered = false;
-    b.rows.absorbed = b.rows.solved_work = 0;
+    b.rows.absorbed = b.rows.solved_work = b.rows.source_work = 0;
     b.rows.passive_work = {};
     if (!solved_ || b.step.rows == HostRows::none) return;
     b.rows.budget[PassiveRow::limit] = limit_budget(c_, b);
-    b.rows.mass = 0;
-    for (const BodyId id : b.layout().bodies) b.rows.mass += c_.system.mass(id);
+    b.rows.mass = b.rows.applied_impulse = 0;
+    for (const BodyId id : b.layout().bodies) {
+      b.rows.mass += c_.system.mass(id);
+      b.rows.applied_impulse += c_.dt * c_.bodies.load(id).force.norm();
+    }
   }
 
   void begin_joint(const Row& row) {
@@ -174,6 +181,8 @@ class RowImpulseReader {
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? load.budget[PassiveRow::limit] : as_one);
     load.passive_work.work += std::min(sum, 0.5 * p * start + asked);
     (limit ? load.passive_work.limit_target_work : load.passive_work.contact_target_work) += 2 * asked;
+    if (p * target > 0)
+      load.passive_work.lifting_work += std::min(std::abs(p), load.applied_impulse) * std::abs(target);
     if (!limit) load.passive_work.max_contact_work = std::max(load.passive_work.max_contact_work, as_one);
     load.pushes_at_fixed = load.pushes_at_fixed || of[0] != of[1];
   }

@@ -39,6 +39,9 @@ struct PassiveWork {
   double contact_target_work = 0;  ///< Σ p · target, of each no more than twice its bound.
   double max_contact_work = 0;     ///< Kinetic energy of all bodies of the island at the largest of these targets.
   double limit_target_work = 0;
+  /// Work of these rows towards their targets by no more impulse than the applied forces have in the step. It lifts
+  /// bodies out of an overlap. Work beyond it comes from constraints that press bodies together, which are no source.
+  double lifting_work = 0;
 };
 
 /// Impulses of the host's rows on an island [N·s, N·m·s], in its columns [n].
@@ -56,12 +59,14 @@ struct RowLoad {
   PassiveWork passive_work;
   double absorbed = 0;      ///< Energy that shared passive rows absorb, as they were solved.
   double solved_work = 0;   ///< Work of all rows, as they were solved.
+  double source_work = 0;   ///< Part of it that is a source of energy: of rows that are not passive, and lifting work.
   double limit_return = 0;  ///< Energy that a limit may always give to come back from where it is exceeded.
   double energy_given = 0;  ///< Energy that rows and constraints gave in this step so far.
   std::array<double, PassiveRow::kinds> budget{};  ///< Energy that passive rows of a kind may still give in the step.
   bool pushes_at_fixed = false;                    ///< Some row pushes at a body that does not move.
   std::vector<double> damping;  ///< Impulses of the damping of this step; empty: none could be needed.
   double mass = 0;              ///< Mass of all bodies of the island [kg].
+  double applied_impulse = 0;   ///< Impulse of the applied forces on all bodies in the step [N·s].
 
   // Responses of rows.
   struct Pending {

@@ -12,6 +12,7 @@ namespace linchpin::host {
 
 SemiImplicitSubstep::SemiImplicitSubstep(Context& c, Island& b, double energy_allowed)
     : c_(c), b_(b), undamped_(b.x.force), bounds_energy_(host::bounds_energy(c, b)), allowed_(energy_allowed) {
+  b.step.energy = {};
   if (b.step.is_sized) begin_row_substeps(c, b);
   if (bounds_energy_) reset_energy(b);
 }
@@ -21,7 +22,7 @@ Acceptance SemiImplicitSubstep::attempt(Substep& s) {
   // Forces act from the middle of the last substep to the middle of this one, see length_before().
   s.force_time = has_rows ? s.length : 0.5 * (s.previous_length + s.length);
   if (has_rows) set_row_substep(c_, b_, now(), s.done, s.length);
-  s.gain = 0;
+  s.gain = s.explained = 0;
   if (const Acceptance v = solve(s); v != Acceptance::accepted) return v;
   if (has_rows && release_rows(b_, end_velocities(), s.first())) return Acceptance::repeat;
   if (!bounds_energy_) {
@@ -46,6 +47,11 @@ bool SemiImplicitSubstep::gains_too_much(const Substep& s, double gain, double e
 
 void SemiImplicitSubstep::accepted(const Substep& s) {
   largest_omega_dt_ = std::max(largest_omega_dt_, s.omega_dt);
+  IslandStep::Energy& energy = b_.step.energy;
+  if (s.first()) energy.start = s.kinetic;
+  energy.end = s.end_kinetic;
+  energy.constraint_gain += s.gain;
+  energy.explained += s.explained;
   if (b_.step.rows != HostRows::none) accept_row_substep(b_, s.force_time);
 }
 

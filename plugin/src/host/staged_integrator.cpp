@@ -1,6 +1,7 @@
 #include "host/staged_integrator.h"
 
 #include "host/body_vectors.h"
+#include "host/energy_gains.h"
 #include "host/general_island_solver.h"
 #include "host/reactions.h"
 #include "host/step_acceptance.h"
@@ -78,6 +79,7 @@ class StagedSubstep final : public SubstepMethod {
 
   void accept(const Substep& s) override {
     commit();
+    work_of_step_ += source_work_;
     if (has_laws()) dynamics_.accept(s.length);
     for (std::size_t r = 0; r < b_.sums.work.size(); ++r) b_.sums.work[r] += b_.sums.h_work[r];
     std::swap(states_.now, states_.projected);
@@ -102,11 +104,14 @@ class StagedSubstep final : public SubstepMethod {
 
   int refused() const { return refused_; }
   double largest_omega_dt() const { return largest_omega_dt_; }
+  /// Work of applied forces and of constraints that move, in the accepted substeps [J].
+  double work_of_sources() const { return work_of_step_; }
 
   /// Clears the sums of a substep that is not accepted.
   void clear() {
     SubstepSums& sums = b_.sums;
     for (auto* x : {&sums.h_multipliers, &sums.h_work}) std::fill(x->begin(), x->end(), 0.0);
+    source_work_ = 0;
     std::size_t at = 0;
     if (has_laws())
       for (const int i : b_.topology.entries)
@@ -235,6 +240,7 @@ class StagedSubstep final : public SubstepMethod {
 
   void add_stage(const State& at, double weight) {
     const auto lambda = b_.stages.lambda();
+    add_power_of_sources(weight);
     std::span<const double> rate = dynamics_.assembly().velocity;
     if (b_.has(Trait::kinematic_body) ||
         b_.has(Trait::user_constraint)) {  // work of motions that are given is not counted here
@@ -252,6 +258,19 @@ class StagedSubstep final : public SubstepMethod {
     c_.laws.book(c_.system, c_.constraints, b_.topology.entries, dynamics_, at, weight, b_.stages.v(), b_.stages.v(),
                  b_.sums.h_work);
     add_prescribed(c_, b_, at, weight, 1, b_.sums.h_wrenches);
+  }
+
+  /// Adds the work of applied forces, without gyroscopic torques, and of constraints that move.
+  void add_power_of_sources(double weight) {
+    const std::vector<double>& v = dynamics_.assembly().v;
+    double power = 0;
+    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
+      const int column = b_.layout().column[slot];
+      const Load& load = c_.bodies.load(b_.layout().bodies[slot]);
+      power += load.force.dot(head(v, column));
+      if (turns(b_.layout(), slot)) power += load.torque.dot(head(v, column + 3));
+    }
+    source_work_ += weight * (power + power_of_moving(c_, b_, b_.stages.lambda()));
   }
 
   /// Adds `weight` times the multipliers of the problem that is factored, and the change of momentum.
@@ -341,6 +360,7 @@ class StagedSubstep final : public SubstepMethod {
   bool was_shortened_ = false;
   int refused_ = 0;
   double largest_omega_dt_ = 0;
+  double source_work_ = 0, work_of_step_ = 0;  // of the current substep, and of the accepted ones [J]
 };
 
 void begin_sums(Context& c, Island& b, SubstepStates& states) {
@@ -367,8 +387,10 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
   begin_sums(c, b, states);
   StagedSubstep method(c, b, states, b.step.moved == 0 && !b.has(Trait::kinematic_body));
   method.find_forces();
+  const double longest = c.options.stepping == Stepping::adaptive ? c.dt : longest_part(c, b);
   const SubstepResult result = take_substeps(
-      method, {c.dt / c.options.max_substeps, tuning::no_limit, tuning::no_limit}, c.dt, b.step.first_substep, 0);
+      method, {c.dt / c.options.max_substeps, longest, tuning::no_limit, tuning::no_limit}, c.dt, b.step.first_substep,
+      0);
   b.stats.rejected_substeps += method.refused();
   if (!result.complete) {
     next_substep = 0;
@@ -386,6 +408,11 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
   b.x.v.swap(b.sums.v);
   b.x.multipliers.swap(b.sums.multipliers);
   for (const BodyId id : b.layout().bodies) c.bodies.end[id] = states.now[id];
+  const double start = start_energy(c, b), end = energy_of(c, b, states.now);
+  b.step.energy = {.start = start, .end = end, .constraint_gain = end - start - method.work_of_sources()};
+  if (b.has(Trait::laws))
+    for (const int i : b.topology.entries)
+      for (const LawWork& law : c.laws.of(c.constraints[i])) b.step.energy.constraint_gain -= law.last;
   if (result.taken > 1) {
     ++b.stats.substepped_steps;
     b.stats.substeps += result.taken;

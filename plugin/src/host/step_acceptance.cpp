@@ -39,10 +39,12 @@ double kinetic_energy(const Assembly& assembly, std::span<const double> v) {
   return 0.5 * mass_norm(assembly.problem, v);
 }
 
-double start_energy(const Context& c, const Island& b) {
+double start_energy(const Context& c, const Island& b) { return energy_of(c, b, c.bodies.start); }
+
+double energy_of(const Context& c, const Island& b, const State& at) {
   double sum = 0;
   for (const BodyId id : b.layout().bodies) {
-    const BodyState& s = c.bodies.start[id];
+    const BodyState& s = at[id];
     sum += 0.5 * (c.system.mass(id) * s.v.squaredNorm() + s.w.dot(c.system.world_inertia(id, s.q) * s.w));
   }
   return sum;

@@ -26,6 +26,8 @@ enum class Acceptance {
 
 /// Returns the kinetic energy at the poses of an assembly, ½ vᵀM v [J].
 double kinetic_energy(const Assembly& assembly, std::span<const double> v);
+/// Returns the kinetic energy of an island in a state [J].
+double energy_of(const Context& c, const Island& b, const State& at);
 /// Returns the kinetic energy of an island at the start of the step [J].
 double start_energy(const Context& c, const Island& b);
 /// Returns the same without the translation that all bodies share, where no constraint joins the island to other bodies

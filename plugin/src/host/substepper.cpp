@@ -2,6 +2,7 @@
 
 #include "host/context.h"
 #include "host/energy_budget.h"
+#include "host/energy_gains.h"
 #include "host/tuning.h"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ SubstepResult take_substeps(SubstepMethod& method, const SubstepLimits& limits, 
     const double left = dt - s.done;
     s.is_tested = tries < limits.max_tested;
     if (tries++ == limits.max_tested) s.desired_length = left;
+    s.desired_length = std::min(s.desired_length, limits.longest);
     s.length = left / std::ceil(left / s.desired_length *
                                 (1 - tuning::substep_rounding));  // equal ones to the end, no short one there
     const Acceptance acceptance = method.attempt(s);
@@ -65,7 +67,7 @@ SubstepLimits semi_implicit_limits(const Context& c, const Island& b, double pri
       bounds_energy(c, b)
           ? std::max(tuning::min_tested, static_cast<int>(tuning::tested_work / (price * std::max(1, b.layout().m()))))
           : tuning::no_limit;
-  return {shortest_substep(c), c.options.max_substeps, max_tested};
+  return {shortest_substep(c), longest_part(c, b), c.options.max_substeps, max_tested};
 }
 
 }  // namespace linchpin::host

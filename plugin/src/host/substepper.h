@@ -19,7 +19,9 @@ struct Substep {
   double force_time = 0;       ///< Time over which applied forces act in it [s].
   double omega_dt = 0;         ///< Frequency of the geometric stiffness times its length (T15).
   double gain = 0;             ///< Energy from constraints that can do no work [J].
+  double explained = 0;        ///< Part of it that constraints which move have given [J].
   double kinetic = 0;          ///< Kinetic energy at its start, or a lower bound of it [J].
+  double end_kinetic = 0;      ///< Kinetic energy at its end [J].
   int taken = 0;               ///< Number of earlier substeps.
   bool is_tested = true;       ///< Its ω·h and gain are tested. Where tries run out, the gain is damped instead.
   bool first() const { return done == 0; }
@@ -40,6 +42,7 @@ class SubstepMethod {
 
 struct SubstepLimits {
   double shortest;   ///< [s]
+  double longest;    ///< [s]
   int max_accepted;  ///< Most accepted substeps.
   int max_tested;    ///< Most tries, rejected ones included, whose ω·h and gain are tested.
 };

@@ -27,6 +27,15 @@ inline constexpr double unsolved_work = 1e-3;
 /// Allowances by which a substep may exceed its energy before passive rows are dropped from it.
 inline constexpr double far_gain = 2;
 
+// ---- energy that an island gains over many steps (energy_gains.cpp; T15) ----
+
+/// Halvings of a step in which energy has grown. A program cannot wait for more parts of every step.
+inline constexpr int max_halvings = 6;
+/// Steps without growth after which a step is divided into half as many parts.
+inline constexpr int calm_steps = 64;
+/// Gains that are kept. The first ones show the cause.
+inline constexpr std::size_t max_energy_gains = 100;
+
 // ---- rotations (start_of_step.cpp, step_acceptance.cpp, body_registry.cpp) ----
 
 /// Turn in a step at which a pose no longer shows which way a body has turned: half a turn, less a margin [rad].

@@ -2,6 +2,7 @@
 // of the system. The kinds of steps are in the sources beside this one (stepper_impl.h).
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
+#include "model/prescribed_motion.h"
 #include "model/system_impl.h"
 #include "projection/stock_joints_of.h"
 
@@ -30,13 +31,6 @@ const char* to_string(Method method) {
     default:
       return "rattle4";
   }
-}
-
-std::string energy_gain_text(const System& system, const EnergyGain& gain) {
-  return "energy grows without a source: '" + system.name(gain.body) + "'" +
-         (gain.bodies > 1 ? " and the " + std::to_string(gain.bodies - 1) + " bodies joined to it have" : " has") +
-         " gained " + text(gain.gain) + " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
-         " % of the motion's energy. A shorter step, or a method of higher order, follows this motion";
 }
 
 namespace {
@@ -228,9 +222,10 @@ const StepReport& Stepper::Impl::step(double dt) {
   reaction_list_is_current = false;
   before = state;
   const double h_before = last_h;
+  energy_gains.may_divide = true;
   for (bool again = true; again;) {
     take(dt);
-    again = !report.rejected && gains_energy(dt);
+    again = report.rejected ? take_less_divided(h_before) : gains_energy(dt);
     if (again) begin_again(h_before);
   }
   if (report.rejected)
@@ -245,6 +240,7 @@ void Stepper::Impl::take(double dt) {
     if ((restart || structure_changed()) && !assemble_again()) return;
     recorder.begin(*system);
     energy_gains.watch.begin(*system, before);
+    energy_gains.h_before = last_h;
     energy_gains.stuck_before = switching.stuck;
     energy_gains.reversals_before = law_reversals();
     recorded_until = state.t;
@@ -256,15 +252,59 @@ void Stepper::Impl::take(double dt) {
   }
 }
 
+bool Stepper::Impl::take_less_divided(double h_before) {
+  EnergyGains& gains = energy_gains;
+  if (gains.halvings == 0) return false;
+  if (gains.may_divide) ++gains.rejected_divisions;
+  gains.may_divide = false;
+  --gains.halvings;
+  undo_step(h_before);
+  return true;
+}
+
+double Stepper::Impl::relative_energy_gain(double dt) {
+  EnergyGains& gains = energy_gains;
+  const bool by_middles = options.method == Method::semi_implicit;
+  const double relative =
+      gains.watch.end(*system, dynamics,
+                      {.start = before,
+                       .end = state,
+                       .dt = dt,
+                       .start_lag = by_middles ? 0.5 * gains.h_before : 0,
+                       .end_lag = by_middles ? 0.5 * last_h : 0},
+                      recorder.sources());
+  if (!(gains.watch.grows() && relative > 0.5 * options.max_energy_gain)) return relative;
+  double without_jumps = relative;
+  for (const ConstraintId id : block().constraints) {
+    const Constraint& constraint = system->constraint(id);
+    work.scene.clear();
+    bool jumps = false;
+    for (const BodyId body : constraint.bodies()) {
+      work.scene.push_back(before[body]);
+      jumps = jumps || (system->kind(body) == BodyKind::kinematic && detail::motion_jumps(before[body], state[body]));
+    }
+    if (!jumps && !detail::rate_jumps(constraint, work.scene, before.t, dt)) continue;
+    for (const BodyId body : constraint.bodies()) without_jumps = gains.watch.explain(block(), body);
+  }
+  return without_jumps;
+}
+
 bool Stepper::Impl::gains_energy(double dt) {
   constexpr int calm = 64;  // Steps after which fewer parts are tried.
   EnergyGains& gains = energy_gains;
   report.divisions = 1 << gains.halvings;
   if (!std::isfinite(options.max_energy_gain) || !switching.switched_in_step.empty()) return false;
-  const double relative = gains.watch.end(*system, dynamics, state, recorder.sources(), dt);
+  double relative = 0;
+  try {  // Potentials and constraints are user functions.
+    relative = relative_energy_gain(dt);
+  } catch (const std::exception& e) {
+    return refuse(Status::invalid, e.what()), false;
+  } catch (...) {
+    return refuse(Status::invalid, "something that is not a std::exception was thrown"), false;
+  }
   const bool grows = gains.watch.grows() && relative > 0.5 * options.max_energy_gain;
   // A law with an internal state has already accepted the step. One that reverses needs another law, not more parts.
-  const bool may_repeat = options.drift == Drift::exact && !by_tolerance(options.method) &&
+  const bool may_repeat = gains.may_divide && options.drift == Drift::exact && !by_tolerance(options.method) &&
                           dynamics.internal_state().empty() && law_reversals() == gains.reversals_before;
   if (grows && may_repeat && (2 << gains.halvings) <= options.max_substeps) {
     ++gains.halvings;
@@ -458,6 +498,7 @@ std::span<const MomentumBalance> Stepper::momentum_balances() const { return imp
 std::span<const EnergyGain> Stepper::energy_gains() const { return impl_->energy_gains.events; }
 long Stepper::energy_gain_count() const { return impl_->energy_gains.count; }
 long Stepper::divided_steps() const { return impl_->energy_gains.divided_steps; }
+long Stepper::rejected_divisions() const { return impl_->energy_gains.rejected_divisions; }
 const EnergyBalance& Stepper::energy_balance() const { return impl_->recorder.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switching.switches; }

@@ -100,7 +100,9 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
     int calm_steps = 0;  // Steps since energy last grew so much.
     std::vector<EnergyGain> events;
     EnergyGain last;
-    long count = 0, divided_steps = 0;
+    long count = 0, divided_steps = 0, rejected_divisions = 0;
+    bool may_divide = true;          // False: a divided step was rejected, and this step is made of fewer parts.
+    double h_before = 0;             // last_h at the beginning of the step.
     std::vector<char> stuck_before;  // Switching::stuck at the beginning of the step.
     long reversals_before = 0;       // law_reversals() at that time.
   };
@@ -474,6 +476,13 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// Compares the energy that the step has gained with its sources. @return true if the step is to be tried again, in
   /// more parts
   bool gains_energy(double dt);
+
+  /// Compares energies. @return the largest relative gain of an island
+  double relative_energy_gain(double dt);
+
+  /// Makes a step of fewer parts, where one that was divided because energy grew is rejected. @return false: the step
+  /// is not divided
+  bool take_less_divided(double h_before);
 
   /// Returns how often the efforts of laws have reversed so far.
   long law_reversals() const;

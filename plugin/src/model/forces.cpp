@@ -1,4 +1,6 @@
 // Impressed forces.
+#include "model/system_impl.h"
+
 #include <linchpin/forces.h>
 
 #include <algorithm>
@@ -7,6 +9,12 @@
 #include <utility>
 
 namespace linchpin {
+
+bool has_potential_of_bodies(const System& system, const Force& force) {
+  return force.has_energy() && std::none_of(force.bodies().begin(), force.bodies().end(), [&](BodyId id) {
+           return system.kind(id) == BodyKind::kinematic || system.kind(id) == BodyKind::coordinate;
+         });
+}
 namespace {
 
 void require_nonnegative(const std::string& what, double x) {

@@ -15,6 +15,9 @@
 
 namespace linchpin {
 
+/// Returns whether the potential of a force depends on bodies that the equations move, and on fixed ones, alone.
+bool has_potential_of_bodies(const System& system, const Force& force);
+
 /// There may be a hundred thousand bodies and as many constraints. So data that only a few of them have are stored
 /// separately.
 struct LINCHPIN_PRIVATE System::Impl {

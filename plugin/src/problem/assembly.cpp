@@ -496,8 +496,9 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
   if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints() has reported it.
   x.Q.assign(at(layout.n()), 0.0);
   x.c.assign(at(layout.n()), 0.0);
-  const auto add = [&](BodyId id, int from, const Vector3d& u) {
-    double* Q = x.Q.data() + layout.column[at(layout.body_index(id))] + from;
+  parts.potential_forces.clear();
+  const auto add = [&](std::vector<double>& to, BodyId id, int from, const Vector3d& u) {
+    double* Q = to.data() + layout.column[at(layout.body_index(id))] + from;
     for (int j = 0; j < std::min(3, system.dof(id)); ++j) Q[j] += u[j];
   };
   for (std::size_t s = 0; s < layout.bodies.size(); ++s) {  // (T2)
@@ -536,11 +537,17 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
       std::fill(x.Q.begin(), x.Q.end(), std::numeric_limits<double>::quiet_NaN());
       return;
     }
-    for (std::size_t k = 0; k < bodies.size(); ++k) {
-      if (!ours(bodies[k])) continue;
-      add(bodies[k], 0, parts.wrenches[k].head<3>());
-      if (system.dof(bodies[k]) == 6) add(bodies[k], 3, parts.wrenches[k].tail<3>());
-    }
+    const auto add_all = [&](std::vector<double>& to) {
+      for (std::size_t k = 0; k < bodies.size(); ++k) {
+        if (!ours(bodies[k])) continue;
+        add(to, bodies[k], 0, parts.wrenches[k].head<3>());
+        if (system.dof(bodies[k]) == 6) add(to, bodies[k], 3, parts.wrenches[k].tail<3>());
+      }
+    };
+    add_all(x.Q);
+    if (!has_potential_of_bodies(system, force)) continue;
+    parts.potential_forces.resize(x.Q.size());
+    add_all(parts.potential_forces);
   }
 }
 

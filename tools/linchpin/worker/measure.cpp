@@ -1,6 +1,7 @@
 #include "measure.h"
 
 #include "contradiction.h"
+#include "energy_status.h"
 #include "law_works.h"
 #include "mode_changes.h"
 #include "recorder.h"
@@ -72,6 +73,7 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
     // What a scene does not say is as a host's own: a snap or a fold may need more substeps than a step without one
     // has.
     if (asked.max_substeps != usual.max_substeps) options.max_substeps = asked.max_substeps;
+    options.max_energy_gain = asked.max_energy_gain;
     if (asked.newton_tolerance != usual.newton_tolerance) options.newton_tolerance = asked.newton_tolerance;
     if (asked.solve.rank_tolerance != usual.solve.rank_tolerance) options.rank_tolerance = asked.solve.rank_tolerance;
   }
@@ -208,6 +210,23 @@ std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end,
   }
   if (!why.empty()) return "ok, but " + why + (fallbacks > 0 ? "; " + std::to_string(fallbacks) + " fallbacks" : "");
   return fallbacks > 0 ? "ok but for " + std::to_string(fallbacks) + " fallbacks" : "ok";
+}
+
+// The scene's name of a body of the solver.
+std::string name_of(Scene& scene, bullet::Solver& solver, BodyId id) {
+  const auto is = [&](const bullet::BodyRef& body) {
+    const auto known = solver.try_id(body);
+    return known && *known == id;
+  };
+  for (std::size_t i = 0; i < scene.bodies().size(); ++i)
+    if (is(*scene.bodies()[i])) return scene.body_names()[i];
+  if (scene.built() && scene.built()->multibodies())
+    for (int i = 0; i < scene.built()->mirror().body_count(); ++i) {
+      const BodyId body = scene.built()->mirror().body_at(i);
+      const bullet::Link link = scene.built()->multibodies()->link(body);
+      if (link.body && is(link)) return scene.built()->mirror().name(body);
+    }
+  return "a multibody";
 }
 
 // The summary with the largest gap as this file looks at all solvers, one number for one thing, and the energy that
@@ -376,6 +395,10 @@ Json measure(const Job& job, Progress& progress) {
   row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
+  if (exact && counts.energy_gains > 0 && status.starts_with("ok")) {
+    const EnergyGain& first = solver->energy_gains().front();
+    status = cli::energy_status(name_of(scene, *solver, first.body), first, counts.energy_gains);
+  }
   std::vector<std::string> said = remarks ? remarks->texts() : std::vector<std::string>();
   if (status.starts_with("ok"))
     for (const std::string& each : said) cli::add_remark(status, each);

@@ -184,6 +184,11 @@ struct Options {
   /// is chosen: 100 times the mass of the lighter body over dt². summary() lists the constraints that yield, and by
   /// how much. Not set: Bullet solves such islands.
   std::optional<Compliance> automatic_compliance{};
+  /// Largest energy that a mechanism may gain without a source, relative to the largest kinetic energy that its sources
+  /// explain (T15). Sources are applied forces, laws, motors, Bullet's own rows, and bodies and constraints that move.
+  /// From half of it on, the steps of the mechanism are divided. A larger gain is an EnergyGain: see
+  /// Solver::energy_gains(). Infinite: energies are not compared.
+  double max_energy_gain = 0.1;
   /// Also runs the native solver on the same state in every step; see Solver::native_comparison().
   bool compare_native = false;
   /// Length of the arrows by which world.debugDrawWorld() draws the reactions on bodies that can move [m/N]. The
@@ -467,6 +472,8 @@ class LINCHPIN_BULLET_API Solver {
   }
   /// Returns the first 16 different warnings of laws since the start or the last reset(). Valid until the next step.
   std::span<const LawWarning> law_warnings() const { return core().law_warnings(); }
+  /// Energy that mechanisms have gained without a source: the first 100 events. Counts::energy_gains counts all.
+  std::span<const EnergyGain> energy_gains() const { return core().energy_gains(); }
   /// Returns several lines of text: gap, energy, rank, redundancy by name, substeps, fallbacks, and the parts that the
   /// native solver solves, with reasons.
   std::string summary() { return core().summary(); }
