@@ -71,9 +71,9 @@ struct SolverOptions {
   /// bear their load. See the option of the adapter.
   std::optional<Compliance> automatic_compliance{};
   /// Largest energy that an island may gain without a source, relative to the largest kinetic energy that its sources
-  /// explain. Sources are applied forces, laws, motors, rows of the host and bodies and constraints that move. From half
-  /// of it on, the steps of the island are divided. A larger gain is an EnergyGain (T15). Infinite: energies are not
-  /// compared.
+  /// explain. Sources are applied forces, laws, motors, rows of the host, and bodies and constraints that move. From
+  /// half of it on, the steps of the island are divided. A larger gain is an EnergyGain (T15). Infinite: energies are
+  /// not compared.
   double max_energy_gain = 0.1;
 };
 
