@@ -263,7 +263,7 @@ TEST(Bricard, OfThinRods) {
 
 // 88 rows of rank 79 whose pivots do not show the rank, so that the dense solver factors them, which takes most of the
 // time. The stages of the adaptive pair are on the constraints, because rows are nearly dependent. They are projected
-// with one factor, that of the beginning: the pair takes 8 factors where rk4 takes 4, and 2.2 times its instructions.
+// with one factor, that of the beginning: the pair takes 8 factors where rk4 takes 4, and 2.3 times its instructions.
 // It would be 3.1 times with two factors a stage. The bound leaves room for the clock.
 TEST(DeltaRobot, ThePairFactorsOnceAStage) {
   std::ifstream file(std::string(LINCHPIN_SOURCE_DIR) + "/tests/scenes/redundant-delta-robot.toml");

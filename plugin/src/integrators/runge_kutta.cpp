@@ -92,11 +92,10 @@ bool Stepper::Impl::evaluate_stages(double dt) {
   const auto once = [&] {
     work.stage = state;
     std::fill(work.in_chart.begin(), work.in_chart.end(), 0.0);
-    if (control.on_constraints && factor_at_start.factor(state) == Status::invalid)
-      return refuse(Status::invalid, factor_at_start.reason()), false;
     for (std::size_t k = 0; k < tableau().stages; ++k) {
       if (k > 0) place_stage(k, dt);
       if (!evaluate_stage(k, dt)) return false;
+      if (k == 0 && control.on_constraints && !choose_projection()) return false;
       if (may_project && !control.on_constraints && control.least_pivot < singular_pivot) return true;
     }
     return true;
@@ -111,9 +110,19 @@ bool Stepper::Impl::evaluate_stages(double dt) {
   return true;
 }
 
+bool Stepper::Impl::choose_projection() {
+  control.keeps_factor = dynamics.solver().info().fallbacks > 0;
+  if (!control.keeps_factor || factor_at_start.factor(state) != Status::invalid) return true;
+  return refuse(Status::invalid, factor_at_start.reason()), false;
+}
+
 Status Stepper::Impl::project_stage() {
-  project_positions(*system, factor_at_start, work.stage, options.newton_tolerance, options.max_newton);
-  project_velocities(*system, factor_at_start, work.stage);
+  const Dynamics& nearby = control.keeps_factor ? factor_at_start : dynamics;
+  const auto factored = [&] { return control.keeps_factor || dynamics.factor(work.stage) != Status::invalid; };
+  if (!factored()) return Status::invalid;
+  project_positions(*system, nearby, work.stage, options.newton_tolerance, options.max_newton);
+  if (!factored()) return Status::invalid;
+  project_velocities(*system, nearby, work.stage);
   return dynamics.evaluate(work.stage);
 }
 

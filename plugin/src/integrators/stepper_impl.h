@@ -118,6 +118,7 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
     // SolveInfo::smallest_pivot of the last substep at its beginning and its end, and the least of all its stages.
     double pivot_at_start = 1, pivot_at_end = 1, least_pivot = 1;
     bool on_constraints = false;  // Stages are projected onto the constraints before they are evaluated.
+    bool keeps_factor = false;    // They are projected with the factor of the beginning of the substep.
   };
   StepControl control;
 
@@ -255,10 +256,14 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// constraints.
   bool evaluate_stages(double dt);
 
+  /// Decides whether the stages are projected with the factor of the beginning. It saves most of the time where the
+  /// dense solver factors the rows. The sparse solver factors each stage, which is more accurate where the rank drops.
+  /// @return whether the beginning could be factored
+  bool choose_projection();
+
   /// Projects `stage` onto the constraints. Nearly dependent rows that are off them by g contradict each other by g
-  /// over their angle, and no step is short enough. All stages are projected with the factor of the beginning. So the
-  /// field x ↦ f(projection of x) is the same on the constraints and smooth off them, and keeps every order (T13).
-  /// @return the status of its evaluation
+  /// over their angle, and no step is short enough. The field x ↦ f(projection of x) is the same on the constraints and
+  /// smooth off them, and keeps every order (T13). @return the status of its evaluation
   Status project_stage();
 
   /// Evaluates the equation at a stage, and records its impulses.

@@ -52,7 +52,7 @@ TEST(Friction, WhatSticksStaysAtRestInStepsOfAnyLength) {
   btRigidBody& arm = w.box(1, btVector3(btScalar(0.4), btScalar(0.1), btScalar(0.1)), btVector3(btScalar(0.4), 0, 0));
   btHingeConstraint& pin = w.joint<btHingeConstraint>(arm, btVector3(btScalar(-0.4), 0, 0), btVector3(0, 0, 1), true);
   bullet::Solver exact(w.world);
-  exact.of(pin).law(
+  exact.handle(pin).law(
       laws::hinge_friction({.mu_static = 1, .mu_kinetic = 1, .pin_radius = 0.5}));  // 4.9 N·m hold 3.9 N·m
   for (int i = 0; i < 200; ++i) {
     SCOPED_TRACE("step " + std::to_string(i));
