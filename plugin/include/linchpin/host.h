@@ -68,9 +68,9 @@ struct SolverOptions {
   bool geometric_stiffness = false;  ///< T15: implicit geometric stiffness in place of substeps
   bool drift_correction = true;      ///< T12; false: the bare acceleration, which drifts
   /// Largest energy that an island may gain without a source, relative to the largest kinetic energy that its sources
-  /// explain. Sources are applied forces, laws, motors, rows of the host and bodies and constraints that move. From half
-  /// of it on, the steps of the island are divided. A larger gain is an EnergyGain (T15). Infinite: energies are not
-  /// compared.
+  /// explain. Sources are applied forces, laws, motors, rows of the host and bodies and constraints that move. From
+  /// half of it on, the steps of the island are divided. A larger gain is an EnergyGain (T15). Infinite: energies are
+  /// not compared.
   double max_energy_gain = 0.1;
 };
 
