@@ -44,8 +44,9 @@ void TreeEnergy::end_step() {
   account(t_.history.energy, together, first);
 }
 
-// M(q₀)(v₁ − v₀) + dt h is the impulse of everything that acts on the tree, with h = the velocity terms at the start. Its
-// work is that with the mean velocity. The rest of T(q₁, v₁) − T(q₀, v₀) is T(q₁, v₁) − T(q₀, v₁) − dt hᵀ½(v₀ + v₁).
+// M(q₀)(v₁ − v₀) + dt h is the impulse of everything that acts on the tree, with h = the velocity terms at the start.
+// Its work is that with the mean velocity. The rest of T(q₁, v₁) − T(q₀, v₀) is T(q₁, v₁) − T(q₀, v₁) − dt hᵀ½(v₀ +
+// v₁).
 TreeEnergy::Change TreeEnergy::change_of(Tree& tree) {
   tree.tree.forward_kinematics(tree.tree.state().at, tree.after.state().velocity, motions_);
   Change out{.start = tree.tree.kinetic_energy(), .end = tree.tree.kinetic_energy(tree.at_end)};

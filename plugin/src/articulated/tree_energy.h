@@ -1,5 +1,5 @@
-// The energy that trees gain in the steps of a host without a source (T15). A host integrates joint coordinates with the
-// velocity terms of the start of its step. The mass matrix changes within the step. Both together are no source of
+// The energy that trees gain in the steps of a host without a source (T15). A host integrates joint coordinates with
+// the velocity terms of the start of its step. The mass matrix changes within the step. Both together are no source of
 // energy, and what they add up to is the error of the host's method.
 #pragma once
 
@@ -32,8 +32,8 @@ class TreeEnergy {
   TreeWorld& world_;
   TreeIsland& t_;
   TreeLayout& layout_;
-  double constraint_work_ = 0;          // of the step [J]
-  std::vector<LinkMotion> motions_;     // scratch
+  double constraint_work_ = 0;           // of the step [J]
+  std::vector<LinkMotion> motions_;      // scratch
   KinematicTree::ForcesByCause forces_;  // scratch
 };
 

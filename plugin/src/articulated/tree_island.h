@@ -60,7 +60,7 @@ struct Tree : ConstrainedTree {
   RowImpulses rows;                      ///< of the host
   std::vector<Wrench> on_links;          ///< wrenches of the host's rows; reports add the exact constraints
   JointReports reports;
-  EnergyAccount energy;  ///< of a tree that is not in the problem
+  EnergyAccount energy;     ///< of a tree that is not in the problem
   bool was_read = false;    ///< in a step
   bool was_asleep = false;  ///< at the start of the step
 };

@@ -120,9 +120,8 @@ void EnergyWatch::add_potential_work(const System& system, const IslandLayout& l
     }
     if (island < 0) continue;
     const double t0 = step.start.t, t1 = t0 + step.dt;
-    islands_[z(island)].sources +=
-        0.5 * (force.energy(of_force_start_, t0) - force.energy(of_force_end_, t0) +
-               force.energy(of_force_start_, t1) - force.energy(of_force_end_, t1));
+    islands_[z(island)].sources += 0.5 * (force.energy(of_force_start_, t0) - force.energy(of_force_end_, t0) +
+                                          force.energy(of_force_start_, t1) - force.energy(of_force_end_, t1));
   }
 }
 

@@ -16,9 +16,10 @@
 namespace linchpin {
 
 std::string energy_gain_text(const std::string& body, const EnergyGain& gain) {
+  const std::string others = gain.bodies > 2 ? std::to_string(gain.bodies - 1) + " bodies" : "body";
   return "energy grows without a source: '" + body + "'" +
-         (gain.bodies > 1 ? " and the " + std::to_string(gain.bodies - 1) + " bodies joined to it have" : " has") +
-         " gained " + text(gain.gain) + " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
+         (gain.bodies > 1 ? " and the " + others + " joined to it have" : " has") + " gained " + text(gain.gain) +
+         " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
          " % of the motion's energy. A shorter step, or a method of higher order, follows this motion";
 }
 std::string energy_gain_text(const System& system, const EnergyGain& gain) {

@@ -285,10 +285,8 @@ void write_counts(const Context& c, std::ostream& s) {
   if (n.damped_steps)
     s << "\n  steps of islands damped, because contacts, limits or motors would have given energy without a source: "
       << n.damped_steps << " (work " << n.damping_work << " J)";
-  if (n.divided_steps)
-    s << "\n  steps of islands divided, because energy grew without a source: " << n.divided_steps;
-  if (n.energy_gains)
-    s << "\n  " << energy_gain_text(c.system, c.energy_gains.front()) << more_times(n.energy_gains);
+  if (n.divided_steps) s << "\n  steps of islands divided, because energy grew without a source: " << n.divided_steps;
+  if (n.energy_gains) s << "\n  " << energy_gain_text(c.system, c.energy_gains.front()) << more_times(n.energy_gains);
   if (n.integrator_substeps) {
     s << "\n  by stages in " << n.integrator_substeps << " substeps";
     if (n.rejected_substeps) s << ", another " << n.rejected_substeps << " rejected and repeated shorter";

@@ -102,8 +102,7 @@ double explained_gain(const Context& c, Island& b, double h, double gain, std::s
       continue;
     }
     for (std::size_t r = z(b.layout().row[i]); r < z(b.layout().row[i + 1]); ++r)
-      still += (h * (reaction[r] + induced[r]) + b.x.newton[r]) *
-               (dynamics.assembly().velocity[r] + b.x.row_change[r]);
+      still += (h * (reaction[r] + induced[r]) + b.x.newton[r]) * (dynamics.assembly().velocity[r] + b.x.row_change[r]);
   }
   return any ? gain - still : 0;
 }

@@ -37,7 +37,7 @@ class RowImpulseReader {
     for (Row& row : rows_.joints) add_joint_row(row);
     for (const int index : c_.islands.group) {
       Island& b = c_.islands[index];
-      b.rows.source_work = std::max(b.rows.solved_work, 0.0) + b.rows.passive_work.lifting_work;
+      b.rows.source_work = std::max(b.rows.solved_work, 0.0) + lifting_work(b);
       b.rows.solved_work += passive_work(c_, b);
     }
   }
@@ -56,6 +56,15 @@ class RowImpulseReader {
       b.rows.mass += c_.system.mass(id);
       b.rows.applied_impulse += c_.dt * c_.bodies.load(id).force.norm();
     }
+  }
+
+  // Returns the work of passive rows towards their targets by no more impulse than the applied forces have in the step
+  // [J]. It lifts bodies out of an overlap. Work beyond it comes from constraints that press bodies together. They are
+  // no source.
+  static double lifting_work(const Island& b) {
+    const PassiveWork& passive = b.rows.passive_work;
+    return std::min(passive.contact_target_work + passive.limit_target_work,
+                    b.rows.applied_impulse * passive.max_target);
   }
 
   void begin_joint(const Row& row) {
@@ -181,8 +190,7 @@ class RowImpulseReader {
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? load.budget[PassiveRow::limit] : as_one);
     load.passive_work.work += std::min(sum, 0.5 * p * start + asked);
     (limit ? load.passive_work.limit_target_work : load.passive_work.contact_target_work) += 2 * asked;
-    if (p * target > 0)
-      load.passive_work.lifting_work += std::min(std::abs(p), load.applied_impulse) * std::abs(target);
+    load.passive_work.max_target = std::max(load.passive_work.max_target, std::abs(target));
     if (!limit) load.passive_work.max_contact_work = std::max(load.passive_work.max_contact_work, as_one);
     load.pushes_at_fixed = load.pushes_at_fixed || of[0] != of[1];
   }

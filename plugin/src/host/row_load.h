@@ -39,9 +39,7 @@ struct PassiveWork {
   double contact_target_work = 0;  ///< Σ p · target, of each no more than twice its bound.
   double max_contact_work = 0;     ///< Kinetic energy of all bodies of the island at the largest of these targets.
   double limit_target_work = 0;
-  /// Work of these rows towards their targets by no more impulse than the applied forces have in the step. It lifts
-  /// bodies out of an overlap. Work beyond it comes from constraints that press bodies together, which are no source.
-  double lifting_work = 0;
+  double max_target = 0;  ///< Largest of all targets [m/s, rad/s].
 };
 
 /// Impulses of the host's rows on an island [N·s, N·m·s], in its columns [n].

@@ -388,9 +388,9 @@ bool take_substeps_by_stages(Context& c, Island& b, SubstepStates& states, doubl
   StagedSubstep method(c, b, states, b.step.moved == 0 && !b.has(Trait::kinematic_body));
   method.find_forces();
   const double longest = c.options.stepping == Stepping::adaptive ? c.dt : longest_part(c, b);
-  const SubstepResult result = take_substeps(
-      method, {c.dt / c.options.max_substeps, longest, tuning::no_limit, tuning::no_limit}, c.dt, b.step.first_substep,
-      0);
+  const SubstepResult result =
+      take_substeps(method, {c.dt / c.options.max_substeps, longest, tuning::no_limit, tuning::no_limit}, c.dt,
+                    b.step.first_substep, 0);
   b.stats.rejected_substeps += method.refused();
   if (!result.complete) {
     next_substep = 0;

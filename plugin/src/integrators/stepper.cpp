@@ -265,14 +265,13 @@ bool Stepper::Impl::take_less_divided(double h_before) {
 double Stepper::Impl::relative_energy_gain(double dt) {
   EnergyGains& gains = energy_gains;
   const bool by_middles = options.method == Method::semi_implicit;
-  const double relative =
-      gains.watch.end(*system, dynamics,
-                      {.start = before,
-                       .end = state,
-                       .dt = dt,
-                       .start_lag = by_middles ? 0.5 * gains.h_before : 0,
-                       .end_lag = by_middles ? 0.5 * last_h : 0},
-                      recorder.sources());
+  const double relative = gains.watch.end(*system, dynamics,
+                                          {.start = before,
+                                           .end = state,
+                                           .dt = dt,
+                                           .start_lag = by_middles ? 0.5 * gains.h_before : 0,
+                                           .end_lag = by_middles ? 0.5 * last_h : 0},
+                                          recorder.sources());
   if (!(gains.watch.grows() && relative > 0.5 * options.max_energy_gain)) return relative;
   double without_jumps = relative;
   for (const ConstraintId id : block().constraints) {

@@ -643,9 +643,11 @@ struct Squeezed {
       const double now = exact.energy() - start;
       most = std::isfinite(now) ? std::max(most, now) : std::numeric_limits<double>::infinity();
     }
+    named = exact.counts().energy_gains;
     return most;
   }
   double span = 0;  ///< all of it lifted by a metre [J]
+  long named = 0;   ///< times that a gain of energy was named, in the last gain()
 
  private:
   static std::size_t z(int i) { return static_cast<std::size_t>(i); }

@@ -106,7 +106,8 @@ struct Tree {
         w.joint<btHingeConstraint>(*on, next, pivot - on->getWorldTransform().getOrigin(), on_next, axis, axis);
       all.push_back(&next);
     }
-    for (btRigidBody* body : all) body->setCollisionFlags(body->getCollisionFlags() | btCollisionObject::CF_NO_CONTACT_RESPONSE);
+    for (btRigidBody* body : all)
+      body->setCollisionFlags(body->getCollisionFlags() | btCollisionObject::CF_NO_CONTACT_RESPONSE);
   }
 };
 
@@ -136,7 +137,8 @@ TEST(SlowEnergyGain, IsNamedInRandomTrees) { names_every_growth(1000, 3000); }
 TEST(EnergyGain, IsNamedOfAFastSpinBesideThePivot) {
   const auto spin = [](double limit) {
     TestWorld w(0);
-    btRigidBody& body = w.box(26, btVector3(btScalar(0.2), btScalar(0.1), btScalar(0.3)), btVector3(btScalar(0.3), 0, 0));
+    btRigidBody& body =
+        w.box(26, btVector3(btScalar(0.2), btScalar(0.1), btScalar(0.3)), btVector3(btScalar(0.3), 0, 0));
     body.setAngularVelocity(btVector3(163, 10, 20));
     w.joint<btPoint2PointConstraint>(body, btVector3(btScalar(-0.3), btScalar(0.05), 0));
     return Observer().run(w, 1.0 / 60, 3, {.max_energy_gain = limit});
