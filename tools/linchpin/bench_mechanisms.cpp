@@ -93,6 +93,7 @@ Run run(const scene::Model& model, scene::Judge* judge) {
     }
     look();
   }
+  if (judge) judge->end(dt * double(steps));
   return out;
 }
 

@@ -25,7 +25,8 @@ namespace linchpin {
 inline constexpr double stable = 1;  // Limit of rate · h of laws in rk4, whose own limit is 2.78.
 
 inline constexpr const char* too_stiff =
-    " damps faster than the step can follow. Take a shorter step, or Method::semi_implicit, which damps with it at any "
+    " damps faster than the step can follow. Take a shorter step, or the method semi-implicit, which damps with it at "
+    "any "
     "step";
 
 inline constexpr const char* end_not_on_constraints = "the end of the step did not come to lie on the constraints";
