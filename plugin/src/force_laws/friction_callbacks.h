@@ -57,7 +57,8 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
   }
   void read_reactions(std::span<const double> lambda) override {
     if (!reads_) return;
-    for (Site& site : own_.sites_) site.read = site.without_unknowns + site.read_error + own_.reaction(scene_, site, lambda);
+    for (Site& site : own_.sites_)
+      site.read = site.without_unknowns + site.read_error + own_.reaction(scene_, site, lambda);
     for (std::size_t k = 0; k < own_.coupling_.terms.size(); ++k) {
       const UnknownTerm& p = term_of(static_cast<int>(k));
       if (p.what->normal_force == NormalForce::coupled)

@@ -22,6 +22,9 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
   if (coupling_.is_sparse && !solve_sparsely(scene)) {
+    // The caller poses all friction as free. That problem is another one, and cheaper than a dense one.
+    if (std::any_of(unknown_terms_.begin(), unknown_terms_.end(), [](const auto& p) { return p.slides_through; }))
+      return false;
     coupling_.sparse_failed = true;
     pose_problem(scene, vdot, induced);
   }

@@ -106,10 +106,10 @@ class LawSolver {
     Vector6d read;                                      // Reaction that laws on the actual one read in this iteration.
     // Rounding of the reactions that the iterations of the friction problem find, and which the whole solution shows.
     Vector6d read_error;
-    Vector6d without_unknowns;                          // Reaction without the efforts of the friction problem.
-    int unilateral = 0;                                 // Sign that its multiplier must have. 0: any.
-    Vector3d unit_force;                                // Force of a unit multiplier.
-    Vector6d effort;                                    // Sum of the efforts of all laws.
+    Vector6d without_unknowns;  // Reaction without the efforts of the friction problem.
+    int unilateral = 0;         // Sign that its multiplier must have. 0: any.
+    Vector3d unit_force;        // Force of a unit multiplier.
+    Vector6d effort;            // Sum of the efforts of all laws.
     // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
     Eigen::Matrix<double, 6, 6> mobility;
     int first_row = -1;  // Index of its first row in `rows_`, where its laws act along rows. Otherwise −1.
