@@ -131,7 +131,101 @@ TEST_P(SparseFriction, FindsTheAccelerationsOfTheDenseSolutionOnChains) {
   }
 }
 
+/// Ends a step of the evaluated mechanism.
+void take_step(Mechanism& m, Dynamics& dynamics, double dt) {
+  const IslandLayout& layout = dynamics.assembly().layout;
+  for (std::size_t slot = 0; slot < layout.bodies.size(); ++slot) {
+    BodyState& body = m.built.state[layout.bodies[slot]];
+    const double* const rate = dynamics.vdot().data() + layout.column[slot];
+    body.v += dt * Vector3d(rate[0], rate[1], rate[2]);
+    body.w += dt * Vector3d(rate[3], rate[4], rate[5]);
+    advance(body, body.v, body.w, dt);
+  }
+  dynamics.accept(dt);
+}
+
+/// Expects that an evaluation after earlier ones finds the accelerations of the first evaluation of another object.
+void expect_no_memory(const Mechanism& m, Dynamics& warm, double dt) {
+  Dynamics cold(m.built.system);
+  ASSERT_NO_FATAL_FAILURE(evaluate(m, dt, {&warm, &cold}));
+  EXPECT_LE(relative_difference(warm.vdot(), cold.vdot()), scaled(1e-8));
+}
+
+TEST(SparseFrictionFromTheLastSolution, EqualsTheSolutionWithoutOne) {
+  constexpr double dt = 1e-3;
+  for (const std::uint64_t seed : seeds(10)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Mechanism m = random_chain(seed, seed % 2 == 0 ? NormalForce::frictionless : NormalForce::coupled);
+    Dynamics dynamics(m.built.system);
+    for (int step = 0; step < 6; ++step) {
+      ASSERT_NO_FATAL_FAILURE(expect_no_memory(m, dynamics, dt)) << step;
+      take_step(m, dynamics, dt);
+    }
+  }
+}
+
+// All slips reverse between two steps, and later all links come to rest. So nearly all modes and directions change.
+TEST(SparseFrictionFromTheLastSolution, EqualsTheSolutionWithoutOneWhereTheModesChange) {
+  constexpr double dt = 1e-3;
+  for (const std::uint64_t seed : seeds(10)) {
+    SCOPED_TRACE(repeat_with(seed));
+    Mechanism m = random_chain(seed, seed % 2 == 0 ? NormalForce::frictionless : NormalForce::coupled);
+    Dynamics dynamics(m.built.system);
+    for (const double factor : {1.0, -1.0, 0.0, 1.0}) {
+      for (BodyState& body : m.built.state.bodies) body.v *= factor, body.w *= factor;
+      ASSERT_NO_FATAL_FAILURE(expect_no_memory(m, dynamics, dt)) << factor;
+      take_step(m, dynamics, dt);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Steps, SparseFriction, testing::Values(0.0, 1e-3, 1.0 / 60));
+
+/// A horizontal chain of `links` equal links, whose joints have thin dry pins.
+Mechanism level_chain(int links, bool hinges) {
+  Mechanism out;
+  System& system = out.built.system;
+  system.set_gravity({0, 0, -9.81});
+  const Vector3d arm(0.05, 0, 0);
+  BodyId last = system.add_fixed("wall", Pose{});
+  for (int i = 0; i < links; ++i) {
+    const std::string name = std::to_string(i);
+    const BodyId link = system.add_body("link" + name, 0.1, Vector3d(1e-5, 9e-5, 9e-5),
+                                        Pose{(2 * i + 1) * arm, Quaterniond::Identity()});
+    const Vector3d at = i == 0 ? Vector3d(Vector3d::Zero()) : arm;
+    const ConstraintId joint =
+        system.add(hinges ? joints::hinge("hinge" + name, last, at, Vector3d::UnitY(), link, -arm, Vector3d::UnitY())
+                          : joints::ball("ball" + name, last, at, link, -arm));
+    const laws::JointFriction pin{.mu_static = 0.1, .mu_kinetic = 0.1, .pin_radius = 1e-3};
+    add_law(system, joint, hinges ? laws::hinge_friction(pin) : laws::ball_friction(pin));
+    last = link;
+  }
+  out.built.state = system.initial_state();
+  return out;
+}
+
+/// Mean number of back-solves in a step of a level chain, after the first steps. Each iteration of the solution is one,
+/// or two.
+double back_solves_of_chain(int links, bool hinges) {
+  constexpr double dt = 1.0 / 480;
+  constexpr int first = 10, steps = 40;
+  Mechanism m = level_chain(links, hinges);
+  Dynamics dynamics(m.built.system);
+  double sum = 0;
+  for (int step = 0; step < first + steps; ++step) {
+    evaluate(m, dt, {&dynamics});
+    EXPECT_TRUE(dynamics.law_report().warning.empty()) << dynamics.law_report().warning;
+    if (step >= first) sum += dynamics.law_report().back_solves;
+    take_step(m, dynamics, dt);
+  }
+  return sum / steps;
+}
+
+class WorkOfSparseFriction : public testing::TestWithParam<bool> {};
+
+TEST_P(WorkOfSparseFriction, IsFewIterationsAStep) { EXPECT_LE(back_solves_of_chain(100, GetParam()), 40); }
+
+INSTANTIATE_TEST_SUITE_P(Hinges, WorkOfSparseFriction, testing::Bool());
 
 }  // namespace
 }  // namespace linchpin::test::sparse_friction_properties_test

@@ -9,7 +9,8 @@ namespace linchpin {
 /// Implements the callbacks of the friction problem by the laws.
 class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
  public:
-  LawCallbacks(LawSolver& own, const Scene& scene) : own_(own), scene_(scene) {}
+  /// @param reads  blocks read the reactions that the efforts make in each iteration
+  LawCallbacks(LawSolver& own, const Scene& scene, bool reads = false) : own_(own), scene_(scene), reads_(reads) {}
   double holding(int block, const detail::Six& N) override { return holding(term_of(block), N); }
   double holding(const UnknownTerm& p, const detail::Six& N) { return own(p).static_limit(thrust(p, N)); }
   double sliding(int block, const detail::Six& N, double speed) override { return sliding(term_of(block), N, speed); }
@@ -54,6 +55,16 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
     }
     return true;
   }
+  void read_reactions(std::span<const double> lambda) override {
+    if (!reads_) return;
+    for (Site& site : own_.sites_)
+      site.read = site.without_unknowns + site.read_error + own_.reaction(scene_, site, lambda);
+    for (std::size_t k = 0; k < own_.coupling_.terms.size(); ++k) {
+      const UnknownTerm& p = term_of(static_cast<int>(k));
+      if (p.what->normal_force == NormalForce::coupled)
+        std::copy_n(own_.thrust_read(p).data(), 6, own_.coupling_.problem.blocks[k].known.begin());
+    }
+  }
 
  private:
   static void in_basis(const UnknownTerm& p, const ForceMoment& e, double* out) {
@@ -73,6 +84,7 @@ class LawSolver::LawCallbacks final : public detail::FrictionProblem::Laws {
   }
   LawSolver& own_;
   const Scene& scene_;
+  bool reads_;
 };
 
 }  // namespace linchpin

@@ -17,9 +17,14 @@ namespace linchpin {
 bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                 std::span<double> induced) {
   coupling_.is_linearized = false;
+  number_unknowns();
+  couple_sliding_terms(scene, vdot, nonideal, induced);
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
   if (coupling_.is_sparse && !solve_sparsely(scene)) {
+    // The caller poses all friction as free. That problem is another one, and cheaper than a dense one.
+    if (std::any_of(unknown_terms_.begin(), unknown_terms_.end(), [](const auto& p) { return p.slides_through; }))
+      return false;
     coupling_.sparse_failed = true;
     pose_problem(scene, vdot, induced);
   }
@@ -28,8 +33,25 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   add_efforts(scene, coupling_.efforts, scratch_.applied);
   add_response(scene, scratch_.applied, vdot, nonideal, induced);
   return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
-           return p.block >= 0 || p.element < 0 || keeps_sliding(scene, p, vdot, 0.25);
+           return !(is_known_to_slide(p) || p.slides_through) || keeps_sliding(scene, p, vdot, 0.25);
          });
+}
+
+/// Makes elements that slide on the coupled normal force blocks of the friction problem, where that is sparse. Their
+/// friction then follows the normal forces in its iterations.
+void LawSolver::couple_sliding_terms(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                     std::span<double> induced) {
+  const auto follows = [&](const UnknownTerm& p) {
+    return is_known_to_slide(p) && p.what->normal_force == NormalForce::coupled;
+  };
+  int unknowns = coupling_.unknowns;
+  for (const UnknownTerm& p : unknown_terms_) unknowns += follows(p) ? p.dim : 0;
+  if (unknowns == coupling_.unknowns || !solves_sparsely(scene, unknowns)) return;
+  for (UnknownTerm& p : unknown_terms_)
+    if (follows(p)) p.block = 0, p.slides_through = true;
+  number_unknowns();
+  restore_without_laws(scene, vdot, nonideal, induced);
+  add_response_to_known(scene, vdot, nonideal, induced);
 }
 
 /// Lets a small number of unknowns read the coupled normal force implicitly from the start. That takes no more
@@ -48,13 +70,10 @@ void LawSolver::read_few_implicitly(const Scene& scene) {
 
 /// Poses the friction problem.
 void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced) {
-  number_unknowns();
   coupling_.problem.blocks.clear();
   if (coupling_.terms.empty()) return;
-  coupling_.any_reaction_implicit = std::any_of(coupling_.terms.begin(), coupling_.terms.end(),
-                                                [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
-  for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
-  coupling_.is_sparse = solves_sparsely(scene);
+  for (Site& site : sites_) site.actual = site.without_unknowns = site.ideal + reaction(scene, site, induced);
+  coupling_.is_sparse = solves_sparsely(scene, coupling_.unknowns);
   if (coupling_.is_sparse) return pose_sparse_problem(scene, vdot);
   const bool same = coupling_.responses.of == coupling_.terms && !coupling_.responses.is_sparse &&
                     (coupling_.responses.with_reactions || !coupling_.any_reaction_implicit);
@@ -76,12 +95,11 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
 
 /// Returns true if the unknowns are many, and of kinds that SparseFriction solves. Static friction of more unknowns
 /// than the mechanism has degrees of freedom is indeterminate. FrictionProblem distributes it, unless it is too large.
-bool LawSolver::solves_sparsely(const Scene& scene) const {
-  if (coupling_.unknowns <= many_unknowns || coupling_.any_reaction_implicit || coupling_.sparse_failed ||
+bool LawSolver::solves_sparsely(const Scene& scene, int unknowns) const {
+  if (unknowns <= many_unknowns || coupling_.any_reaction_implicit || coupling_.sparse_failed ||
       scene.solver.options().backend == Backend::dense)
     return false;
-  if (coupling_.unknowns <= most_dense_unknowns && coupling_.unknowns > scene.solver.columns() - scene.solver.rank())
-    return false;
+  if (unknowns <= most_dense_unknowns && unknowns > scene.solver.columns() - scene.solver.rank()) return false;
   return std::all_of(coupling_.terms.begin(), coupling_.terms.end(), [&](int i) {
     const UnknownTerm& p = unknown_terms_[z(i)];
     return p.element >= 0 || (p.slip_implicit && p.slip_fraction == 1);
@@ -113,28 +131,23 @@ void LawSolver::pose_sparse_problem(const Scene& scene, std::span<const double> 
     if (p.element < 0) continue;
     const bool stuck =
         persistent_.last_sticking.size() == elements.size() ? persistent_.last_sticking[z(p.element)] : block.at_rest;
-    if (stuck || block.is_forced()) block.mode = detail::FrictionProblem::Mode::sticks;
+    if (block.is_forced() || (stuck && !block.is_given())) block.mode = detail::FrictionProblem::Mode::sticks;
   }
 }
 
 /// Returns the force of a unit effort k of an unknown term on the columns of its bodies.
 detail::SparseFriction::Direction LawSolver::direction_of(const Scene& scene, const UnknownTerm& p, int k) const {
-  const IslandLayout& layout = scene.assembly.layout;
   const Site& site = sites_[z(p.site)];
   detail::SparseFriction::Direction out;
   out.constraint = site.constraint;
   out.mobility = (step > 0 ? step : 1) * p.basis.col(k).dot(site.mobility * p.basis.col(k));
-  const auto on = [&](BodyId id, double sign, detail::SparseFriction::Direction::Part& to) {
-    const int slot = id.index < 0 ? -1 : layout.body_index(id);
-    if (slot < 0) return;
-    to.column = layout.column[z(slot)];
-    to.size = layout.column[z(slot + 1)] - to.column;
-    const Vector3d f = sign * p.basis.col(k).head<3>();
-    const Vector3d m = (site.point - scene.state[id].p).cross(f) + sign * p.basis.col(k).tail<3>();
-    for (std::size_t i = 0; i < 3; ++i) to.force[i] = f[static_cast<int>(i)], to.force[3 + i] = m[static_cast<int>(i)];
-  };
-  on(site.first, 1, out.parts[0]);
-  on(site.second, -1, out.parts[1]);
+  for_each_force(scene, site, p.basis.col(k),
+                 [&](std::size_t side, int column, int dof, const Vector3d& f, const Vector3d& m) {
+                   auto& part = out.parts[side];
+                   part.column = column;
+                   part.size = dof;
+                   for (int i = 0; i < 3; ++i) part.force[z(i)] = f[i], part.force[z(3 + i)] = m[i];
+                 });
   return out;
 }
 
@@ -149,6 +162,8 @@ void LawSolver::number_unknowns() {
     coupling_.unknowns += p.dim;
     coupling_.terms.push_back(static_cast<int>(i));
   }
+  coupling_.any_reaction_implicit = std::any_of(coupling_.terms.begin(), coupling_.terms.end(),
+                                                [&](int i) { return unknown_terms_[z(i)].reaction_implicit; });
 }
 
 /// Adds the block of an unknown term to the friction problem.
@@ -182,7 +197,7 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
   const bool at_end = how == FrictionMode::slips && step > 0 && !(request.sense.squaredNorm() > 0);
   block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
   const bool is_given =
-      (how == FrictionMode::slips && !at_end) ||
+      p.slides_through || (how == FrictionMode::slips && !at_end) ||
       (how == FrictionMode::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
   using Guidance = detail::FrictionProblem::Block::Guidance;
   block.guidance = how == FrictionMode::sticks ? Guidance::forced : is_given ? Guidance::given : Guidance::free;
@@ -334,8 +349,17 @@ void LawSolver::solve(const Scene& scene) {
 
 /// Solves the friction problem without responses. @return whether a solution was found
 bool LawSolver::solve_sparsely(const Scene& scene) {
-  LawCallbacks callbacks(*this, scene);
+  LawCallbacks callbacks(*this, scene, reads_actual_);
   if (!start_at_last_solution()) std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
+  std::vector<double>& last_slips = coupling_.sparse->last_slips;
+  last_slips.clear();
+  if (!coupling_.continues && step > 0 && persistent_.last_slips.size() == unknown_terms_.size()) {
+    last_slips.resize(z(coupling_.unknowns));
+    for (const int i : coupling_.terms) {
+      const UnknownTerm& p = unknown_terms_[z(i)];
+      for (int k = 0; k < p.dim; ++k) last_slips[z(p.start + k)] = p.basis.col(k).dot(persistent_.last_slips[z(i)]);
+    }
+  }
   const detail::SparseFriction::Result result =
       coupling_.sparse->solve(callbacks, scene.solver, coupling_.problem.slips0(), coupling_.efforts);
   store_sticking();
@@ -355,12 +379,15 @@ bool LawSolver::solve_sparsely(const Scene& scene) {
 /// redundant elements. For the same unknowns at another given normal force it is the result of the last iteration.
 /// @return whether there is one
 bool LawSolver::start_at_last_solution() {
-  const bool known = coupling_.continues || persistent_.last_efforts.size() == z(effort_count_);
-  if (!coupling_.continues) coupling_.efforts.assign(z(coupling_.unknowns), 0.0);
-  if (known && !coupling_.continues)
-    for (const int i : coupling_.terms)
-      std::copy_n(&persistent_.last_efforts[z(unknown_terms_[z(i)].effort_offset)], unknown_terms_[z(i)].dim,
-                  &coupling_.efforts[z(unknown_terms_[z(i)].start)]);
+  const bool known = coupling_.continues || persistent_.last_efforts.size() == unknown_terms_.size();
+  if (coupling_.continues) return true;
+  coupling_.efforts.assign(z(coupling_.unknowns), 0.0);
+  for (const int i : coupling_.terms) {
+    const UnknownTerm& p = unknown_terms_[z(i)];
+    for (int k = 0; known && k < p.dim; ++k)
+      coupling_.efforts[z(p.start + k)] =
+          p.basis.col(k).dot(persistent_.last_efforts[z(i)]) / p.basis.col(k).squaredNorm();
+  }
   return known;
 }
 
@@ -440,10 +467,15 @@ std::string LawSolver::jump_at_end(const Scene& scene, const UnknownTerm& p) {
 
 /// Stores the efforts of every unknown term as the start of the next solution.
 void LawSolver::store_efforts() {
-  persistent_.last_efforts.resize(z(effort_count_));
-  for (const UnknownTerm& p : unknown_terms_)
-    std::copy_n(p.block < 0 ? p.known.data() : &coupling_.efforts[z(p.start)], p.dim,
-                &persistent_.last_efforts[z(p.effort_offset)]);
+  persistent_.last_efforts.clear();
+  persistent_.last_slips.clear();
+  for (const UnknownTerm& p : unknown_terms_) {
+    persistent_.last_efforts.push_back(effort_of(p));
+    if (!coupling_.is_sparse || step == 0) continue;
+    Vector6d& slip = persistent_.last_slips.emplace_back(Vector6d::Zero());
+    for (int k = 0; k < p.dim; ++k)
+      slip += (p.block < 0 ? p.slip[k] : slip_of(p.start + k)) / p.basis.col(k).squaredNorm() * p.basis.col(k);
+  }
   store_sticking();
 }
 

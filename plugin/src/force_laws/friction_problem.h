@@ -72,6 +72,9 @@ class FrictionProblem {
     virtual void effort(int block, const Six& thrust, const Six& slip, double* out) = 0;
     /// Returns true if the reactions of a solution are allowed (unilateral constraints).
     virtual bool reactions_allowed(std::span<const Six> thrusts) = 0;
+    /// Sets Block::known of blocks that read the reaction which efforts make, as the efforts make it now.
+    /// @param lambda  multipliers of the constraints that efforts induce
+    virtual void read_reactions(std::span<const double> lambda) { (void)lambda; }
   };
   enum class Choice { continuous, smallest, largest };
   struct Result {

@@ -29,6 +29,10 @@ constexpr double abrupt = 1e5;
 /// Computes orthonormal directions that rows leave free (3 values each, `gram` = Σ row rowᵀ). Rows below 1e-5 of the
 /// longest are noise of frames in single precision. @return their number
 int left_free(const Eigen::Matrix3d& gram, double longest, Eigen::Matrix3d& out) {
+  if (!(gram.trace() > 1e-10 * longest * longest)) {
+    out.setIdentity();
+    return 3;
+  }
   const Eigen::SelfAdjointEigenSolver<Eigen::Matrix3d> modes(gram);
   int count = 0;
   for (int i = 0; i < 3; ++i)
@@ -364,7 +368,6 @@ void LawSolver::classify_smooth(const Scene& scene) {
       p.slip_implicit = stiff;
       p.slip_fraction = s.turns ? 0.5 : 1;
       set_basis(p, s.e);
-      effort_count_ += s.what->has_moment ? 6 : 3;
       continue;
     }
     Site& site = sites_[z(s.site)];
@@ -399,20 +402,10 @@ bool LawSolver::stiffens(const Scene& scene, UnknownTerm& p) {
 }
 
 void LawSolver::add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const {
-  const IslandLayout& layout = scene.assembly.layout;
-  const auto on = [&](BodyId id, double sign) {
-    if (id.index < 0) return;
-    const int slot = layout.body_index(id);
-    if (slot < 0) return;
-    const int column = layout.column[z(slot)], dof = layout.column[z(slot + 1)] - column;
-    const Vector3d f = sign * effort.head<3>();
+  for_each_force(scene, site, effort, [&](std::size_t, int column, int dof, const Vector3d& f, const Vector3d& m) {
     for (int j = 0; j < 3; ++j) out[z(column + j)] += f[j];
-    if (dof < 6) return;
-    const Vector3d m = (site.point - scene.state[id].p).cross(f) + sign * effort.tail<3>();
-    for (int j = 0; j < 3; ++j) out[z(column + 3 + j)] += m[j];
-  };
-  on(site.first, 1);
-  on(site.second, -1);
+    for (int j = 0; j < 3 && dof == 6; ++j) out[z(column + 3 + j)] += m[j];
+  });
 }
 
 Vector6d LawSolver::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
@@ -462,7 +455,6 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
   p.next.setZero();
   p.across.setZero();
   p.axes.setZero();
-  p.effort_offset = effort_count_;
   reads_actual_ = reads_actual_ || what.normal_force == NormalForce::coupled;
   // Branches other than `continuous` select one of several solutions.
   p.reaction_implicit = what.normal_force == NormalForce::coupled && what.branch != Branch::continuous;
@@ -509,7 +501,6 @@ LawSolver::UnknownTerm& LawSolver::add_unknown_term(const Scene& scene, int site
     elements.push_back(element);
     efforts[z(effort)].element = p.element;
   }
-  if (what.static_limit || what.row >= 0) effort_count_ += p.dim;
   return p;
 }
 
@@ -573,7 +564,6 @@ void LawSolver::gather(const Scene& scene) {
   smooth_terms_.clear();
   rows_.clear();
   rates_.row_bound = 0;
-  effort_count_ = 0;
   coupling_.responses.of.clear();
   reads_actual_ = false;
   refresh_fault(scene.system);
@@ -611,6 +601,7 @@ void LawSolver::add_site(const Scene& scene, int i) {
   motion_at(scene, site);
   site.read = site.ideal = reaction(scene, site, scene.lambda);
   site.effort.setZero();
+  site.read_error.setZero();
   add_rows(scene, site);
   free_mobility(scene, site);
 }

@@ -104,9 +104,12 @@ class LawSolver {
     Vector3d relative, relative_spin, bias, bias_spin;  // Relative velocities at the point, and their rates at v̇ = 0.
     Vector6d ideal, actual;                             // Reaction on the first body about the point [N; N·m].
     Vector6d read;                                      // Reaction that laws on the actual one read in this iteration.
-    int unilateral = 0;                                 // Sign that its multiplier must have. 0: any.
-    Vector3d unit_force;                                // Force of a unit multiplier.
-    Vector6d effort;                                    // Sum of the efforts of all laws.
+    // Rounding of the reactions that the iterations of the friction problem find, and which the whole solution shows.
+    Vector6d read_error;
+    Vector6d without_unknowns;  // Reaction without the efforts of the friction problem.
+    int unilateral = 0;         // Sign that its multiplier must have. 0: any.
+    Vector3d unit_force;        // Force of a unit multiplier.
+    Vector6d effort;            // Sum of the efforts of all laws.
     // Response of the relative twist of the free bodies at the point to an effort. It is computed for smooth laws only.
     Eigen::Matrix<double, 6, 6> mobility;
     int first_row = -1;  // Index of its first row in `rows_`, where its laws act along rows. Otherwise −1.
@@ -125,7 +128,7 @@ class LawSolver {
     int element = -1;                   // Index in `contacts` of a dry one.
     Eigen::Matrix<double, 6, 6> basis;  // Basis of efforts, the first dim columns.
     Eigen::Matrix<double, 6, 6> axes;   // The same with unit length.
-    int effort_offset = 0, dim = 0;     // Place among the efforts of all unknown terms.
+    int dim = 0;                        // Number of its unknowns.
     // Index in the friction problem, and start among its unknowns. −1: its effort is `known`.
     int block = -1, start = 0;
     Vector6d slip;   // Slip in basis coordinates.
@@ -133,6 +136,8 @@ class LawSolver {
     Vector6d next;   // The same at the present coupled normal force.
     // Sliding friction at the time when the unknown term was classified as sliding, in a step.
     double classified_friction = 0;
+    // It slides through the whole step. Where it is in the friction problem, it slides as at the start of the step.
+    bool slides_through = false;
     bool disagrees = false;  // The effort differs from that at the coupled normal force.
     int memory = -1, smooth = -1;
     Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
@@ -199,8 +204,11 @@ class LawSolver {
     double memory_t = 0;  // Time of the accepted values of `memories` [s].
     bool memory_begun = false;
     std::vector<ModeRequest> requested_modes;  // By friction element.
-    std::vector<double> last_efforts;          // Efforts of all unknown terms, from which the next solution starts.
-    std::vector<char> last_sticking;           // By friction element: it stuck in the last solution.
+    // Efforts of all unknown terms, from which the next solution starts. The bases of these may change between two
+    // evaluations. So the efforts are stored as forces and moments.
+    std::vector<Vector6d> last_efforts;
+    std::vector<char> last_sticking;   // By friction element: it stuck in the last solution.
+    std::vector<Vector6d> last_slips;  // Slips at `last_efforts`, where the solution was sparse and for a step.
   };
   /// State of the fixed-point iteration of laws and the normal forces that they induce.
   struct FixedPointState {
@@ -307,6 +315,21 @@ class LawSolver {
   void measure_bristles(SmoothTerm& s, const ConstraintReaction& n) const;
   bool stiffens(const Scene& scene, UnknownTerm& p);
   void classify_smooth(const Scene& scene);
+  /// Visits the bodies of a site that may move: visit(side, column, dof, force, moment) of an effort on each.
+  template <class Visit>
+  void for_each_force(const Scene& scene, const Site& site, const Vector6d& effort, Visit visit) const {
+    const IslandLayout& layout = scene.assembly.layout;
+    for (const std::size_t side : {std::size_t(0), std::size_t(1)}) {
+      const BodyId id = side == 0 ? site.first : site.second;
+      const int slot = id.index < 0 ? -1 : layout.body_index(id);
+      if (slot < 0) continue;
+      const double sign = side == 0 ? 1 : -1;
+      const int column = layout.column[static_cast<std::size_t>(slot)];
+      const Vector3d f = sign * effort.head<3>();
+      visit(side, column, layout.column[static_cast<std::size_t>(slot) + 1] - column, f,
+            Vector3d((site.point - scene.state[id].p).cross(f) + sign * effort.tail<3>()));
+    }
+  }
   void add(const Scene& scene, const Site& site, const Vector6d& effort, std::span<double> out) const;
   Vector6d twist(const Scene& scene, const Site& site, std::span<const double> v) const;
   Vector6d reaction(const Scene& scene, const Site& site, std::span<const double> lambda) const;
@@ -325,12 +348,17 @@ class LawSolver {
   const Vector6d& thrust_read(const UnknownTerm& p) const;
   double relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const;
   bool laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration);
+  void add_response_to_known(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                             std::span<double> induced);
+  void couple_sliding_terms(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                            std::span<double> induced);
+  bool is_known_to_slide(const UnknownTerm& p) const { return p.element >= 0 && p.block < 0; }
   bool couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
   void pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void pose_sparse_problem(const Scene& scene, std::span<const double> vdot);
   detail::SparseFriction::Direction direction_of(const Scene& scene, const UnknownTerm& p, int k) const;
-  bool solves_sparsely(const Scene& scene) const;
+  bool solves_sparsely(const Scene& scene, int unknowns) const;
   double slip_of(int unknown) const {
     return coupling_.is_sparse ? coupling_.sparse->slip(unknown) : coupling_.problem.slip(unknown, coupling_.efforts);
   }
@@ -414,7 +442,6 @@ class LawSolver {
   EffortRecords records_;
   std::vector<std::size_t> masses_;  // By slot: start of its block of M.
   Rates rates_;
-  int effort_count_ = 0;
   bool reads_actual_ = false;  // Any law reads the coupled normal force.
   Coupling coupling_;
   Accelerations ideal_;

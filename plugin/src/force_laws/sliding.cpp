@@ -122,23 +122,26 @@ bool LawSolver::keeps_sliding(const Scene& scene, const UnknownTerm& p, std::spa
 /// back-solve. It needs a second one where an element comes near rest or turns, and becomes an unknown instead.
 void LawSolver::add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                   std::span<double> induced) {
-  const auto add_response_to_known = [&]() {
-    std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
-    for (const Site& site : sites_) add(scene, site, site.effort, scratch_.applied);
-    for (const UnknownTerm& p : unknown_terms_) {
-      if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, scratch_.applied);
-      if (p.slip_implicit) add(scene, sites_[z(p.site)], p.across, scratch_.applied);
-    }
-    if (largest(scratch_.applied) > 0) add_response(scene, scratch_.applied, vdot, nonideal, induced);
-  };
-  add_response_to_known();
+  add_response_to_known(scene, vdot, nonideal, induced);
   if (step == 0) return;
   bool stays = true;
   for (UnknownTerm& p : unknown_terms_)
-    if (p.block < 0 && p.element >= 0 && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
+    if (is_known_to_slide(p) && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
   if (stays) return;
   restore_without_laws(scene, vdot, nonideal, induced);
-  add_response_to_known();
+  add_response_to_known(scene, vdot, nonideal, induced);
+}
+
+/// Adds the response to all efforts that are not in the friction problem.
+void LawSolver::add_response_to_known(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+                                      std::span<double> induced) {
+  std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
+  for (const Site& site : sites_) add(scene, site, site.effort, scratch_.applied);
+  for (const UnknownTerm& p : unknown_terms_) {
+    if (p.block < 0) add(scene, sites_[z(p.site)], p.basis * p.known, scratch_.applied);
+    if (p.slip_implicit) add(scene, sites_[z(p.site)], p.across, scratch_.applied);
+  }
+  if (largest(scratch_.applied) > 0) add_response(scene, scratch_.applied, vdot, nonideal, induced);
 }
 
 void LawSolver::read_thrusts(const Scene& scene, std::span<const double> induced) {
@@ -207,7 +210,11 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
   const double rate = iteration.rounds > 0 ? change / iteration.change : change;
   const double accuracy = coupling_.is_sparse ? std::max(stalled, 10 * report.residual) : stalled;
   const bool round_off = change <= rounding || (iteration.rounds > 0 && change <= accuracy && rate > 0.5);
-  for (Site& site : sites_) site.read = site.actual;
+  const bool was_read = !coupling_.terms.empty() && coupling_.is_sparse && coupling_.sparse->reads_at_solution();
+  for (Site& site : sites_) {
+    if (was_read) site.read_error += site.actual - site.read;
+    site.read = site.actual;
+  }
   if (!anew && !round_off) {
     report.gain = rate;
     iteration.ended = iteration.ended || !(rate < 0.9) || (unknowns <= few_unknowns && change > stalled) ||
@@ -229,6 +236,7 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
     if (p.what->normal_force != NormalForce::coupled) continue;
     if (iteration.ended && (p.disagrees || (p.block >= 0 && p.element >= 0))) {
       p.reaction_implicit = true;
+      p.slides_through = false;
       p.block = 0;
       if (p.slip_implicit) set_basis(p, Vector6d::Zero());
     } else if (p.block < 0) {

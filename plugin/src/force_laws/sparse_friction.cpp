@@ -73,6 +73,7 @@ void SparseFriction::lay_out() {
   rows_.entries.clear();
   rows_.row_start.assign(1, 0);
   rows_.row_constraint.clear();
+  constraint_rows_.clear();
   entries_.resize(directions.size());
   places_.resize(directions.size());
   const auto end_row = [&](int constraint) {
@@ -85,6 +86,7 @@ void SparseFriction::lay_out() {
     for (; row < from.b.size() && from.row_constraint[row] == constraint; ++row) {
       rows_.entries.insert(rows_.entries.end(), from.entries.begin() + from.row_start[row],
                            from.entries.begin() + from.row_start[row + 1]);
+      constraint_rows_.push_back(static_cast<int>(rows_.row_constraint.size()));
       end_row(constraint);
     }
     for (; next < directions.size() && directions[z_(order_[next])].constraint == constraint; ++next) {
@@ -106,6 +108,7 @@ void SparseFriction::lay_out() {
     if (!directions[i].acts) compliance_[z_(places_[i])] = 1;
   e_.resize(m);
   multipliers_.resize(m);
+  for (auto* x : {&lambda_, &dlambda_}) x->resize(from.b.size());
   for (auto* x : {&free_, &dv_}) x->resize(from.Q.size());
   for (auto* x : {&F_, &dz_, &du_, &slips_, &trial_z_, &trial_u_, &trial_F_}) x->resize(unknowns);
   linear_.resize(blocks_->size());
@@ -250,12 +253,23 @@ void SparseFriction::linearize_dry(Laws& laws, std::size_t index, std::span<cons
     }
     return;
   }
+  if (b.is_given()) {
+    const double friction = laws.sliding(static_cast<int>(index), b.known, b.speed);
+    for (std::size_t i = 0; i < dim; ++i) {
+      F[at + i] = z[at + i] + friction * b.sense[i];
+      to.axes[i][i] = to.scale[i] = 1;
+    }
+    return;
+  }
   const double bound = bounds_[index] = bound_of(laws, index, z, u);
   Six y{};
   for (std::size_t i = 0; i < dim; ++i) y[i] = z[at + i] - (dim == 1 && z[at] != 0 ? 0 : u[at + i] / gamma);
   const double size = norm(y);
   for (std::size_t i = 0; i < dim; ++i) F[at + i] = z[at + i] - (size > 0 ? bound / size * y[i] : 0);
-  reflect_to(y, size, dim, to.axes);
+  if (dim > 1)
+    reflect_to(y, size, dim, to.axes);
+  else
+    to.axes[0][0] = 1;  // The same in both senses.
   for (std::size_t i = 0; i < dim; ++i) {
     to.d[i] = i == 0 || !(size > bound) ? 0 : bound / size;
     to.scale[i] = 1;
@@ -267,7 +281,7 @@ bool SparseFriction::project(Laws& laws, std::span<double> z, std::span<const do
   bool any = false;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced()) continue;
+    if (!has_modes(b)) continue;
     const double size = size_of(b, z);
     bounds_[k] = bound_of(laws, k, z, u);
     if (!(size > bounds_[k] * (1 + 1e-12) + tolerance)) continue;
@@ -284,7 +298,7 @@ double SparseFriction::part_to_bound(std::span<const double> z) {
   std::size_t first = blocks_->size();
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced() || b.mode != FrictionProblem::Mode::sticks) continue;
+    if (!has_modes(b) || b.mode != FrictionProblem::Mode::sticks) continue;
     double zz = 0, zd = 0, dd = 0;  // |z + t dz|² = zz + 2 t zd + t² dd
     for (int i = b.start; i < b.start + b.dim; ++i) {
       zz += z[z_(i)] * z[z_(i)];
@@ -307,7 +321,7 @@ bool SparseFriction::choose_modes(std::span<const double> z, std::span<const dou
   bool any = false;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced()) continue;
+    if (!has_modes(b)) continue;
     double power = 0;
     for (int i = b.start; i < b.start + b.dim; ++i) power += z[z_(i)] * u[z_(i)];
     const double speed = size_of(b, u);
@@ -386,7 +400,7 @@ double SparseFriction::natural_residual(Laws& laws, std::span<const double> z, R
   residuals(laws, z, slips_, F_, result);
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced()) continue;
+    if (!has_modes(b)) continue;
     bounds_[k] = bound_of(laws, k, z, slips_);
     const double gamma = mobility(b);
     Six y{};
@@ -401,17 +415,20 @@ double SparseFriction::natural_residual(Laws& laws, std::span<const double> z, R
 SparseFriction::Result SparseFriction::solve(Laws& laws, const ConstraintFactorization& solver,
                                              std::span<const double> slip0, std::span<double> z) {
   Result result;
+  reads_at_solution_ = false;
   solver_ = &solver;
   slip0_ = slip0;
   if (!is_laid_out_) lay_out(), is_laid_out_ = true;
   respond_to_efforts(z);
   for (std::size_t i = 0; i < slips_.size(); ++i) slips_[i] = slip0[i] + du_[i];
+  lambda_ = dlambda_;
   if (accepted_ > 0 && natural_residual(laws, z, result) <= 2 * accepted_) {
     result.found = true;
     return result;
   }
   accepted_ = 0;
-  if (!solve_modes(laws, z, result, most_iterations)) result.found = follow_central_path(laws, z, result);
+  if (!pivot_to_solution(laws, z, result) && !solve_modes(laws, z, result, most_iterations))
+    result.found = follow_central_path(laws, z, result);
   return result;
 }
 
@@ -513,19 +530,20 @@ bool SparseFriction::solve_modes(Laws& laws, std::span<double> z, Result& result
   return false;
 }
 
-/// du_ ← the slips that efforts z make.
+/// du_ ← the slips that efforts z make, and dlambda_ ← the multipliers of the constraints that they induce.
 void SparseFriction::respond_to_efforts(std::span<const double> z) {
   std::fill(free_.begin(), free_.end(), 0.0);
   add_forces(z, free_);
   if (!(largest(free_) > 0)) {
     std::fill(du_.begin(), du_.end(), 0.0);
+    std::fill(dlambda_.begin(), dlambda_.end(), 0.0);
     return;
   }
   solver_->inverse_mass(free_, free_);
   const std::span<double> e = std::span(e_).first(constraints_->b.size());
   multiply(*constraints_, free_, e);
   for (double& x : e) x = -x;
-  solver_->solve_unrefined(e, {}, {}, dv_);
+  solver_->solve_unrefined(e, dlambda_, {}, dv_);
   for (std::size_t j = 0; j < dv_.size(); ++j) dv_[j] += free_[j];
   slips_of(dv_, du_);
 }

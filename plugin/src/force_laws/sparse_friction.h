@@ -44,6 +44,7 @@ class SparseFriction {
   /// @param step  time over which efforts act on slips [s]; 1 for rates of slips
   void reset(const ConstrainedProblem& constraints, std::vector<Block>& blocks, double step);
   std::vector<Direction> directions;  // Directions that act are in the order of the unknowns.
+  std::vector<double> last_slips;     // Slips at the solution that z is from, by unknown. Empty: not known.
 
   /// Solves all blocks, which read the reaction `known`. Starts at the efforts z. Refers to `solver` and `slip0` until
   /// the next call.
@@ -56,6 +57,8 @@ class SparseFriction {
   /// included. @return false where that failed
   bool respond(std::span<const double> slips, std::span<double> dz);
 
+  /// Returns true if the laws read the reactions at the solution itself.
+  bool reads_at_solution() const { return reads_at_solution_; }
   /// Slips at the solution.
   double slip(int i) const { return slips_[static_cast<std::size_t>(i)]; }
 
@@ -74,12 +77,16 @@ class SparseFriction {
     double bound = 0;     // r, as used; it follows the bound of the law.
     double top = 0;       // t
     double top_step = 0;
+    double kept_top = 0;    // t at the last point.
+    ConeScaling scaling;    // Of the point at which the step begins.
     ConeVector correction;  // Second-order term of Mehrotra.
   };
   struct Margins {
     double bound = 0, slip = 0;
     double ratio() const { return bound < slip ? bound / slip : slip / bound; }
   };
+  /// Returns true for dry blocks that may stick or slide.
+  static bool has_modes(const Block& b) { return !b.is_smooth() && b.guidance == Block::Guidance::free; }
   std::size_t index_of(int unknown) const {
     return static_cast<std::size_t>(by_unknown_[static_cast<std::size_t>(unknown)]);
   }
@@ -93,6 +100,11 @@ class SparseFriction {
   void step_to(double part, std::span<const double> z);
   void take_trial(std::span<double> z);
   void take_step(double part, std::span<double> z);
+  // Newton in the modes of the last solution (sparse_friction_pivoting.cpp).
+  bool pivot_to_solution(Laws& laws, std::span<double> z, Result& result);
+  double read_reactions(Laws& laws);
+  void add_slip_change();
+  int change_contradicted_modes(std::span<const double> z, double tolerance);
   // The interior-point method (sparse_friction_cones.cpp).
   bool follow_central_path(Laws& laws, std::span<double> z, Result& result);
   void enter_cones(Laws& laws, std::span<double> z);
@@ -143,16 +155,21 @@ class SparseFriction {
   std::vector<double> compliance_;
   std::vector<int> first_by_constraint_, order_;  // Work memory of lay_out().
   std::vector<int> by_unknown_;                   // Index of its direction.
+  std::vector<int> constraint_rows_;              // By row of the constraints: its row in rows_.
   std::vector<int> places_;                       // By direction: its row in rows_.
   std::vector<std::array<int, 2>> entries_;       // By direction: first entry of each part in rows_.
   SparseFactorization factor_;
-  bool is_laid_out_ = false, is_factored_ = false, cut_ = false;
+  bool is_laid_out_ = false, is_factored_ = false, cut_ = false, reads_at_solution_ = false;
   std::vector<Linear> linear_;    // By block, as wanted.
   std::vector<Linear> factored_;  // As factored.
   std::vector<double> slips_, F_, dz_, du_, trial_z_, trial_u_, trial_F_, kept_z_, kept_u_, kept_dz_,
-      kept_du_;                 // By unknown.
-  std::vector<double> bounds_;  // By block.
-  double accepted_ = 0;         // Residual that rounding of the slips has left in the last solution. 0: none.
+      kept_du_;                           // By unknown.
+  std::vector<double> bounds_;            // By block.
+  std::vector<double> lambda_, dlambda_;  // Multipliers of the constraints that efforts induce.
+  std::vector<double> kept_lambda_;
+  std::vector<FrictionProblem::Mode> kept_modes_;  // By block.
+  std::vector<Six> read_;                          // By block: reactions of the last iteration.
+  double accepted_ = 0;  // Residual that rounding of the slips has left in the last solution. 0: none.
 
   // The interior-point method.
   std::vector<Cone> cones_;                        // By block.

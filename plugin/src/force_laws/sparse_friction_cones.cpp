@@ -75,7 +75,7 @@ void SparseFriction::enter_cones(Laws& laws, std::span<double> z) {
   double most = 0;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced()) continue;
+    if (!has_modes(b)) continue;
     cones_[k].bound = laws.sliding(static_cast<int>(k), b.known, std::max(size_of(b, slips_), 1e-300));
     if (b.at_rest) cones_[k].bound = std::max(cones_[k].bound, laws.holding(static_cast<int>(k), b.known));
     most = std::max(most, cones_[k].bound);
@@ -127,18 +127,16 @@ void SparseFriction::find_cone_step(std::span<const double> z, double target, bo
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
     const Cone& cone = cones_[k];
-    if (b.is_smooth() || b.is_forced()) continue;  // Their residuals are those of their linear form.
+    if (!has_modes(b)) continue;  // Their residuals are those of their linear form.
     if (!cone.inside) {
       for (int i = b.start; i < b.start + b.dim; ++i) F_[z_(i)] = z[z_(i)];
       continue;
     }
-    const ConeVector x = cone_effort(k, z), s = cone_slip(k);
-    const ConeScaling scaling(x, s);
-    const ConeVector l = scaling.scale(x);
+    const ConeVector l = cone.scaling.scale(cone_effort(k, z));
     ConeVector wanted = -cone_product(l, l);
     wanted[0] += target;
     if (corrects) wanted -= cone.correction;
-    const ConeVector right = scaling.scale(cone_quotient(l, wanted));
+    const ConeVector right = cone.scaling.scale(cone_quotient(l, wanted));
     for (int i = 0; i < b.dim; ++i) F_[z_(b.start + i)] = -right[1 + i];
     cones_[k].top_step = right[0];
   }
@@ -147,7 +145,7 @@ void SparseFriction::find_cone_step(std::span<const double> z, double target, bo
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     Cone& cone = cones_[k];
     if (!cone.inside) continue;
-    const ConeScaling scaling(cone_effort(k, z), cone_slip(k));
+    const ConeScaling& scaling = cone.scaling;
     const ConeVector dx = cone_effort_step(k);
     cone.top_step -= 2 * scaling.ratio() * scaling.w()[0] * scaling.w().dot(dx);
     if (!corrects) cone.correction = cone_product(scaling.scale(dx), scaling.scale_dual(cone_slip_step(k)));
@@ -159,7 +157,7 @@ bool SparseFriction::find_central_step(Laws& laws, std::span<const double> z, do
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
     Linear& to = linear_[k];
-    if (b.is_smooth() || b.is_forced()) {
+    if (!has_modes(b)) {
       b.is_smooth() ? linearize_smooth(laws, k, z, slips_, F_, to) : linearize_dry(laws, k, z, slips_, F_, to);
       continue;
     }
@@ -168,7 +166,7 @@ bool SparseFriction::find_central_step(Laws& laws, std::span<const double> z, do
       for (std::size_t i = 0; i < z_(b.dim); ++i) to.axes[i][i] = to.scale[i] = 1;
       continue;
     }
-    const ConeScaling scaling(cone_effort(k, z), cone_slip(k));
+    const ConeScaling& scaling = cones_[k].scaling = ConeScaling(cone_effort(k, z), cone_slip(k));
     Six w{};
     for (int i = 0; i < b.dim; ++i) w[z_(i)] = scaling.w()[1 + i];
     const double size = norm(w), gamma = mobility(b);
@@ -200,7 +198,7 @@ bool SparseFriction::choose_modes_by_cones(std::span<const double> z) {
   bool all_clear = true;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     Block& b = (*blocks_)[k];
-    if (b.is_smooth() || b.is_forced()) continue;
+    if (!has_modes(b)) continue;
     const Margins m = margins(k, z);
     b.mode = cones_[k].inside && m.bound > m.slip ? Mode::sticks : Mode::slips;
     all_clear = all_clear && (!cones_[k].inside || m.ratio() < clear);
@@ -219,6 +217,7 @@ bool SparseFriction::accept_cones(Laws& laws, std::span<double> z, Result& resul
   std::copy(kept_path_z_.begin(), kept_path_z_.end(), z.begin());
   slips_ = kept_path_u_;
   choose_modes_by_cones(z);
+  if (pivot_to_solution(laws, z, result)) return true;
   accepted_ = natural_residual(laws, z, result);
   if (accepted_ <= acceptable) return true;
   accepted_ = 0;
@@ -238,7 +237,15 @@ bool SparseFriction::follow_central_path(Laws& laws, std::span<double> z, Result
     for (Cone& cone : cones_) cone.top_step = 0;
     const double gap = mean_gap(z, 0);
     if (iteration == 0) scale = gap;
-    if (!std::isfinite(gap)) return false;
+    // Rounding may put a point on the boundary of its cone. The point before it is then the end of the path.
+    const bool is_lost = !std::isfinite(gap);
+    if (is_lost && (iteration == 0 || !(last <= small * scale))) return false;
+    if (is_lost) {
+      std::copy(kept_path_z_.begin(), kept_path_z_.end(), z.begin());
+      slips_ = kept_path_u_;
+      for (Cone& cone : cones_) cone.top = cone.kept_top;
+      return accept_cones(laws, z, result);
+    }
     // In the end only rounding of the slips keeps the product from 0.
     slow_steps = gap > slow * last ? slow_steps + 1 : 0;
     const bool ends = gap <= small * scale && slow_steps >= 2;
@@ -251,8 +258,13 @@ bool SparseFriction::follow_central_path(Laws& laws, std::span<double> z, Result
     update_cone_bounds(laws, z, gap);
     if (!find_central_step(laws, z, gap, result)) return false;
     const double part = std::min(1.0, 0.99 * part_within_cones(z));
+    kept_path_z_.assign(z.begin(), z.end());
+    kept_path_u_ = slips_;
     take_step(part, z);
-    for (Cone& cone : cones_) cone.top += part * cone.top_step;
+    for (Cone& cone : cones_) {
+      cone.kept_top = cone.top;
+      cone.top += part * cone.top_step;
+    }
   }
   return false;
 }

@@ -77,7 +77,7 @@ void record_springs(Context& c, Island& b) {
             law.end_step(c.dt);
           }
         }
-        c.reactions.add_work(r, work);
+        if (!b.report.work_in_balance) c.reactions.add_work(r, work);
       });
 }
 

@@ -231,14 +231,6 @@ bool take_fast_substeps(Context& c, Island& b, double length, double before, int
   return true;
 }
 
-/// Keeps a step in substeps while the recorded ratio predicts that a whole step would be rejected. Two half steps often
-/// pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
-void keep_substeps(const Context& c, Island& b) {
-  if (b.history.next_length > 0.5 * c.dt &&
-      b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.max_tension_frequency)
-    b.history.next_length = 0.5 * c.dt;
-}
-
 }  // namespace
 
 void FastIslandSolver::lay_out(Island& b) {

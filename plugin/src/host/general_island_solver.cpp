@@ -32,6 +32,7 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   b.gyroscopics.step.apply_free({c_.system, b.layout(), c_.bodies.start}, b.x.applied);
   if (!b.dynamics) make_dynamics(c_, b);
   if (!b.step.is_sized) size_vectors(c_, b);
+  b.step.fast_substeps.first_length = predicted_length(b, among_rows);
   b.history.next_length = 0;
   c_.bodies.make_ends();
   for (const BodyId id : b.layout().bodies) c_.bodies.base[id] = c_.bodies.end[id] = c_.bodies.start[id];
@@ -42,12 +43,19 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
   // before that (T10). Stages find their own forces.
   const bool later =
       (among_rows && !b.has(Trait::laws) && c_.options.mode == Mode::exact && c_.options.drift_correction) ||
-      stages_find_forces(c_, b);
+      stages_find_forces(c_, b) || b.step.fast_substeps.first_length > 0;
   const Status status = later ? b.dynamics->factor(c_.bodies.start) : b.dynamics->evaluate(c_.bodies.start, b.x.Q);
   if (status == Status::invalid) return fail(b, b.dynamics->reason());
   b.step.has_forces = !later;
   ++b.stats.solves;
   return true;
+}
+
+// A step is not tried as a whole where the last step was too long for that. The friction problem of the whole step
+// would be solved for nothing.
+double GeneralIslandSolver::predicted_length(const Island& b, bool among_rows) const {
+  const bool is_short = b.history.next_length > 0 && b.history.next_length <= 0.5 * c_.dt;
+  return is_short && !among_rows && c_.options.drift_correction && reports_later(c_, b) ? b.history.next_length : 0;
 }
 
 // The impulses with which the host has warm-started its contacts are part of the start velocities: rows contain these
@@ -216,7 +224,7 @@ void GeneralIslandSolver::respond(Island& b, std::span<const Impulse> impulses, 
 bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
   release_friction_modes(b);
   bool forces_are_open = false;
-  if (waits_for_rows(b)) {
+  if (waits_for_rows(b) && b.step.fast_substeps.first_length == 0) {
     for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j] + b.rows.total[j] / c_.dt;
     forces_are_open = stages_find_forces(c_, b);
     if (!forces_are_open && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid)
@@ -276,7 +284,16 @@ bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forc
 
 bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   const double before = length_before(c_, b);
-  if (before != c_.dt && !set_force_time(b, before)) return fail(b, b.dynamics->reason());
+  b.step.force_time = 0.5 * (before + c_.dt);
+  add_applied(c_, b, 0.5 * (before - c_.dt));
+  if (b.step.fast_substeps.first_length > 0) {
+    if (take_substeps_without_try(b, states, before)) return true;
+    for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j];
+    b.dynamics->set_step(b.step.force_time);
+    if (b.dynamics->evaluate(c_.bodies.start, b.x.Q_total) == Status::invalid) return fail(b, b.dynamics->reason());
+  } else if (before != c_.dt && !set_law_time(b)) {
+    return fail(b, b.dynamics->reason());
+  }
   if (b.history.halvings > 0 && b.step.rows < HostRows::contacts && b.step.start_gap == StartGap::small)
     return redo_in_substeps(b, states, before);
   Acceptance outcome = try_whole_step(b);
@@ -299,12 +316,18 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
 
 // Constraint and law forces act for the same time as the applied forces. Friction that sticks otherwise balances only
 // a part of the applied impulse.
-bool GeneralIslandSolver::set_force_time(Island& b, double before) {
-  b.step.force_time = 0.5 * (before + c_.dt);
-  add_applied(c_, b, 0.5 * (before - c_.dt));
+bool GeneralIslandSolver::set_law_time(Island& b) {
   if (!b.has(Trait::laws)) return true;
   b.dynamics->set_step(b.step.force_time);
   return b.dynamics->resolve(c_.bodies.start, all_forces(b)) != Status::invalid;
+}
+
+bool GeneralIslandSolver::take_substeps_without_try(Island& b, SubstepStates& states, double before) {
+  const double length = std::exchange(b.step.fast_substeps.first_length, 0);
+  const bool moved = b.step.poses.pushed || b.step.poses.start_changed;
+  if (!reports_later(c_, b) || !take_general_substeps(c_, b, states, before, length, !moved)) return false;
+  keep_substeps(c_, b);
+  return true;
 }
 
 bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, double before) {
@@ -324,12 +347,19 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
     set_stiffness(c_, b, {});
     if (!evaluate()) return fail(b, b.dynamics->reason());
   }
-  write_start_reactions(c_, b);  // substeps overwrite the problem that the reactions are made from
-  if (take_general_substeps(c_, b, states, before)) return true;
+  // Substeps overwrite the problem that the reactions are made from.
+  if (!reports_later(c_, b)) write_start_reactions(c_, b);
+  const double whole = b.step.omega_dt, first = first_substep(c_, whole);
+  if (take_general_substeps(c_, b, states, before, first)) {
+    if (!reports_later(c_, b)) return true;
+    b.history.rejected_ratio = whole > 0 && b.step.omega_dt > 0 ? whole / (b.step.omega_dt * b.step.substeps) : 0;
+    keep_substeps(c_, b);
+    return true;
+  }
   if (!b.step.outcome.over_budget && !b.step.outcome.loose_convergence && !b.dynamics->solver().full_row_rank()) {
     b.step.outcome.loose_convergence = true;
     b.history.loose_until = c_.step + tuning::loose_steps;
-    if (evaluate() && take_general_substeps(c_, b, states, before)) return true;
+    if (evaluate() && take_general_substeps(c_, b, states, before, first)) return true;
   }
   b.step.outcome.no_step_keeps_rows = true;
   if (b.step.outcome.over_budget)

@@ -36,8 +36,10 @@ class GeneralIslandSolver final : public RespondingIslandSolver {
   void start_from_rows(Island& b);
   bool correct_start_gap(Island& b);
   bool try_stages(Island& b, SubstepStates& states, bool forces_are_open, bool& done);
+  double predicted_length(const Island& b, bool among_rows) const;
   bool take_semi_implicit(Island& b, SubstepStates& states);
-  bool set_force_time(Island& b, double before);
+  bool set_law_time(Island& b);
+  bool take_substeps_without_try(Island& b, SubstepStates& states, double before);
   bool redo_in_substeps(Island& b, SubstepStates& states, double before);
   Acceptance try_whole_step(Island& b);
   struct WholeStep {

@@ -21,8 +21,8 @@ namespace {
 
 class GeneralSubstep final : public SemiImplicitSubstep {
  public:
-  GeneralSubstep(Context& c, Island& b, SubstepStates& states, double allowed)
-      : SemiImplicitSubstep(c, b, allowed), states_(states) {}
+  GeneralSubstep(Context& c, Island& b, SubstepStates& states, double allowed, bool is_factored)
+      : SemiImplicitSubstep(c, b, allowed), states_(states), is_factored_(is_factored) {}
 
   void accept(const Substep& s) override {
     record(s);
@@ -176,6 +176,7 @@ class GeneralSubstep final : public SemiImplicitSubstep {
       b_.x.row[row] = s.force_time * (b_.dynamics->lambda()[row] + b_.dynamics->induced()[row]) + b_.x.newton[row];
       sums.multipliers[row] += b_.x.row[row];
     }
+    if (reports_later(c_, b_)) record_work();
     if (b_.has(Trait::laws)) {
       c_.laws.book(c_.system, c_.constraints, b_.topology.entries, *b_.dynamics, states_.now, s.force_time, assembly.v,
                    sums.v);
@@ -183,6 +184,12 @@ class GeneralSubstep final : public SemiImplicitSubstep {
     }
     record_wrenches();
     add_prescribed(c_, b_, states_.now, s.force_time, c_.dt, sums.wrenches);
+  }
+
+  void record_work() {
+    for (std::size_t j = 0; j < b_.x.dv.size(); ++j) b_.x.dv[j] = 0.5 * (b_.dynamics->assembly().v[j] + b_.sums.v[j]);
+    row_velocities(b_.dynamics->assembly(), b_.x.dv, b_.x.row_velocity);
+    for (std::size_t row = 0; row < b_.x.row.size(); ++row) b_.sums.work[row] += b_.x.row[row] * b_.x.row_velocity[row];
   }
 
   void record_wrenches() {
@@ -204,19 +211,20 @@ class GeneralSubstep final : public SemiImplicitSubstep {
   }
 
   SubstepStates& states_;
-  bool is_factored_ = false, force_depends_on_length_ = false, contradicts_ = false;
+  bool is_factored_, force_depends_on_length_ = false, contradicts_ = false;
 };
 
 }  // namespace
 
-bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double before) {
+bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double before, double first,
+                           bool is_factored) {
   begin_substeps(c, b, states);
   const double allowed =
       bounds_energy(c, b) ? energy_allowance(c, b)
                           : energy_floor(c, b) + tuning::allowed_gain * kinetic_energy(b.dynamics->assembly(), b.x.v0);
-  GeneralSubstep method(c, b, states, allowed);
-  const SubstepResult result = take_substeps(method, semi_implicit_limits(c, b, tuning::general_price), c.dt,
-                                             first_substep(c, b.step.omega_dt), before);
+  GeneralSubstep method(c, b, states, allowed, is_factored);
+  const SubstepResult result =
+      take_substeps(method, semi_implicit_limits(c, b, tuning::general_price), c.dt, first, before);
   if (!result.complete) {
     for (const BodyId id : b.layout().bodies) {
       c.bodies.base[id] = states.start[id];
@@ -228,7 +236,12 @@ bool take_general_substeps(Context& c, Island& b, SubstepStates& states, double 
   }
   b.x.v.swap(b.sums.v);
   end_semi_implicit_substeps(c, b, states.now, result, method.largest_omega_dt(), true);
-  write_stabilisation(c, b);
+  if (reports_later(c, b)) {
+    b.history.next_length = result.next_length;
+    b.step.problem_is_current = false;
+  } else {
+    write_stabilisation(c, b);
+  }
   return true;
 }
 

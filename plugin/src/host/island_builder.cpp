@@ -94,7 +94,7 @@ void IslandBuilder::update(Island& b, int first) {
     if (user) t.set(Trait::user_constraint, true);
     if (!r.laws.empty()) t.set(Trait::laws, true);
     if (own_laws) t.set(Trait::own_laws, true);
-    if (own_laws || (joint && c_.world.needs_forces(entry))) t.set(Trait::forces_read, true);
+    if (joint && c_.world.needs_forces(entry)) t.set(Trait::forces_read, true);
     if ((joint ? c_.world.breaking_impulse(entry) : r.breaking_impulse) < std::numeric_limits<double>::infinity())
       t.set(Trait::breakable, true);
     if (r.geometry.is_gear) t.set(Trait::gear, true);

@@ -124,7 +124,8 @@ void ReactionTable::forget_work() {
 void write_start_reactions(Context& c, Island& b) {
   c.reactions.make(c);
   // Reports belong to the step's start (T11), but the laws of the step may have been evaluated for its end.
-  if (b.has(Trait::laws)) b.dynamics->evaluate_laws_at(c.bodies.start, c.dt);
+  const bool is_done = b.step.division == Division::substeps && reports_later(c, b);  // by evaluate_start()
+  if (b.has(Trait::laws) && !is_done) b.dynamics->evaluate_laws_at(c.bodies.start, c.dt);
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     Reaction& to = c.reactions[r.reaction];
@@ -195,11 +196,29 @@ void write_newton_impulses(Context& c, Island& b) {
 
 }  // namespace
 
+namespace {
+
+/// Evaluates the problem of the step's start, with the history that the laws had there.
+void evaluate_start(const Context& c, Island& b) {
+  if (!b.has(Trait::laws)) {
+    b.dynamics->evaluate(c.bodies.start, forces_with_rows(c, b));
+    return;
+  }
+  const auto history = b.dynamics->law_history();
+  b.dynamics->return_to_marked_law_history();
+  b.dynamics->set_step(c.dt);
+  if (b.dynamics->evaluate(c.bodies.start, forces_with_rows(c, b)) != Status::invalid)
+    b.dynamics->evaluate_laws_at(c.bodies.start, c.dt);
+  b.dynamics->set_law_history(history);
+}
+
+}  // namespace
+
 Dynamics& start_problem(const Context& c, Island& b) {
   if (!b.dynamics) make_dynamics(c, b);
   if (std::exchange(b.step.problem_is_current, true)) return *b.dynamics;
   if (!b.step.is_sized) size_vectors(c, b);
-  b.dynamics->evaluate(c.bodies.start, forces_with_rows(c, b));
+  evaluate_start(c, b);
   if (b.step.division != Division::whole) return *b.dynamics;
   if (b.step.path == Path::fast)
     b.gyroscopics.step.apply_of_step({c.system, b.layout(), c.bodies.start}, b.x.v, b.x.applied);
@@ -211,14 +230,20 @@ Dynamics& start_problem(const Context& c, Island& b) {
   return *b.dynamics;
 }
 
+bool reports_later(const Context& c, const Island& b) {
+  return b.has(Trait::laws) && !b.has(Trait::forces_read) && !b.has(Trait::kinematic_body) &&
+         b.step.start_gap == StartGap::small && c.options.mode == Mode::exact &&
+         c.options.stepping == Stepping::semi_implicit && !c.options.geometric_stiffness;
+}
+
 void update_report(Context& c, Island& b) {
   if (std::exchange(b.report.is_current, true)) return;
   c.reactions.make(c);
   start_problem(c, b);
-  if (b.step.division == Division::substeps && b.step.path != Path::general) {
-    record_fast_substeps(c, b);
+  if (b.step.division == Division::substeps && (b.step.path != Path::general || reports_later(c, b))) {
+    if (b.step.path != Path::general) record_fast_substeps(c, b);
     write_start_reactions(c, b);
-    sum_fast_wrenches(c, b);
+    if (b.step.path != Path::general) sum_fast_wrenches(c, b);
     write_stabilisation(c, b);
   }
   if (b.step.division == Division::stages && !b.step.keeps_records) repeat_stages_with_records(c, b);

@@ -57,6 +57,9 @@ void write_stabilisation(Context& c, Island& b);
 Dynamics& start_problem(const Context& c, Island& b);
 /// Updates the reactions and the momentum balance of an island.
 void update_report(Context& c, Island& b);
+/// Returns true if the reports of an island with laws are made when somebody reads them, also after substeps. Laws at
+/// the start of the step are a friction problem of their own.
+bool reports_later(const Context& c, const Island& b);
 /// Adds the work of rows since the last call to the entries of an island.
 void flush_work(Context& c, Island& b);
 /// Updates all reactions and balances of the last step.

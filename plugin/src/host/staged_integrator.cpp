@@ -42,7 +42,8 @@ void place_on_path(const BodyState& start, double dt, double time, BodyState& at
 /// Returns whether reactions and balances are summed during the stages, rather than by repeating the step when they are
 /// read.
 bool keeps_records(const Island& b) {
-  return b.has(Trait::forces_read) || b.has(Trait::breakable) || b.has(Trait::user_constraint) || b.has(Trait::state);
+  return b.has(Trait::laws) || b.has(Trait::forces_read) || b.has(Trait::breakable) || b.has(Trait::user_constraint) ||
+         b.has(Trait::state);
 }
 
 class StagedSubstep final : public SubstepMethod {

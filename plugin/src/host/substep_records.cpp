@@ -1,6 +1,7 @@
 #include "host/substep_records.h"
 
 #include "host/body_vectors.h"
+#include "host/reactions.h"
 
 #include <algorithm>
 
@@ -19,13 +20,14 @@ void begin_substeps(const Context& c, Island& b, SubstepStates& states) {
   b.x.momentum.resize(n);
   sums.largest_impulse.assign(2 * b.slots(), 0);
   sums.multipliers.assign(b.x.multipliers.size(), 0);
+  sums.work.assign(b.x.multipliers.size(), 0);
   std::size_t count = 0;
   for (const ConstraintId id : b.topology.ids) count += c.system.constraint(id).bodies().size();
   sums.wrenches.assign(count, Vector6::Zero());
   copy_island(b, c.bodies.base, states.start);
   copy_island(b, c.bodies.end, states.end);
-  b.report.start_problem = b.dynamics->assembly().problem;
-  b.report.has_start_problem = true;
+  b.report.has_start_problem = !reports_later(c, b);
+  if (b.report.has_start_problem) b.report.start_problem = b.dynamics->assembly().problem;
   copy_island(b, states.start, states.now);
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     BodyState& s = states.now[b.layout().bodies[slot]];

@@ -52,6 +52,12 @@ double first_substep(const Context& c, double omega_dt) {
                     tuning::min_first_substep * c.dt, tuning::max_first_substep * c.dt);
 }
 
+void keep_substeps(const Context& c, Island& b) {
+  if (b.history.next_length > 0.5 * c.dt &&
+      b.history.rejected_ratio * b.step.omega_dt * b.step.substeps > c.options.max_tension_frequency)
+    b.history.next_length = 0.5 * c.dt;
+}
+
 double shortest_substep(const Context& c) {
   return c.dt / (tuning::shortest_fraction * double(c.options.max_substeps));
 }

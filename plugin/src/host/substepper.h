@@ -62,6 +62,9 @@ SubstepResult take_substeps(SubstepMethod& method, const SubstepLimits& limits, 
 /// Returns the length of the first substep of a step whose ω·dt as a whole was `omega_dt`. It is no shorter than an
 /// eighth of the step, because ω may be as wrong as the step was.
 double first_substep(const Context& c, double omega_dt);
+/// Keeps a step in substeps while the recorded ratio predicts that a whole step would be rejected. Two half steps often
+/// pass the test of ω·dt so easily that a whole step seems possible although it was just rejected.
+void keep_substeps(const Context& c, Island& b);
 /// Returns the length of the shortest substep that is tried. A light link that a heavy load turns over, as the link
 /// becomes taut, needs substeps that are far shorter than a step divided evenly.
 double shortest_substep(const Context& c);

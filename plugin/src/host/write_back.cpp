@@ -138,8 +138,9 @@ void end_laws(Context& c, Island& b) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
     // Stages find the work of laws row by row. A constraint without rows has no place there.
     const bool has_rows = b.layout().row[i] < b.layout().row[i + 1];
+    const bool adds = b.step.division == Division::stages ? !has_rows : !b.report.work_in_balance;
     for (LawWork& law : c.laws.of(r)) {
-      if (!has_rows && b.step.division == Division::stages) c.reactions.add_work(r, law.last);
+      if (adds) c.reactions.add_work(r, law.last);
       law.end_step(c.dt);
     }
   }
@@ -148,14 +149,15 @@ void end_laws(Context& c, Island& b) {
 
 // Adds the work of the impulses with the mean velocity (T11). It is found row by row where rows do all of it, from the
 // sums of fast substeps, or else with the momentum balance.
-void add_work(Island& b) {
+void add_work(const Context& c, Island& b) {
   const Division division = b.step.division;
   const bool fast = b.step.path != Path::general;
-  b.report.work_in_balance = division != Division::stages && !(fast && division == Division::substeps) &&
+  const bool summed = division == Division::substeps && (fast || reports_later(c, b));
+  b.report.work_in_balance = division != Division::stages && !summed &&
                              (b.has(Trait::forces_read) || b.has(Trait::kinematic_body) ||
                               b.step.start_gap == StartGap::frames_moved || division != Division::whole);
   std::vector<double>& work = b.report.work;
-  if (fast && division == Division::substeps) {
+  if (summed) {
     for (std::size_t i = 0; i < work.size(); ++i) work[i] += b.sums.work[i];
     return;
   }
@@ -180,9 +182,9 @@ void write_island(Context& c, Island& b) {
   note_contradictions(c, b);
   account_energy(c, b);
   write_velocities(c, b);
+  add_work(c, b);
   if (b.has(Trait::laws)) b.step.path == Path::general ? end_laws(c, b) : record_springs(c, b);
   release_all_unilateral(c, b);
-  add_work(b);
   report_joint_impulses(c, b, c.joint_impulses);
   const bool report_now = b.step.division == Division::stages ? b.step.keeps_records
                                                               : b.report.work_in_balance || b.has(Trait::forces_read);

@@ -54,6 +54,7 @@ inline double step_to_cone_boundary(const ConeVector& x, const ConeVector& d) {
 /// inside the cone.
 class ConeScaling {
  public:
+  ConeScaling() : w_(ConeVector::Zero()), root_(ConeVector::Zero()) {}
   ConeScaling(const ConeVector& x, const ConeVector& s) {
     const double x_size = std::sqrt(cone_determinant(x)), s_size = std::sqrt(cone_determinant(s));
     const ConeVector s_unit = s / s_size, x_unit = x / x_size;

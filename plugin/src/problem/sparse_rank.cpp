@@ -194,6 +194,7 @@ bool SparseFactorization::find_null_space(int i, double max_ratio) const {
 // the cut. Then all of six samples would be less than a tenth of it once in four million cases.
 bool SparseFactorization::dropped_rows_depend(int i) const {
   const Island& island = islands_[at(i)];
+  if (island.rank == island.row_count) return true;
   std::minstd_rand random;
   const auto each_row = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
