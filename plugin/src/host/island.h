@@ -33,7 +33,7 @@ enum class Trait : unsigned {
   laws = 4,
   gear = 8,          ///< a function of turns, of which poses show less than half a turn
   state = 16,        ///< a function with an internal state
-  forces_read = 32,  ///< The program reads forces in every step, or the island has laws of its own.
+  forces_read = 32,  ///< The program reads forces in every step.
   breakable = 64,
   own_laws = 128  ///< laws other than the compliance of stock joints
 };
