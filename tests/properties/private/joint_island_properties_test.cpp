@@ -4,6 +4,7 @@
 #include "random.h"
 
 #include "joint_kernel/joint_island.h"
+#include "model/force_rows.h"
 #include "model/primitives/gap.h"
 #include "model/stock_joints.h"
 
@@ -505,6 +506,94 @@ TEST(JointIsland, CoupledIsWhatDynamicsComputes) {
 }
 
 // A substep closes its share of a gap.
+/// The residuals of all rows of a joint.
+std::vector<double> residual_of(const Constraint& joint, const State& state) {
+  std::vector<BodyState> X;
+  for (const BodyId id : joint.bodies()) X.push_back(state[id]);
+  std::vector<double> phi(static_cast<std::size_t>(joint.function().rows()));
+  joint.function().residual(X, state.t, phi);
+  return phi;
+}
+
+// Some joints have springs in place of all rows, or of those in metres. Exact rows end on φ = 0. Springs have the
+// impulse of their force at the end of the step.
+TEST(JointIsland, EndsOnTheForcesOfSprings) {
+  int solved = 0, springs = 0;
+  for (const std::uint64_t seed : seeds(300)) {
+    SCOPED_TRACE(repeat_with(seed));
+    detail::JointTopologies topologies(1);
+    System exact, system;  // alike, but for the joints that yield in one of them
+    Random how(seed), where(seed + 1000000), how_again(seed), where_again(seed + 1000000);
+    const Mechanism mechanism(exact, "m", how, where);
+    (void)Mechanism(system, "m", how_again, where_again);
+    std::vector<ConstraintId> joints;
+    for (const ConstraintId id : mechanism.joints) {
+      Compliance compliance{.stiffness = std::pow(10, where.uniform(2, 7)), .damping = where.uniform(0, 100)};
+      if (where.coin()) compliance.angular_stiffness = std::pow(10, where.uniform(1, 6));
+      const auto& function = exact.constraint(id).function();
+      bool yields = where.coin();
+      for (int row = 0, any = 0; yields && row < function.rows(); ++row) {
+        any += function.unit(row) != RowUnit::radian || std::isfinite(compliance.angular_stiffness);
+        if (row + 1 == function.rows()) yields = any > 0;
+      }
+      if (!yields) {
+        joints.push_back(id);
+        continue;
+      }
+      system.remove(id);
+      joints.push_back(system.add(detail::compliance_of(exact.constraint(id), compliance).constraint));
+    }
+    State state = system.initial_state();
+    Solve s(system, joints, state, topologies, where);
+    std::vector<detail::JointIsland::SpringImpulse> impulses(s.island.springs().size());
+    for (int step = 0; step < 3; ++step) {
+      detail::JointIsland::Job job = s.job();
+      job.vectors.springs = impulses;
+      detail::JointIsland::solve_steps(state, limits, {&job, 1});
+      if (job.outcome.refused()) break;
+      ++solved;
+      const State before = state;
+      const IslandLayout& layout = s.dynamics.assembly().layout;
+      for (std::size_t slot = 0; slot < layout.bodies.size(); ++slot) {
+        BodyState& body = state[layout.bodies[slot]];
+        const double* const v = &s.v[static_cast<std::size_t>(layout.column[slot])];
+        body.v = Vector3d(v[0], v[1], v[2]);
+        body.w = Vector3d(v[3], v[4], v[5]);
+        advance(body, body.v, body.w, dt);
+      }
+      std::vector<std::vector<char>> is_spring;
+      for (const ConstraintId id : mechanism.joints)
+        is_spring.emplace_back(static_cast<std::size_t>(exact.constraint(id).function().rows()), 0);
+      for (std::size_t i = 0; i < impulses.size(); ++i, ++springs) {
+        const detail::JointIsland::Spring& spring = s.island.springs()[i];
+        const auto joint = static_cast<std::size_t>(spring.constraint), row = static_cast<std::size_t>(spring.row);
+        is_spring[joint][row] = 1;
+        const Constraint& of = exact.constraint(mechanism.joints[joint]);
+        const double phi0 = residual_of(of, before)[row], phi1 = residual_of(of, state)[row];
+        const double expected = -(dt * spring.stiffness * phi1 + spring.damping * (phi1 - phi0));
+        const double kappa = dt * spring.stiffness + spring.damping;
+        EXPECT_NEAR(impulses[i].impulse, expected, 1e-12 * kappa + 1e-9 * std::abs(expected)) << i;
+      }
+      for (std::size_t i = 0; i < mechanism.joints.size(); ++i) {
+        const std::vector<double> phi = residual_of(exact.constraint(mechanism.joints[i]), state);
+        for (std::size_t row = 0; row < phi.size(); ++row)
+          if (!is_spring[i][row]) {
+            EXPECT_LE(std::abs(phi[row]), 1e-12) << i;
+          }
+        // The wrenches of springs are those of the joint where all of its rows yield.
+        if (std::find(is_spring[i].begin(), is_spring[i].end(), 0) != is_spring[i].end()) continue;
+        Eigen::Matrix<double, 6, 1> sum = Eigen::Matrix<double, 6, 1>::Zero();
+        for (std::size_t k = 0; k < impulses.size(); ++k)
+          if (s.island.springs()[k].constraint == static_cast<int>(i)) sum += impulses[k].on[0];
+        for (std::size_t k = 0; k < 6; ++k)
+          EXPECT_NEAR(sum[static_cast<Eigen::Index>(k)], s.pull[12 * i + k], 1e-9 * (1 + sum.norm()));
+      }
+    }
+  }
+  EXPECT_GT(solved, 500);
+  EXPECT_GT(springs, 1000);
+}
+
 TEST(JointIsland, LeavesTheResidualShareThatItIsGiven) {
   int gaps = 0;
   for (const std::uint64_t seed : seeds(100)) {
