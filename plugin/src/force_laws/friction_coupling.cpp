@@ -18,13 +18,9 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
                                 std::span<double> induced) {
   coupling_.is_linearized = false;
   number_unknowns();
-  couple_sliding_terms(scene, vdot, nonideal, induced);
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
   if (coupling_.is_sparse && !solve_sparsely(scene)) {
-    // The caller poses all friction as free. That problem is another one, and cheaper than a dense one.
-    if (std::any_of(unknown_terms_.begin(), unknown_terms_.end(), [](const auto& p) { return p.slides_through; }))
-      return false;
     coupling_.sparse_failed = true;
     pose_problem(scene, vdot, induced);
   }
@@ -33,25 +29,8 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   add_efforts(scene, coupling_.efforts, scratch_.applied);
   add_response(scene, scratch_.applied, vdot, nonideal, induced);
   return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
-           return !(is_known_to_slide(p) || p.slides_through) || keeps_sliding(scene, p, vdot, 0.25);
+           return !is_known_to_slide(p) || keeps_sliding(scene, p, vdot, 0.25);
          });
-}
-
-/// Makes elements that slide on the coupled normal force blocks of the friction problem, where that is sparse. Their
-/// friction then follows the normal forces in its iterations.
-void LawSolver::couple_sliding_terms(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                                     std::span<double> induced) {
-  const auto follows = [&](const UnknownTerm& p) {
-    return is_known_to_slide(p) && p.what->normal_force == NormalForce::coupled;
-  };
-  int unknowns = coupling_.unknowns;
-  for (const UnknownTerm& p : unknown_terms_) unknowns += follows(p) ? p.dim : 0;
-  if (unknowns == coupling_.unknowns || !solves_sparsely(scene, unknowns)) return;
-  for (UnknownTerm& p : unknown_terms_)
-    if (follows(p)) p.block = 0, p.slides_through = true;
-  number_unknowns();
-  restore_without_laws(scene, vdot, nonideal, induced);
-  add_response_to_known(scene, vdot, nonideal, induced);
 }
 
 /// Lets a small number of unknowns read the coupled normal force implicitly from the start. That takes no more
@@ -197,7 +176,7 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
   const bool at_end = how == FrictionMode::slips && step > 0 && !(request.sense.squaredNorm() > 0);
   block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
   const bool is_given =
-      p.slides_through || (how == FrictionMode::slips && !at_end) ||
+      (how == FrictionMode::slips && !at_end) ||
       (how == FrictionMode::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
   using Guidance = detail::FrictionProblem::Block::Guidance;
   block.guidance = how == FrictionMode::sticks ? Guidance::forced : is_given ? Guidance::given : Guidance::free;

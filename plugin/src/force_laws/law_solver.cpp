@@ -291,7 +291,7 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
       // Other friction has turned an element that was sliding. All friction is then solved together.
       if (!couple_friction(scene, vdot, nonideal, induced)) {
         for (UnknownTerm& p : unknown_terms_)
-          if (p.element >= 0) p.block = 0, p.slides_through = false;
+          if (p.element >= 0) p.block = 0;
       } else if (laws_agree(scene, induced, iteration)) {
         break;
       }

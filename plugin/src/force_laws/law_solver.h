@@ -136,8 +136,6 @@ class LawSolver {
     Vector6d next;   // The same at the present coupled normal force.
     // Sliding friction at the time when the unknown term was classified as sliding, in a step.
     double classified_friction = 0;
-    // It slides through the whole step. Where it is in the friction problem, it slides as at the start of the step.
-    bool slides_through = false;
     bool disagrees = false;  // The effort differs from that at the coupled normal force.
     int memory = -1, smooth = -1;
     Vector6d measured_at;  // For a smooth unknown term: reaction at which its rate was measured.
@@ -350,8 +348,6 @@ class LawSolver {
   bool laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration);
   void add_response_to_known(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                              std::span<double> induced);
-  void couple_sliding_terms(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                            std::span<double> induced);
   bool is_known_to_slide(const UnknownTerm& p) const { return p.element >= 0 && p.block < 0; }
   bool couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);

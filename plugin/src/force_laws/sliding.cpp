@@ -236,7 +236,6 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
     if (p.what->normal_force != NormalForce::coupled) continue;
     if (iteration.ended && (p.disagrees || (p.block >= 0 && p.element >= 0))) {
       p.reaction_implicit = true;
-      p.slides_through = false;
       p.block = 0;
       if (p.slip_implicit) set_basis(p, Vector6d::Zero());
     } else if (p.block < 0) {
