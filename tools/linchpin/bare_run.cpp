@@ -202,6 +202,7 @@ struct Watch {
     for (std::size_t i = 0; i < reactions.size(); ++i) {
       const Reaction& r = reactions[i];
       if (!system.enabled(ids[i])) continue;
+      if (yields[i]) continue;  // Its gap is a deformation.
       squares += r.gap * r.gap;
       ++count;
       if (r.gap > gap) gap = r.gap, worst = r.name;
@@ -210,6 +211,7 @@ struct Watch {
     }
   }
   std::vector<ConstraintId> ids;  // of the constraints
+  std::vector<char> yields;       // by constraint: whether it has compliance
   std::vector<std::string> on_velocities;
   double velocity_of(const Reaction& r) const {
     const bool velocity = std::find(on_velocities.begin(), on_velocities.end(), r.name) != on_velocities.end();
@@ -329,6 +331,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   RunRemarks remarks(model);
   Watch watch;
   watch.ids = ids_of(model, system);
+  for (const scene::SceneConstraint& c : model.constraints) watch.yields.push_back(c.compliance.has_value());
   for (const scene::SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
     for (int row = 0; f.level() == Level::position && row < f.rows(); ++row) {

@@ -1,6 +1,7 @@
 // The equation at one state with forces and laws. Hides the order of assembly, factor and laws, and the distinction
 // between contradictory rows and rows with a residual velocity error.
 #include "force_laws/law_solver.h"
+#include "model/force_rows.h"
 #include "problem/assembly_parts.h"
 #include "problem/jacobian_products.h"
 #include "problem/kept_assembly.h"
@@ -415,12 +416,20 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool wi
     const Constraint& constraint = d.system->constraint(layout.constraints[i]);
     out[i].name = constraint.name();
     out[i].gap = out[i].gap_angle = out[i].residual = 0;
-    for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
-      const RowUnit unit = constraint.function().unit(r - layout.row[i]);
+    const auto add_gap = [&](RowUnit unit, double phi) {
       double& worst = unit == RowUnit::metre    ? out[i].gap
                       : unit == RowUnit::radian ? out[i].gap_angle
                                                 : out[i].residual;
-      worst = std::max(worst, std::fabs(d.assembly.position[z(r)]));
+      worst = std::max(worst, std::fabs(phi));
+    };
+    for (int r = layout.row[i]; r < layout.row[i + 1]; ++r)
+      add_gap(constraint.function().unit(r - layout.row[i]), d.assembly.position[z(r)]);
+    if (const auto* const springs = detail::force_rows_of(constraint); springs && !springs->is_motor) {
+      std::vector<BodyState> X;
+      for (const BodyId id : constraint.bodies()) X.push_back(state[id]);
+      const auto& values = springs->evaluate(X, state.t);
+      for (std::size_t row = 0; row < values.position.size(); ++row)
+        add_gap(springs->whole().unit(static_cast<int>(row)), values.position[row]);
     }
     if (const JointRows::Alignment* const alignment = detail::alignment_of(constraint.function()))
       out[i].gap_angle = std::max(out[i].gap_angle, detail::turned_away(*alignment, state[constraint.bodies()[0]].R(),

@@ -30,7 +30,10 @@ class ForceRows final : public ConstraintFunction {
   int rows() const override { return static_cast<int>(exact_.size()); }
   int bodies() const override { return whole_->bodies(); }
   Level level() const override { return whole_->level(); }
-  RowUnit unit(int row) const override { return whole_->unit(exact_[static_cast<std::size_t>(row)]); }
+  /// Where no row stays exact, the units are those of whole().
+  RowUnit unit(int row) const override {
+    return whole_->unit(exact_.empty() ? row : exact_[static_cast<std::size_t>(row)]);
+  }
   void residual(std::span<const BodyState> X, double t, std::span<double> out) const override;
   void linearize(std::span<const BodyState> X, double t, Linearization out) const override;
   void accept(std::span<const BodyState> X, double t) override { whole_->accept(X, t); }

@@ -45,6 +45,9 @@ void StepStart::measure_gaps() {
       at = std::find_if(before_.begin(), before_.end(), [&](const Before& b) { return b.name == c.name(); });
     place_[i] = static_cast<std::size_t>(at - before_.begin());
     if (at == before_.end() || c.function().level() != Level::position) continue;
+    const auto& laws = laws_on(mirror, layout.constraints[i]);
+    if (!laws.empty() && laws[0].terms()[0].multiplier)
+      continue;  // Compliance: the deformation is that at the last end.
     at->gap = at->gap_angle = at->residual = 0;
     for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
       const RowUnit unit = c.function().unit(r - layout.row[i]);

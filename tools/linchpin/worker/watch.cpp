@@ -19,6 +19,7 @@ Watch::Watch(Scene& scene, bullet::Solver* solver) : scene_(scene), solver_(solv
     user_gaps_.assign(scene.built()->constrained().size(), 0.0);
     if (const char* why = scene.built()->why_not_conserved()) energy_note_ = why;
     note_prescribed_motion();
+    note_compliance();
     find_unilateral();
   }
   begin(0);
@@ -35,6 +36,17 @@ void Watch::note_prescribed_motion() {
                    (working_.size() > 1 ? " and " + std::to_string(working_.size() - 1) + " more" : "") +
                    "), whose work a native solver does not tell";
   working_.clear();
+}
+
+// The gap of a joint with compliance is a deformation, and its springs take and give energy.
+void Watch::note_compliance() {
+  yields_.assign(scene_.joints().size(), 0);
+  for (const scene::SceneConstraint& c : scene_.built()->model().constraints) {
+    if (!c.compliance) continue;
+    if (solver_) working_.insert(c.name);
+    for (std::size_t i = 0; i < yields_.size(); ++i)
+      if (scene_.joint_names()[i] == c.name) yields_[i] = 1;
+  }
 }
 
 void Watch::find_unilateral() {
@@ -72,7 +84,7 @@ void Watch::look(double t, double dt) {
   if (scene_.built()) look_at_constraints(dt);
   for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
     const Gap gap = measure_gap(*scene_.joints()[i]);
-    if (!gap.any) continue;
+    if (!gap.any || (!yields_.empty() && yields_[i])) continue;
     any_gap_ = true;
     squares_ += gap.metres * gap.metres;
     ++count_;

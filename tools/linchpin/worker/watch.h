@@ -32,6 +32,7 @@ class Watch {
   /// Whether a constraint, by its place in Built::constrained(), is unilateral and released. Its distance is no
   /// residual.
   bool released(std::size_t i) const;
+  void note_compliance();
   /// max_gap_m, rms_gap_m, max_gap_rad, max_gap_joint, max_energy_error_J, energy_error_of, energy_note, broken.
   void report(Json& row, const std::vector<std::string>& joint_names) const;
 
@@ -43,6 +44,7 @@ class Watch {
 
   Scene& scene_;
   std::vector<char> enabled_at_start_;
+  std::vector<char> yields_;                      // by joint: whether it has compliance
   std::vector<char> unilateral_, open_at_start_;  // of constraints, by their place in Built::constrained()
   std::vector<double> user_gaps_, residuals_;
   double t_ = 0;

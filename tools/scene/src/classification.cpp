@@ -578,7 +578,10 @@ Classification classified(const System& system, ConstraintId id, const State& gi
 }  // namespace
 
 Classification classify(const System& system, ConstraintId id, const State& given) {
-  Classification out = classified(system, id, given);
+  Classification out;
+  out.kind = Integrability::holonomic;
+  if (system.constraint(id).function().rows() == 0) return out;  // All rows are springs.
+  out = classified(system, id, given);
   // A function whose rate has a term without velocities has time in it. A row that is no such rate has time in it
   // where t occurs, and nowhere else.
   out.rheonomic = out.rheonomic || (out.kind != Integrability::nonholonomic && out.linear && !out.catastatic);
