@@ -15,12 +15,12 @@ inline namespace LINCHPIN_SIMD {
 /// The largest values of an island at the start, by lane.
 template <class Real>
 struct StartSummary {
-  Real position_error{};  ///< |φ|; not a number where one is none [m, rad]
-  Real velocity_error{};  ///< |φ̇| [m/s, rad/s]
-  Real fastest{};         ///< of the components of all velocities [m/s, rad/s]
-  Real kinetic{};         ///< kinetic energy of the centres of mass [J]
-  Real size{};            ///< of biases, and of the rates that the forces make
-  Real extent{};          ///< coordinates of the bodies [m]
+  Real position_error;  ///< |φ|; not a number where one is none [m, rad]
+  Real velocity_error;  ///< |φ̇| [m/s, rad/s]
+  Real fastest;         ///< of the components of all velocities [m/s, rad/s]
+  Real kinetic;         ///< kinetic energy of the centres of mass [J]
+  Real size;            ///< of biases, and of the rates that the forces make
+  Real extent;          ///< coordinates of the bodies [m]
 };
 
 template <class Real>
@@ -34,7 +34,7 @@ class StartEvaluation {
   /// @param residual       by row, b less the rates of those accelerations
   static StartSummary<Real> evaluate(Rows& rows, AlignedVector<Twist>& free, AlignedVector<Twist>& accelerations,
                                      AlignedVector<Real>& residual) {
-    StartSummary<Real> summary;
+    StartSummary<Real> summary{};
     make_masses(rows, free, accelerations);
     for (std::size_t i = 0; i < rows.moving; ++i) {
       const Twist& now = rows.start[i];
