@@ -104,6 +104,7 @@ for scene in "$scenes"/*.toml; do
       case $(jq -r '.solvers[1].status' "$scratch/out") in
         *"the native solver has no force laws on joints, and "*" has one"*) grep -q '^law' "$scene" ;;
         *"the native solver holds '"*"' as an equality, and it is unilateral"*) grep -q '^unilateral' "$scene" ;;
+        *"the native solver has rigid rows for '"*"', which has compliance"*) grep -q '^compliance' "$scene" ;;
         *"a row of the native solver joins two bodies, and 'length1' joins 3"*) grep -q '^name = "length' "$scene" ;;
         *"a row of the native solver joins two bodies, and 'left teeth' joins 3"*) grep -q '^name = "left teeth"' "$scene" ;;
         *) false ;;
