@@ -20,7 +20,8 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   number_unknowns();
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
-  if (coupling_.is_sparse && !solve_sparsely(scene)) {
+  if (coupling_.is_sparse && !solve_sparsely(scene, SparseStart::last_solution) &&
+      !solve_sparsely(scene, SparseStart::rest)) {
     coupling_.sparse_failed = true;
     pose_problem(scene, vdot, induced);
   }
@@ -327,12 +328,16 @@ void LawSolver::solve(const Scene& scene) {
 }
 
 /// Solves the friction problem without responses. @return whether a solution was found
-bool LawSolver::solve_sparsely(const Scene& scene) {
+bool LawSolver::solve_sparsely(const Scene& scene, SparseStart start) {
   LawCallbacks callbacks(*this, scene, reads_actual_);
-  if (!start_at_last_solution()) std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
   std::vector<double>& last_slips = coupling_.sparse->last_slips;
   last_slips.clear();
-  if (!coupling_.continues && step > 0 && persistent_.last_slips.size() == unknown_terms_.size()) {
+  const bool is_warm = start == SparseStart::last_solution;
+  if (!is_warm)
+    for (auto& block : coupling_.problem.blocks)
+      if (!block.is_smooth() && !block.is_given()) block.mode = detail::FrictionProblem::Mode::sticks;
+  if (!is_warm || !start_at_last_solution()) std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
+  if (is_warm && !coupling_.continues && step > 0 && persistent_.last_slips.size() == unknown_terms_.size()) {
     last_slips.resize(z(coupling_.unknowns));
     for (const int i : coupling_.terms) {
       const UnknownTerm& p = unknown_terms_[z(i)];

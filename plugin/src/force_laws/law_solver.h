@@ -366,7 +366,9 @@ class LawSolver {
   void pose_dry_term(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot,
                      detail::FrictionProblem::Block& block);
   void solve(const Scene& scene);
-  bool solve_sparsely(const Scene& scene);
+  /// Where the sparse solution begins: at the efforts, slips and modes of the last step, or where all elements stick.
+  enum class SparseStart { last_solution, rest };
+  bool solve_sparsely(const Scene& scene, SparseStart start);
   void store_sticking();
   void add_efforts(const Scene& scene, std::span<const double> efforts_of_unknowns, std::span<double> out) const;
   void respond_to_change(const Scene& scene, std::span<const double> change);
