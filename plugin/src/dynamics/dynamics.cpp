@@ -424,7 +424,7 @@ void Dynamics::reactions(const State& state, std::vector<Reaction>& out, bool wi
     };
     for (int r = layout.row[i]; r < layout.row[i + 1]; ++r)
       add_gap(constraint.function().unit(r - layout.row[i]), d.assembly.position[z(r)]);
-    if (const auto* const springs = detail::force_rows_of(constraint); springs && !springs->is_motor) {
+    if (const auto* const springs = detail::compliant_rows_of(constraint)) {
       std::vector<BodyState> X;
       for (const BodyId id : constraint.bodies()) X.push_back(state[id]);
       const auto& values = springs->evaluate(X, state.t);

@@ -16,21 +16,17 @@
 
 namespace linchpin::host {
 
-using linchpin::detail::force_rows_of;
+using linchpin::detail::compliant_rows_of;
 using linchpin::detail::ForceRows;
 using SpringImpulse = linchpin::detail::JointIsland::SpringImpulse;
 using Spring = linchpin::detail::JointIsland::Spring;
 
 bool is_stock_joint(const Constraint& constraint) {
-  const ForceRows* const forces = force_rows_of(constraint);
-  if (forces && forces->is_motor) return false;
-  return linchpin::detail::rows_of(linchpin::detail::whole_function(constraint)) != nullptr;
+  const ForceRows* const springs = compliant_rows_of(constraint);
+  return linchpin::detail::rows_of(springs ? springs->whole() : constraint.function()) != nullptr;
 }
 
-bool has_compliance(const Constraint& constraint) {
-  const ForceRows* const forces = force_rows_of(constraint);
-  return forces && !forces->is_motor;
-}
+bool has_compliance(const Constraint& constraint) { return compliant_rows_of(constraint) != nullptr; }
 
 bool has_compliance(const Context& c, const ConstraintEntry& entry) {
   return entry.id.index >= 0 && has_compliance(c.system.constraint(entry.id));
@@ -63,7 +59,7 @@ void record_springs(Context& c, Island& b) {
       b, done, [&](int constraint, std::span<const Spring> springs, std::span<const SpringImpulse> impulses) {
         ConstraintEntry& r = c.constraints[b.topology.entries[z(constraint)]];
         const Constraint& of = c.system.constraint(r.id);
-        const ForceRows& forces = *force_rows_of(of);
+        const ForceRows& forces = *compliant_rows_of(of);
         const Vector3d centre = c.bodies.start[of.bodies()[0]].p, point = of.application_point(0, c.bodies.start);
         double work = 0;
         for (std::size_t i = 0; i < springs.size(); ++i) {

@@ -10,8 +10,9 @@ void report_joint_impulses(Context& c, const Island& b, std::vector<JointImpulse
   impulses.clear();
   for (const Topology::Joint& j : b.topology.joints) {
     double square = 0;
-    for (const LawWork& law : c.laws.of(c.constraints[j.entry]))
-      if (has_compliance(c, c.constraints[j.entry])) square += (c.dt * law.force.force).squaredNorm();
+    const ConstraintEntry& r = c.constraints[j.entry];
+    if (has_compliance(c, r))
+      for (const LawWork& law : c.laws.of(r)) square += (c.dt * law.force.force).squaredNorm();
     for (int row = j.row; row < j.row + j.force_rows; ++row)
       square += b.x.multipliers[z(row)] * b.x.multipliers[z(row)];
     impulses.push_back({j.entry, std::sqrt(square)});

@@ -124,7 +124,8 @@ void ReactionTable::forget_work() {
 void write_start_reactions(Context& c, Island& b) {
   c.reactions.make(c);
   // Reports belong to the step's start (T11), but the laws of the step may have been evaluated for its end.
-  const bool is_done = b.step.division == Division::substeps && reports_later(c, b);  // by evaluate_start()
+  const bool is_done =  // by evaluate_start()
+      b.step.path != Path::general || (b.step.division == Division::substeps && reports_later(c, b));
   if (b.has(Trait::laws) && !is_done) b.dynamics->evaluate_laws_at(c.bodies.start, c.dt);
   for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
     ConstraintEntry& r = c.constraints[b.topology.entries[i]];
@@ -194,10 +195,6 @@ void write_newton_impulses(Context& c, Island& b) {
   if (fast) write_spring_stabilisation(c, b);
 }
 
-}  // namespace
-
-namespace {
-
 /// Evaluates the problem of the step's start, with the history that the laws had there.
 void evaluate_start(const Context& c, Island& b) {
   if (!b.has(Trait::laws)) {
@@ -240,10 +237,11 @@ void update_report(Context& c, Island& b) {
   if (std::exchange(b.report.is_current, true)) return;
   c.reactions.make(c);
   start_problem(c, b);
-  if (b.step.division == Division::substeps && (b.step.path != Path::general || reports_later(c, b))) {
-    if (b.step.path != Path::general) record_fast_substeps(c, b);
+  const bool fast = b.step.path != Path::general;
+  if (b.step.division == Division::substeps && (fast || reports_later(c, b))) {
+    if (fast) record_fast_substeps(c, b);
     write_start_reactions(c, b);
-    if (b.step.path != Path::general) sum_fast_wrenches(c, b);
+    if (fast) sum_fast_wrenches(c, b);
     write_stabilisation(c, b);
   }
   if (b.step.division == Division::stages && !b.step.keeps_records) repeat_stages_with_records(c, b);

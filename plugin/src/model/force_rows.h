@@ -77,6 +77,12 @@ inline const ForceRows* force_rows_of(const Constraint& constraint) {
   return is_exactly<ForceRows>(function) ? static_cast<const ForceRows*>(&function) : nullptr;
 }
 
+/// The function of a constraint with compliance. Null for other constraints.
+inline const ForceRows* compliant_rows_of(const Constraint& constraint) {
+  const ForceRows* const forces = force_rows_of(constraint);
+  return forces && !forces->is_motor ? forces : nullptr;
+}
+
 /// The function of all rows of a constraint, those that are forces included.
 inline const ConstraintFunction& whole_function(const Constraint& constraint) {
   const ForceRows* const forces = force_rows_of(constraint);

@@ -318,8 +318,7 @@ void detail::find_stock(const System& system, const IslandLayout& layout, StockJ
   };
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
     const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
-    const ForceRows* compliance = compliant == CompliantJoints::are_stock ? force_rows_of(constraint) : nullptr;
-    if (compliance && compliance->is_motor) compliance = nullptr;
+    const ForceRows* compliance = compliant == CompliantJoints::are_stock ? compliant_rows_of(constraint) : nullptr;
     const JointRows* rows = rows_of(compliance ? compliance->whole() : constraint.function());
     if (!rows) {
       stock.others.push_back(i);

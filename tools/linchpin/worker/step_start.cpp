@@ -37,6 +37,7 @@ void StepStart::measure_gaps() {
   assemble_constraints(mirror, state_, assembly_);
   if (!assembly_.failure.empty()) return;
   const IslandLayout& layout = assembly_.layout;
+  const auto& constraints = scene_.built()->model().constraints;
   place_.resize(layout.constraints.size(), 0);
   for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
     const Constraint& c = mirror.constraint(layout.constraints[i]);
@@ -45,9 +46,8 @@ void StepStart::measure_gaps() {
       at = std::find_if(before_.begin(), before_.end(), [&](const Before& b) { return b.name == c.name(); });
     place_[i] = static_cast<std::size_t>(at - before_.begin());
     if (at == before_.end() || c.function().level() != Level::position) continue;
-    const auto& laws = laws_on(mirror, layout.constraints[i]);
-    if (!laws.empty() && laws[0].terms()[0].multiplier)
-      continue;  // Compliance: the deformation is that at the last end.
+    const auto of_scene = static_cast<std::size_t>(layout.constraints[i].index);
+    if (constraints[of_scene].compliance) continue;  // The deformation is that at the end of the last step.
     at->gap = at->gap_angle = at->residual = 0;
     for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
       const RowUnit unit = c.function().unit(r - layout.row[i]);
