@@ -21,7 +21,7 @@ bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std:
   pose_problem(scene, vdot, induced);
   if (coupling_.terms.empty()) return true;
   if (coupling_.is_sparse && !solve_sparsely(scene, SparseStart::last_solution) &&
-      !solve_sparsely(scene, SparseStart::rest)) {
+      !solve_sparsely(scene, SparseStart::no_friction)) {
     coupling_.sparse_failed = true;
     pose_problem(scene, vdot, induced);
   }
@@ -333,9 +333,6 @@ bool LawSolver::solve_sparsely(const Scene& scene, SparseStart start) {
   std::vector<double>& last_slips = coupling_.sparse->last_slips;
   last_slips.clear();
   const bool is_warm = start == SparseStart::last_solution;
-  if (!is_warm)
-    for (auto& block : coupling_.problem.blocks)
-      if (!block.is_smooth() && !block.is_given()) block.mode = detail::FrictionProblem::Mode::sticks;
   if (!is_warm || !start_at_last_solution()) std::fill(coupling_.efforts.begin(), coupling_.efforts.end(), 0.0);
   if (is_warm && !coupling_.continues && step > 0 && persistent_.last_slips.size() == unknown_terms_.size()) {
     last_slips.resize(z(coupling_.unknowns));

@@ -367,7 +367,7 @@ class LawSolver {
                      detail::FrictionProblem::Block& block);
   void solve(const Scene& scene);
   /// Where the sparse solution begins: at the efforts, slips and modes of the last step, or where all elements stick.
-  enum class SparseStart { last_solution, rest };
+  enum class SparseStart { last_solution, no_friction };
   bool solve_sparsely(const Scene& scene, SparseStart start);
   void store_sticking();
   void add_efforts(const Scene& scene, std::span<const double> efforts_of_unknowns, std::span<double> out) const;

@@ -1,6 +1,7 @@
 // Semi-smooth Newton for friction in the sparse structure of a mechanism. Each iteration linearises the blocks, factors
-// the rows of constraints and efforts with the compliance that the linearised blocks have, and solves once. Where the
-// modes do not follow from the last ones in a few iterations, an interior-point method finds them.
+// the rows of constraints and efforts with the compliance that the linearised blocks have, and solves once. An
+// active-set method begins at the last solution. Where it does not end in a few iterations, an interior-point method
+// finds the modes.
 #include "force_laws/sparse_friction.h"
 
 #include "force_laws/friction_problem_impl.h"
@@ -22,10 +23,8 @@ constexpr double stick_compliance = 1e-12;
 constexpr double same = 1e-3;
 /// Weight of the slip below which an effort does not depend on it.
 constexpr double independent = 1e-12;
-/// Part of a step that must remain when the power is least along it.
-constexpr double enough = 0.2;
-/// Largest numbers of iterations of projected Newton, at first and after each decrease of the rounding.
-constexpr int most_iterations = 10;
+/// Largest number of steps of the active-set method.
+constexpr int most_steps = 30;
 
 }  // namespace
 
@@ -110,7 +109,7 @@ void SparseFriction::lay_out() {
   multipliers_.resize(m);
   for (auto* x : {&lambda_, &dlambda_}) x->resize(from.b.size());
   for (auto* x : {&free_, &dv_}) x->resize(from.Q.size());
-  for (auto* x : {&F_, &dz_, &du_, &slips_, &trial_z_, &trial_u_, &trial_F_}) x->resize(unknowns);
+  for (auto* x : {&F_, &dz_, &du_, &slips_, &trial_F_}) x->resize(unknowns);
   linear_.resize(blocks_->size());
   factored_.resize(blocks_->size());
   bounds_.resize(blocks_->size());
@@ -276,68 +275,6 @@ void SparseFriction::linearize_dry(Laws& laws, std::size_t index, std::span<cons
   }
 }
 
-/// Reduces efforts of sticking blocks to their bounds. @return whether any exceeded its bound by more than `tolerance`
-bool SparseFriction::project(Laws& laws, std::span<double> z, std::span<const double> u, double tolerance) {
-  bool any = false;
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    if (!has_modes(b)) continue;
-    const double size = size_of(b, z);
-    bounds_[k] = bound_of(laws, k, z, u);
-    if (!(size > bounds_[k] * (1 + 1e-12) + tolerance)) continue;
-    for (int i = b.start; i < b.start + b.dim; ++i) z[z_(i)] *= bounds_[k] / size;
-    any = true;
-  }
-  return any;
-}
-
-/// Returns the part of the step dz_ at which the first sticking block reaches its bound. That block slides from then
-/// on.
-double SparseFriction::part_to_bound(std::span<const double> z) {
-  double part = 1;
-  std::size_t first = blocks_->size();
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    if (!has_modes(b) || b.mode != FrictionProblem::Mode::sticks) continue;
-    double zz = 0, zd = 0, dd = 0;  // |z + t dz|² = zz + 2 t zd + t² dd
-    for (int i = b.start; i < b.start + b.dim; ++i) {
-      zz += z[z_(i)] * z[z_(i)];
-      zd += z[z_(i)] * dz_[z_(i)];
-      dd += dz_[z_(i)] * dz_[z_(i)];
-    }
-    const double room = std::max(0.0, bounds_[k] * bounds_[k] - zz);
-    if (!(zz + 2 * zd + dd > bounds_[k] * bounds_[k])) continue;
-    const double t = dd > 0 ? (std::sqrt(zd * zd + dd * room) - zd) / dd : 1;
-    if (t < part) part = std::max(t, 0.0), first = k;
-  }
-  if (first < blocks_->size()) (*blocks_)[first].mode = FrictionProblem::Mode::slips;
-  return part;
-}
-
-/// Sets the mode of each dry block: it slides where its effort is at its bound and against its slip, and sticks
-/// otherwise. @return whether any mode changes
-bool SparseFriction::choose_modes(std::span<const double> z, std::span<const double> u, double tolerance) {
-  using Mode = FrictionProblem::Mode;
-  bool any = false;
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    Block& b = (*blocks_)[k];
-    if (!has_modes(b)) continue;
-    double power = 0;
-    for (int i = b.start; i < b.start + b.dim; ++i) power += z[z_(i)] * u[z_(i)];
-    const double speed = size_of(b, u);
-    const bool at_bound = size_of(b, z) >= bounds_[k] * (1 - 1e-12) - tolerance;
-    Mode mode = b.mode;
-    if (b.mode == Mode::sticks) {
-      if (at_bound && power < 0 && speed > tolerance * mobility(b)) mode = Mode::slips;
-    } else if (power > 0 && speed > tolerance * mobility(b) && bounds_[k] > tolerance) {
-      mode = Mode::sticks;
-    }
-    any = any || mode != b.mode;
-    b.mode = mode;
-  }
-  return any;
-}
-
 void SparseFriction::linearize_smooth(Laws& laws, std::size_t index, std::span<const double> z,
                                       std::span<const double> u, std::span<double> F, Linear& to) {
   const Block& b = (*blocks_)[index];
@@ -412,6 +349,12 @@ double SparseFriction::natural_residual(Laws& laws, std::span<const double> z, R
   return result.residual;
 }
 
+/// Computes the slips at efforts z.
+void SparseFriction::find_slips(std::span<const double> z) {
+  respond_to_efforts(z);
+  for (std::size_t i = 0; i < slips_.size(); ++i) slips_[i] = slip0_[i] + du_[i];
+}
+
 SparseFriction::Result SparseFriction::solve(Laws& laws, const ConstraintFactorization& solver,
                                              std::span<const double> slip0, std::span<double> z) {
   Result result;
@@ -419,115 +362,23 @@ SparseFriction::Result SparseFriction::solve(Laws& laws, const ConstraintFactori
   solver_ = &solver;
   slip0_ = slip0;
   if (!is_laid_out_) lay_out(), is_laid_out_ = true;
-  respond_to_efforts(z);
-  for (std::size_t i = 0; i < slips_.size(); ++i) slips_[i] = slip0[i] + du_[i];
+  find_slips(z);
   lambda_ = dlambda_;
   if (accepted_ > 0 && natural_residual(laws, z, result) <= 2 * accepted_) {
     result.found = true;
     return result;
   }
   accepted_ = 0;
-  if (!pivot_to_solution(laws, z, result) && !solve_modes(laws, z, result, most_iterations))
+  if (!follow_active_set(laws, z, result, Reactions::follow, most_steps))
     result.found = follow_central_path(laws, z, result);
   return result;
 }
 
-/// Makes a Newton step of the factored blocks. @param part  share of it
-void SparseFriction::step_to(double part, std::span<const double> z) {
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    trial_z_[i] = z[i] + part * dz_[i];
-    trial_u_[i] = slips_[i] + part * du_[i];
-  }
-}
-
-/// Moves to the trial point.
-void SparseFriction::take_trial(std::span<double> z) {
-  std::copy(trial_z_.begin(), trial_z_.end(), z.begin());
-  std::swap(slips_, trial_u_);
-}
-
 void SparseFriction::take_step(double part, std::span<double> z) {
-  step_to(part, z);
-  take_trial(z);
-}
-
-/// Moves to trial_z_ along dz_, with efforts that are reduced to their bounds. Where that would not decrease the power
-/// enough, it moves a part of the way. @return whether no effort had to be reduced
-bool SparseFriction::step_within_bounds(Laws& laws, std::span<const double> z, double tolerance, Result& result) {
-  cut_ = false;
-  step_to(1, z);
-  if (!project(laws, trial_z_, trial_u_, tolerance)) return true;
-  kept_dz_ = dz_;
-  kept_du_ = du_;
-  for (double part = 1; part > 1e-3; part *= 0.25) {
-    if (part < 1) {
-      std::swap(dz_, kept_dz_);
-      std::swap(du_, kept_du_);
-      step_to(part, z);
-      std::swap(dz_, kept_dz_);
-      std::swap(du_, kept_du_);
-      if (!project(laws, trial_z_, trial_u_, tolerance)) {
-        cut_ = true;
-        return false;
-      }
-    }
-    respond_to_efforts(trial_z_);
-    ++result.solves;
-    double slope = 0, curvature = 0;
-    for (std::size_t i = 0; i < z.size(); ++i) {
-      trial_u_[i] = slip0_[i] + du_[i];
-      slope += slips_[i] * (trial_z_[i] - z[i]);
-      curvature += (trial_u_[i] - slips_[i]) * (trial_z_[i] - z[i]);
-    }
-    if (!(-slope > enough * curvature)) continue;
-    const double t = curvature > -slope ? -slope / curvature : 1;
-    for (std::size_t i = 0; t < 1 && i < z.size(); ++i) {
-      trial_z_[i] = z[i] + t * (trial_z_[i] - z[i]);
-      trial_u_[i] = slips_[i] + t * (trial_u_[i] - slips_[i]);
-    }
-    return false;
+  for (std::size_t i = 0; i < z.size(); ++i) {
+    z[i] += part * dz_[i];
+    slips_[i] += part * du_[i];
   }
-  dz_ = kept_dz_;
-  du_ = kept_du_;
-  step_to(part_to_bound(z), z);
-  cut_ = true;
-  return false;
-}
-
-/// Projected Newton. Near the solution, Newton in the present modes removes the rounding before these are tested again.
-/// @return whether the laws are satisfied. If not, z and the slips are unchanged.
-bool SparseFriction::solve_modes(Laws& laws, std::span<double> z, Result& result, int most) {
-  constexpr double near = 1e-9, rounding = 1e-12, exact = 1e-14, stalled = 1e-10;
-  kept_z_.assign(z.begin(), z.end());
-  kept_u_ = slips_;
-  double last = std::numeric_limits<double>::infinity();
-  bool fixed = false;  // The last step was in the modes of the one before.
-  for (int iteration = 0; iteration < most; ++iteration) {
-    double worst = residuals(laws, z, slips_, F_, result);
-    if (!std::isfinite(worst)) break;
-    const double tolerance = rounding * largest(z);
-    if (fixed && (worst <= exact || (worst <= stalled && worst > 0.1 * last))) {
-      std::copy(z.begin(), z.end(), trial_z_.begin());
-      const bool exceeds = project(laws, trial_z_, slips_, tolerance);
-      if (!choose_modes(trial_z_, slips_, tolerance) && !exceeds) return result.found = true;
-      worst = residuals(laws, z, slips_, F_, result);
-    }
-    last = worst;
-    if (!factor(result)) break;
-    in_directions(F_, trial_F_);
-    update(trial_F_);
-    ++result.solves;
-    fixed = worst <= near;
-    if (fixed)
-      step_to(1, z);
-    else
-      fixed = step_within_bounds(laws, z, tolerance, result);
-    take_trial(z);
-    if (worst > near && !cut_ && choose_modes(z, slips_, tolerance)) fixed = false;
-  }
-  std::copy(kept_z_.begin(), kept_z_.end(), z.begin());
-  slips_ = kept_u_;
-  return false;
 }
 
 /// du_ ← the slips that efforts z make, and dlambda_ ← the multipliers of the constraints that they induce.

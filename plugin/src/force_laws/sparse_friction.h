@@ -81,6 +81,13 @@ class SparseFriction {
     ConeScaling scaling;    // Of the point at which the step begins.
     ConeVector correction;  // Second-order term of Mehrotra.
   };
+  /// Where the active-set method is between the problem that its start solves and the present one.
+  struct Path {
+    std::vector<double> slips, slip_steps;  // By unknown: slips there, and the step that leads to the present problem.
+    std::vector<double> bounds;             // By block.
+    std::vector<double> parts;              // By block: part of the step after which it contradicts its mode.
+    bool has_changed = false;               // The last step changed modes.
+  };
   struct Margins {
     double bound = 0, slip = 0;
     double ratio() const { return bound < slip ? bound / slip : slip / bound; }
@@ -96,15 +103,18 @@ class SparseFriction {
   void write_rows();
   static bool hardly_differ(const Linear& a, const Linear& b);
   bool factor(Result& result);
-  bool solve_modes(Laws& laws, std::span<double> z, Result& result, int most);
-  void step_to(double part, std::span<const double> z);
-  void take_trial(std::span<double> z);
   void take_step(double part, std::span<double> z);
-  // Newton in the modes of the last solution (sparse_friction_pivoting.cpp).
-  bool pivot_to_solution(Laws& laws, std::span<double> z, Result& result);
+  // The active-set method (sparse_friction_active_set.cpp).
+  enum class Reactions { fixed, follow };
+  bool follow_active_set(Laws& laws, std::span<double> z, Result& result, Reactions reactions, int most);
   double read_reactions(Laws& laws);
-  void add_slip_change();
-  int change_contradicted_modes(std::span<const double> z, double tolerance);
+  bool may_hold_more(Laws& laws, std::size_t block) const;
+  void begin_active_set(Laws& laws, std::span<const double> z);
+  void add_missing_slips();
+  double part_to_contradiction(std::size_t block, std::span<const double> z, double tolerance) const;
+  double change_contradicted_modes(std::span<const double> z, double tolerance);
+  bool take_part(double part, std::span<double> z);
+  bool is_factored_in_modes() const;
   // The interior-point method (sparse_friction_cones.cpp).
   bool follow_central_path(Laws& laws, std::span<double> z, Result& result);
   void enter_cones(Laws& laws, std::span<double> z);
@@ -135,14 +145,11 @@ class SparseFriction {
                      std::span<double> F, Linear& to);
   void linearize_smooth(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u,
                         std::span<double> F, Linear& to);
-  bool project(Laws& laws, std::span<double> z, std::span<const double> u, double tolerance);
-  bool step_within_bounds(Laws& laws, std::span<const double> z, double tolerance, Result& result);
-  double part_to_bound(std::span<const double> z);
-  bool choose_modes(std::span<const double> z, std::span<const double> u, double tolerance);
   double residuals(Laws& laws, std::span<const double> z, std::span<const double> u, std::span<double> F,
                    Result& result);
   void find_worst(std::span<const double> z, std::span<const double> F, Result& result) const;
   double natural_residual(Laws& laws, std::span<const double> z, Result& result);
+  void find_slips(std::span<const double> z);
   void respond_to_efforts(std::span<const double> z);
   void in_directions(std::span<const double> x, std::span<double> to) const;
 
@@ -159,16 +166,16 @@ class SparseFriction {
   std::vector<int> places_;                       // By direction: its row in rows_.
   std::vector<std::array<int, 2>> entries_;       // By direction: first entry of each part in rows_.
   SparseFactorization factor_;
-  bool is_laid_out_ = false, is_factored_ = false, cut_ = false, reads_at_solution_ = false;
-  std::vector<Linear> linear_;    // By block, as wanted.
-  std::vector<Linear> factored_;  // As factored.
-  std::vector<double> slips_, F_, dz_, du_, trial_z_, trial_u_, trial_F_, kept_z_, kept_u_, kept_dz_,
-      kept_du_;                           // By unknown.
-  std::vector<double> bounds_;            // By block.
+  bool is_laid_out_ = false, is_factored_ = false, reads_at_solution_ = false;
+  std::vector<Linear> linear_;                                           // By block, as wanted.
+  std::vector<Linear> factored_;                                         // As factored.
+  std::vector<double> slips_, F_, dz_, du_, trial_F_, kept_z_, kept_u_;  // By unknown.
+  std::vector<double> bounds_;                                           // By block.
   std::vector<double> lambda_, dlambda_;  // Multipliers of the constraints that efforts induce.
   std::vector<double> kept_lambda_;
   std::vector<FrictionProblem::Mode> kept_modes_;  // By block.
   std::vector<Six> read_;                          // By block: reactions of the last iteration.
+  Path path_;
   double accepted_ = 0;  // Residual that rounding of the slips has left in the last solution. 0: none.
 
   // The interior-point method.

@@ -1,6 +1,7 @@
 // Interior-point method for friction in the sparse structure of a mechanism. It follows the central path of the convex
 // problem with the bounds of dry blocks as second-order cones, with the scaling of Nesterov and Todd and the predictor
-// and corrector of Mehrotra. Its number of iterations hardly depends on the number of blocks. Projected Newton ends it.
+// and corrector of Mehrotra. Its number of iterations hardly depends on the number of blocks. The active-set method
+// ends it.
 #include "force_laws/friction_problem_impl.h"
 #include "force_laws/sparse_friction.h"
 
@@ -81,8 +82,7 @@ void SparseFriction::enter_cones(Laws& laws, std::span<double> z) {
     most = std::max(most, cones_[k].bound);
     std::fill_n(z.begin() + b.start, b.dim, 0.0);
   }
-  respond_to_efforts(z);
-  for (std::size_t i = 0; i < slips_.size(); ++i) slips_[i] = slip0_[i] + du_[i];
+  find_slips(z);
   double sum = 0;
   int count = 0;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
@@ -207,9 +207,10 @@ bool SparseFriction::choose_modes_by_cones(std::span<const double> z) {
 }
 
 /// Ends at the present point of the path, where rounding of the slips hides which modes the undecided blocks have.
-/// Projected Newton may satisfy their laws better. @return whether the laws are satisfied but for that rounding
+/// The active-set method may satisfy their laws better. @return whether the laws are satisfied but for that rounding
 bool SparseFriction::accept_cones(Laws& laws, std::span<double> z, Result& result) {
   constexpr double acceptable = 1e-4;
+  constexpr int few_steps = 10;
   kept_path_z_.assign(z.begin(), z.end());
   kept_path_u_ = slips_;
   find_undecided(z);
@@ -217,16 +218,16 @@ bool SparseFriction::accept_cones(Laws& laws, std::span<double> z, Result& resul
   std::copy(kept_path_z_.begin(), kept_path_z_.end(), z.begin());
   slips_ = kept_path_u_;
   choose_modes_by_cones(z);
-  if (pivot_to_solution(laws, z, result)) return true;
+  if (follow_active_set(laws, z, result, Reactions::fixed, few_steps)) return true;
   accepted_ = natural_residual(laws, z, result);
   if (accepted_ <= acceptable) return true;
   accepted_ = 0;
   return false;
 }
 
-/// Follows the central path until projected Newton ends from there. @return whether the laws are satisfied
+/// Follows the central path until the active-set method ends from there. @return whether the laws are satisfied
 bool SparseFriction::follow_central_path(Laws& laws, std::span<double> z, Result& result) {
-  constexpr int most = 60, few_iterations = 6;
+  constexpr int most = 60, few_steps = 6;
   constexpr double small = 1e-7, slow = 0.5;
   enter_cones(laws, z);
   double scale = 0, last = 0;
@@ -251,7 +252,7 @@ bool SparseFriction::follow_central_path(Laws& laws, std::span<double> z, Result
     const bool ends = gap <= small * scale && slow_steps >= 2;
     if ((choose_modes_by_cones(z) && tries < 2) || ends) {
       if (ends) return accept_cones(laws, z, result);
-      if (solve_modes(laws, z, result, few_iterations)) return true;
+      if (follow_active_set(laws, z, result, Reactions::fixed, few_steps)) return true;
       ++tries;
     }
     last = gap;

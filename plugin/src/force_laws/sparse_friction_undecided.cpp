@@ -85,7 +85,7 @@ bool SparseFriction::pose_undecided(std::span<const double> z) {
 /// Solves the problem of the undecided blocks, and then all blocks in the modes that it has. @return whether the laws
 /// are satisfied
 bool SparseFriction::settle_undecided(Laws& laws, std::span<double> z, Result& result) {
-  constexpr int rounds = 4, few_iterations = 6;
+  constexpr int rounds = 4, few_steps = 6;
   constexpr double exact = 1e-13;
   UndecidedLaws laws_of_undecided(laws, undecided_);
   for (int round = 0; round < rounds; ++round) {
@@ -114,9 +114,7 @@ bool SparseFriction::settle_undecided(Laws& laws, std::span<double> z, Result& r
     take_step(1, z);
     if (round > 0 && std::max(change, largest(dz_)) <= exact * largest(z)) break;
   }
-  std::copy(z.begin(), z.end(), trial_z_.begin());
-  const bool exceeds = project(laws, trial_z_, slips_, exact * largest(z));
-  return !exceeds && solve_modes(laws, z, result, few_iterations);
+  return follow_active_set(laws, z, result, Reactions::fixed, few_steps);
 }
 
 }  // namespace linchpin::detail
