@@ -364,7 +364,7 @@ void Stepper::Impl::march(double dt) {
       e = eventful() ? event_value(work.next) : 1;
       // A stage has turned back although the end has not. The motion is too fast for the step, and friction would give
       // power there.
-      while (e >= 0 && switching.realigned_steps && left > dt / 256) {
+      while (e >= 0 && switching.slip_reverses && left > dt / 256) {
         left *= 0.5;
         recorder.restore();
         if (!advance_by(left)) return;

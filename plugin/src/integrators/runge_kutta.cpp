@@ -44,7 +44,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   const bool on_the_way = k > 0 && status == Status::contradictory;
   report.status = std::max(report.status, on_the_way ? Status::redundant : status);
   const std::vector<double>& v = dynamics.assembly().v;
-  if (k == 0) work.v0 = v, switching.realigned_steps = switching.dry_is_fastest = false, switching.law_rate = 0;
+  if (k == 0) work.v0 = v, switching.slip_reverses = switching.dry_is_fastest = false, switching.law_rate = 0;
   // A pair controls the length of a substep by its error.
   const double from = options.method == Method::rk4 ? stable / dt : std::numeric_limits<double>::infinity();
   if (const double rate = rate_of_laws(work.stage, from); rate > switching.law_rate) {
@@ -52,8 +52,8 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     switching.dry_is_fastest = dynamics.law_report().stiffest < 0;
   }
   for (std::size_t i = 0; k > 0 && i < switching.modes.size() && i < dynamics.friction_elements().size(); ++i)
-    switching.realigned_steps =
-        switching.realigned_steps ||
+    switching.slip_reverses =
+        switching.slip_reverses ||
         (!switching.modes[i].sticks && dynamics.friction_elements()[i].slip_velocity.dot(switching.modes[i].sense) < 0);
   const double pivot = dynamics.solver().info().smallest_pivot;
   if (k == 0) control.pivot_at_start = control.least_pivot = pivot;

@@ -87,7 +87,7 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
     double smooth_rate = 0;                  // Rate of smooth laws at the last go_straight() [1/s].
     double law_rate = 0;                     // Largest rate over the stages of the last advance_by() [1/s].
     bool dry_is_fastest = false;             // law_rate belongs to friction that turns with its slip.
-    bool realigned_steps = false;            // A slip is reversed in a stage of the last advance_by().
+    bool slip_reverses = false;              // A slip is reversed in a stage of the last advance_by().
     long try_count = 0;       // Number of substeps tried in this step, and of searches for straight directions.
     std::vector<char> stuck;  // Elements that stuck at the end of the last semi-implicit step.
     std::vector<BodyState> watched;
