@@ -1,7 +1,7 @@
 // linchpin beside Simbody, MuJoCo and ODE: error against cost on the same scenes.
 //   linchpin-bench-others [--only SCENE] [--csv] [--picture FILE.svg]
-// prints a table for docs/benchmarks.md, or CSV, and draws it. Codes that were not found when it was built are named on
-// stderr.
+// prints a table for docs/reference/benchmarks.md, or CSV, and draws it. Codes that were not found when it was built
+// are named on stderr.
 #include "scenes.h"
 
 #include <algorithm>

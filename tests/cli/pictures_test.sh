@@ -9,7 +9,7 @@ sha256sum --check --quiet docs/pictures/scenes.sha256 || fail "a scene was chang
 for picture in docs/pictures/*.png; do
   name=${picture##*/}
   grep -q "name: '${name%.png}'" tools/report/pictures.mjs || fail "$picture is none of scripts/pictures"
-  grep -q "pictures/$name" README.md docs/*.md || fail "$picture is in no document"
+  grep -q "pictures/$name" README.md docs/*/*.md || fail "$picture is in no document"
   (($(stat -c %s "$picture") <= 60000)) || fail "$picture has $(stat -c %s "$picture") bytes, more than 60 kB"
 done
 # And the other way round: what is drawn is there, and every scene that is drawn has its sum.

@@ -27,7 +27,7 @@ for scene in "$scenes"/*.toml; do
     esac
     holds '([.solver.expect[] | .met == true or (.met == null and .tolerance == 0)] | all) and ([.solver.expect[] | .met == true] | any)'
   done
-  grep -q "($name.toml)\|\`$name\`" "$source/docs/gallery.md" || fail "docs/gallery.md does not list $name"
+  grep -q "($name.toml)\|\`$name\`" "$source/docs/reference/gallery.md" || fail "docs/reference/gallery.md does not list $name"
   expect 0 check "$scene" --json
   holds '.status == "ok" and ([.constraints[] | .derivatives_ok and .residual < 1e-9] | all)'
 done

@@ -1,4 +1,5 @@
-// The laws that every answer of solve obeys (end of docs/theory.md), over seeded random problems with M ≠ I.
+// The laws that every answer of solve obeys (end of docs/explanation/theory.md), over seeded random problems with M ≠
+// I.
 #include "allocation_counter.h"
 #include "instants.h"
 #include "random.h"

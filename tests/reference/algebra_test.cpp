@@ -1,6 +1,6 @@
 // Closed forms at one instant: the seed papers' examples with M ≠ I, redundant and contradictory rows, degenerate rows.
-// Numbers from docs/theory.md's sources; where a paper misprints, the right number stands here and the wrong one is
-// named.
+// Numbers from docs/explanation/theory.md's sources; where a paper misprints, the right number stands here and the
+// wrong one is named.
 #include "instants.h"
 #include "tolerances.h"
 

@@ -1,5 +1,5 @@
-// What `run` and `compare` leave behind for looking at: a recording (one JSON object, docs/report.md), the page made
-// from it, which is the template of tools/report with the recording in it, and files for the viewers of others.
+// What `run` and `compare` leave behind for looking at: a recording (one JSON object, docs/how-to/reports.md), the page
+// made from it, which is the template of tools/report with the recording in it, and files for the viewers of others.
 #pragma once
 
 #include "recording/output_file.h"

@@ -123,7 +123,7 @@ void add_solve(CLI::App& app, int& exit_code) {
       "\"constraint\":\n"
       "\"rod\", \"entries\": [[column, value], …], \"b\": 0.25 }, …] }: blocks on the diagonal of M, applied forces, "
       "and\n"
-      "A vdot = b row by row. docs/architecture.md, \"A problem as a file\", has every key.\n"
+      "A vdot = b row by row. docs/explanation/architecture.md, \"A problem as a file\", has every key.\n"
       "Exit codes: 0 ok (also redundant or contradictory: the status says so), 2 usage, 3 bad file, 4 no solution.\n"
       "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_solve(*arguments); });

@@ -1,4 +1,4 @@
-// The columns of a recording as JSON: the format is docs/report.md.
+// The columns of a recording as JSON: the format is docs/how-to/reports.md.
 #pragma once
 
 #include <linchpin/recording.h>

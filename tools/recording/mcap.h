@@ -8,8 +8,8 @@
 namespace linchpin::recording {
 
 /// Frames as transforms, bodies as a scene, a channel per constraint for its wrench and for its gap, one per
-/// coordinate, per signal and for the energy. Messages are JSON, numbers in double precision; docs/report.md has the
-/// topics. Motions that were not recorded in full have what single precision leaves of it, and no moments.
+/// coordinate, per signal and for the energy. Messages are JSON, numbers in double precision; docs/how-to/reports.md
+/// has the topics. Motions that were not recorded in full have what single precision leaves of it, and no moments.
 /// @throws std::invalid_argument when there is none; what Motion throws.
 std::string mcap(const nlohmann::ordered_json& recording);
 

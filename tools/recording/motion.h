@@ -1,4 +1,4 @@
-// A motion of a recording (docs/report.md) as numbers again, for what is written for the viewers of others.
+// A motion of a recording (docs/how-to/reports.md) as numbers again, for what is written for the viewers of others.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// A recording as one JSON object (docs/report.md), and the page made from it: the template of tools/report with the
-// recording in it.
+// A recording as one JSON object (docs/how-to/reports.md), and the page made from it: the template of tools/report with
+// the recording in it.
 #pragma once
 
 #include <nlohmann/json.hpp>

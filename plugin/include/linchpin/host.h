@@ -1,6 +1,6 @@
 // The interface between linchpin and a physics engine, the host. An adapter implements `World`, which reads and writes
 // the bodies and joints of the host. It drives one `ConstraintSolver`, which finds the constraint forces.
-// docs/writing-an-adapter.md explains the order of the calls; adapters/minimal is a complete small adapter.
+// docs/how-to/write-an-adapter.md explains the order of the calls; adapters/minimal is a complete small adapter.
 //
 // All quantities are in double precision, SI units and world axes. A moment acts about the centre of mass of its body.
 // A `ConstraintSolver` serves one thread at a time. It uses `World` from that thread only.

@@ -44,8 +44,8 @@ struct LINCHPIN_API ConstrainedProblem {
   [[nodiscard]] std::string invalid() const;
 };
 
-/// The file form of a ConstrainedProblem, schema 1 (docs/architecture.md). Numbers have 17 digits, so that a round
-/// trip is exact.
+/// The file form of a ConstrainedProblem, schema 1 (docs/explanation/architecture.md). Numbers have 17 digits, so that
+/// a round trip is exact.
 [[nodiscard]] LINCHPIN_API std::string write_json(const ConstrainedProblem& problem);
 /// @throws std::invalid_argument that names the place (line and column, or the key and index) and the error. Shapes are
 /// checked here. `solve` checks positive definiteness and finiteness.

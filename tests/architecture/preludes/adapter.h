@@ -1,5 +1,5 @@
-// The snippets of docs/writing-an-adapter.md about the core alone use these names: one set of constraints in a host's
-// step.
+// The snippets of docs/how-to/write-an-adapter.md about the core alone use these names: one set of constraints in a
+// host's step.
 #include <linchpin/projection.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// The snippets of docs/writing-an-adapter.md about adapters/minimal use these names: members of its Solver, and
+// The snippets of docs/how-to/write-an-adapter.md about adapters/minimal use these names: members of its Solver, and
 // arguments of its functions.
 #include <linchpin/minimal.h>
 

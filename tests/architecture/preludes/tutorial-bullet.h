@@ -1,4 +1,4 @@
-// The snippets of docs/tutorial.md, section 6, use these names.
+// The snippets of docs/tutorials/core.md, section 6, use these names.
 #include <linchpin/bullet.h>
 
 #include <fstream>

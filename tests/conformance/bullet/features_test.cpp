@@ -1,5 +1,5 @@
 // What Bullet itself does to bodies and joints, beside and under exact constraints: each line of
-// docs/bullet-features.md that no other test has.
+// docs/reference/bullet-features.md that no other test has.
 #include "world.h"
 
 #include <BulletDynamics/ConstraintSolver/btHinge2Constraint.h>

@@ -1,6 +1,6 @@
 // What a force and torque sensor in a joint reads: the closed form, linchpin's, and Bullet's own joint feedback, which
-// counts what moves in both of its passes, and motors and limits in none. This is the table of docs/robots.md, row by
-// row.
+// counts what moves in both of its passes, and motors and limits in none. This is the table of docs/how-to/robots.md,
+// row by row.
 #include "link_world.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyJointFeedback.h>

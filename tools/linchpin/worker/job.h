@@ -30,7 +30,7 @@ struct Job {
   std::optional<scene::RobotsAs> robots;         ///< else as the scene says
   bool time_apart = true;  ///< for a comparison: the time in a run of its own, and errors in the file
   std::string csv;         ///< file to write, empty for none
-  std::optional<recording::RecordingOptions> record;  ///< the answer then has `motion` (docs/report.md)
+  std::optional<recording::RecordingOptions> record;  ///< the answer then has `motion` (docs/how-to/reports.md)
 };
 
 /// @throws nlohmann::json::exception when a key is missing or of the wrong type.

@@ -1,4 +1,5 @@
-// A robot's file as parts of a scene: links become bodies, joints become constraints. The rules are docs/robots.md.
+// A robot's file as parts of a scene: links become bodies, joints become constraints. The rules are
+// docs/how-to/robots.md.
 #pragma once
 
 #include "source.h"

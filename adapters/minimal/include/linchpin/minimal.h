@@ -1,5 +1,5 @@
 // linchpin in the toy engine of adapters/minimal/engine. It is a complete adapter in few lines, and the template for an
-// adapter of your own; docs/writing-an-adapter.md explains it step by step.
+// adapter of your own; docs/how-to/write-an-adapter.md explains it step by step.
 //
 //     toy::World world;
 //     …

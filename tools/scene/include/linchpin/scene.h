@@ -1,6 +1,7 @@
 // A scene file read: bodies, joints, typed constraints, forces and laws as plain data, from which a System is made, and
 // from which a host makes its world. Hides TOML, the equation language, generators and includes. The format is
-// docs/scenes.md. The library needs exceptions. Programs without exceptions use try_load() and try_load_text().
+// docs/reference/scenes.md. The library needs exceptions. Programs without exceptions use try_load() and
+// try_load_text().
 //
 // The structs of this header are values without references to other objects, except where a comment says otherwise. A
 // copy of a Model shares the functions `make` and the work memory of its channels with the original. Systems that are
