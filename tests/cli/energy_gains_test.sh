@@ -1,4 +1,5 @@
-# A run whose energy grows without a source ends with its text as status and with exit code 4, on every host.
+# A run whose energy grows without a source, or whose velocities do not meet the constraints, ends with its text as status
+# and with exit code 4, on every host.
 source "$(dirname "$0")/common.bash" "$@"
 
 cat >"$scratch/chain.toml" <<'SCENE'
@@ -49,4 +50,16 @@ for host in bare bullet-float64 bullet; do
 done
 expect 4 run "$scratch/chain.toml" --host bullet-float64
 prints "energy grows without a source"
+
+# The bare acceleration drifts. The same steps with correction of drift meet the constraints.
+sed -e 's/max_energy_gain = 1e-4/max_energy_gain = 1e9\ndrift = "none"/' "$scratch/chain.toml" >"$scratch/drifts.toml"
+sed 's/drift = "none"/drift = "exact"/' "$scratch/drifts.toml" >"$scratch/corrected.toml"
+sed 's/drift = "none"/drift = "none"\nmax_velocity_residual = 1e9/' "$scratch/drifts.toml" >"$scratch/unwatched.toml"
+for host in bare bullet-float64 bullet; do
+  expect 4 run "$scratch/drifts.toml" --host "$host" --json
+  says "velocities do not meet '(shoulder|elbow)': they are off by"
+  holds '.solver.status | startswith("velocities do not meet")'
+  expect 0 run "$scratch/corrected.toml" --host "$host" --json
+  expect 0 run "$scratch/unwatched.toml" --host "$host" --json
+done
 done_testing

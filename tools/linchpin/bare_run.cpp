@@ -2,7 +2,6 @@
 
 #include "contradiction.h"
 #include "csv.h"
-#include "energy_status.h"
 #include "law_works.h"
 #include "messages.h"
 #include "mode_changes.h"
@@ -12,6 +11,7 @@
 #include "remarks.h"
 #include "run_remarks.h"
 #include "verdicts.h"
+#include "watch_status.h"
 
 #include <linchpin/report.h>
 #include <linchpin/scene/modes.h>
@@ -431,8 +431,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
     progress.show("bare: %ld %%", 100 * step / simulation.steps);
   }
   if (table) table->close();
-  if (const long count = stepper->energy_gain_count(); status == "ok" && count > 0)
-    status = energy_status(system.name(stepper->energy_gains().front().body), stepper->energy_gains().front(), count);
+  if (const std::string found = watch_status(system, *stepper); status == "ok" && !found.empty()) status = found;
   if (torn && status == "ok") status = "ok, but " + torn_text(rank, stepper->reactions()) + since;
   judge.end(simulation.dt * static_cast<double>(simulation.steps));
   for (const std::string& each : remarks.texts()) {

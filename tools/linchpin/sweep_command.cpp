@@ -7,7 +7,6 @@
 #include "commands.h"
 #include "contradiction.h"
 #include "csv.h"
-#include "energy_status.h"
 #include "equilibrium_search.h"
 #include "messages.h"
 #include "rank_cases.h"
@@ -20,6 +19,7 @@
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "sweep_report.h"
+#include "watch_status.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
@@ -295,9 +295,8 @@ class Experiment {
         observe();
       }
     out.first = csv_field(stepper.t());
-    if (const long count = stepper.energy_gain_count(); out.status.starts_with("ok") && count > 0)
-      out.status =
-          energy_status(system.name(stepper.energy_gains().front().body), stepper.energy_gains().front(), count);
+    if (const std::string found = watch_status(system, stepper); out.status.starts_with("ok") && !found.empty())
+      out.status = found;
     if (torn) {
       const auto found = contradiction(system, model, stepper.state());
       add_remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));

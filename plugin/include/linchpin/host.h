@@ -75,6 +75,10 @@ struct SolverOptions {
   /// half of it on, the steps of the island are divided. A larger gain is an EnergyGain (T15). Infinite: energies are
   /// not compared.
   double max_energy_gain = 0.1;
+  /// Largest |φ̇| or |ψ| that the velocities at the end of a step may leave in a row, relative to the speeds that its
+  /// bodies could give to it. Steps that end on the constraints leave none. Steps by stages are divided while more than
+  /// half of that grows. A larger residual is a VelocityResidual (T15). Infinite: velocities are not compared.
+  double max_velocity_residual = 0.1;
 };
 
 /// Sets the tolerances of an adapter's options that the program has not chosen.
@@ -108,23 +112,27 @@ SolverOptions options_of(const O& o) {
           .geometric_stiffness = o.geometric_stiffness,
           .drift_correction = o.drift_correction,
           .automatic_compliance = o.automatic_compliance,
-          .max_energy_gain = o.max_energy_gain};
+          .max_energy_gain = o.max_energy_gain,
+          .max_velocity_residual = o.max_velocity_residual};
 }
 
 /// Counts since the start or the last reset().
 struct Counts {
   long steps = 0;
-  long solves = 0;               ///< solves of islands
-  long factorizations = 0;       ///< factorisations: one for a step or substep, more where a gap is closed
-  long newton_solves = 0;        ///< back-solves of the end-of-step Newton
-  long substepped_steps = 0;     ///< steps of islands that were redone in substeps (T15)
-  long substeps = 0;             ///< substeps of those
-  long stiffened_steps = 0;      ///< steps of islands with geometric stiffness instead
-  double stiffness_work = 0;     ///< work of its torques: what it damped, negative [J]
-  long damped_steps = 0;         ///< steps of islands that were damped, as host rows would have given energy (T15)
-  double damping_work = 0;       ///< work of that damping, negative [J]
-  long energy_gains = 0;         ///< times an island had gained energy without a source (T15)
-  long divided_steps = 0;        ///< steps of islands that were divided, because energy grew without a source (T15)
+  long solves = 0;            ///< solves of islands
+  long factorizations = 0;    ///< factorisations: one for a step or substep, more where a gap is closed
+  long newton_solves = 0;     ///< back-solves of the end-of-step Newton
+  long substepped_steps = 0;  ///< steps of islands that were redone in substeps (T15)
+  long substeps = 0;          ///< substeps of those
+  long stiffened_steps = 0;   ///< steps of islands with geometric stiffness instead
+  double stiffness_work = 0;  ///< work of its torques: what it damped, negative [J]
+  long damped_steps = 0;      ///< steps of islands that were damped, as host rows would have given energy (T15)
+  double damping_work = 0;    ///< work of that damping, negative [J]
+  long energy_gains = 0;      ///< times an island had gained energy without a source (T15)
+  /// times velocities had come to leave more than max_velocity_residual in a row of an island (T15)
+  long velocity_residuals = 0;
+  /// steps of islands that were divided, because energy grew without a source, or a velocity residual did (T15)
+  long divided_steps = 0;
   long integrator_substeps = 0;  ///< substeps of rk4 and adaptive
   long rejected_substeps = 0;    ///< tried besides, and taken again shorter
   long order_reductions = 0;     ///< steps of islands taken semi-implicitly although SolverOptions::stepping is another
@@ -735,6 +743,9 @@ class LINCHPIN_API ConstraintSolver {
   const std::vector<LawWarning>& law_warnings() const;
   /// Gains of energy without a source since the start, the first 100 of them. Counts::energy_gains counts all.
   std::span<const EnergyGain> energy_gains() const;
+  /// Velocity residuals above their bound since the start, the first 100 of them. One that stays is one event.
+  /// Counts::velocity_residuals counts all.
+  std::span<const VelocityResidual> velocity_residuals() const;
   std::string& fallback_reason();  ///< reason of the last fallback
   std::string summary();           ///< text about the last step
   double energy() const;           ///< of the world [J]; NaN where there is none

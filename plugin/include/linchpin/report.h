@@ -51,11 +51,23 @@ struct EnergyGain {
   int bodies = 0;       ///< Number of its bodies.
 };
 
+/// Velocities at the end of a step that do not meet the row of a constraint (T15). Methods that end a step on the
+/// constraints leave none. It belongs to steps without correction of drift, and to rows that no motion meets.
+struct VelocityResidual {
+  double t = 0;            ///< Time at the end of the step [s].
+  double residual = 0;     ///< |φ̇| or |ψ| [m/s, rad/s or as the row's unit implies].
+  double relative = 0;     ///< The same relative to the speeds that the bodies of the constraint could give to the row.
+  std::string constraint;  ///< Its name.
+};
+
 /// Returns what an EnergyGain says, with the name of the body, the values, and what to do.
-/// @param body  its name
-LINCHPIN_API std::string energy_gain_text(const std::string& body, const EnergyGain& gain);
+/// @param body  its name @param count  of all gains, of which this is the first
+LINCHPIN_API std::string energy_gain_text(const std::string& body, const EnergyGain& gain, long count = 1);
 /// The same with the name that the system has for the body.
-LINCHPIN_API std::string energy_gain_text(const System& system, const EnergyGain& gain);
+LINCHPIN_API std::string energy_gain_text(const System& system, const EnergyGain& gain, long count = 1);
+/// Returns what a VelocityResidual says, with the name of the constraint, the values, and what to do.
+/// @param count  of all residuals, of which this is the first
+LINCHPIN_API std::string velocity_residual_text(const VelocityResidual& residual, long count = 1);
 
 /// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + constraints +
 /// (imbalance). Each term is recorded separately, none by subtraction (T11).

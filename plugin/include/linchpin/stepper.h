@@ -49,6 +49,10 @@ struct StepOptions {
   /// the gain exceeds half of that, into at most max_substeps parts. A larger gain is an EnergyGain (T15). Positive;
   /// infinity: energies are not compared.
   double max_energy_gain = 0.1;
+  /// Largest |φ̇| or |ψ| that the velocities at the end of a step may leave in a row, relative to the speeds that its
+  /// bodies could give to it. Steps are divided while more than half of that grows, into at most max_substeps parts. A
+  /// larger residual is a VelocityResidual (T15). Positive; infinity: velocities are not compared.
+  double max_velocity_residual = 0.1;
   /// For adaptive8: whether state_at() and the results of watch() are of order 7 or of order 3. Order 7 costs each
   /// substep four evaluations beside its twelve. Watched functions set it.
   bool dense_output = true;
@@ -64,15 +68,17 @@ struct StepReport {
   /// Number of mode changes: friction elements that stopped, turned or slid, unilateral constraints that released or
   /// engaged.
   int mode_switches = 0;
-  int sticking = 0;           ///< Number of friction elements that stick at the end.
-  int divisions = 1;          ///< Number of parts into which the step was divided at least, because energy grew (T15).
-  bool gains_energy = false;  ///< The step ends with an EnergyGain, named in `warning`.
+  int sticking = 0;  ///< Number of friction elements that stick at the end.
+  /// Number of parts into which the step was divided at least, because energy or a velocity residual grew (T15).
+  int divisions = 1;
+  bool gains_energy = false;              ///< The step ends with an EnergyGain, named in `warning`.
+  bool leaves_velocity_residual = false;  ///< The step ends with a VelocityResidual, named in `warning`.
   /// The finest substep had no finite, stable result on the constraints. The state is unchanged.
   bool rejected = false;
   std::string reason;  ///< The reason, when rejected or invalid.
   std::string
-      /// Warning about laws, with names: LawReport::warning, or a law that damps faster than rk4 can follow. Otherwise
-      /// empty.
+      /// Warning about laws, with names: LawReport::warning, or a law that damps faster than rk4 can follow. Then the
+      /// texts of an EnergyGain and of a VelocityResidual. Otherwise empty.
       warning;
 };
 
@@ -149,8 +155,11 @@ class LINCHPIN_API Stepper {
   /// Gains of energy without a source since the start, the first 100 of them.
   std::span<const EnergyGain> energy_gains() const;
   long energy_gain_count() const;  ///< Number of all of them.
-  long divided_steps() const;      ///< Number of steps that were divided, because energy grew.
-  /// Number of steps that were not divided further although energy grew, because the divided step was rejected.
+  /// Velocity residuals above their bound since the start, the first 100 of them. One that stays is one event.
+  std::span<const VelocityResidual> velocity_residuals() const;
+  long velocity_residual_count() const;  ///< Number of all of them.
+  long divided_steps() const;  ///< Number of steps that were divided, because energy or a velocity residual grew.
+  /// Number of steps that were not divided further for that reason, because the divided step was rejected.
   long rejected_divisions() const;
   /// Work of every law since the start.
   std::span<const LawWork> law_works() const;

@@ -182,6 +182,7 @@ void TreeIslandSolver::solve_end_of_step(TreeIsland& t) {
   for (int round = 1; round < 4 && ends && t.prescribed.is_known && laws_.reapply_stick(); ++round)
     ends = newton();  // the constraints have the last iteration
   c_.counts.newton_solves += t.projection.take_solves();
+  t.step.outcome.no_step_keeps_rows = !ends;
   if (!ends) {
     // The step is too long. It gets the velocities that the constraints allow now; the gap that is left is closed by
     // moving.

@@ -1,13 +1,13 @@
 // The parts of a tree solver. Private to the core.
 #pragma once
 
-#include "articulated/tree_energy.h"
 #include "articulated/tree_island.h"
 #include "articulated/tree_island_solver.h"
 #include "articulated/tree_laws.h"
 #include "articulated/tree_layout.h"
 #include "articulated/tree_reports.h"
 #include "articulated/tree_unilateral.h"
+#include "articulated/tree_watch.h"
 #include "host/context.h"
 
 #include <memory>
@@ -77,7 +77,7 @@ struct LINCHPIN_PRIVATE TreeSolver::Impl final : host::Companion {
   TreeLaws laws;
   TreeIslandSolver solver;
   TreeReports reports;
-  TreeEnergy energy{parts, layout};
+  TreeWatch watch{parts, layout};
   std::vector<host::HostPart> notes;  ///< constraints of which laws are not in force
   std::vector<double> velocity;       ///< scratch: of one tree
 };

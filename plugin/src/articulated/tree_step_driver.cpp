@@ -246,7 +246,7 @@ void TreeSolver::Impl::add_work() {
     if (host::ConstraintEntry& r = c.constraints[rows.owner]; r.reaction >= 0)
       for (int k = rows.row; k < rows.row + rows.rows; ++k)
         c.reactions.add_work(r, t.x.multipliers[z(k)] * t.x.row[z(k)]);
-  energy.note_constraint_work();
+  watch.note_constraint_work();
 }
 
 /// Reports the joints between rigid bodies that are solved here, in the host's own ways. Breaks constraints.
@@ -282,7 +282,7 @@ void TreeSolver::Impl::report_joint(const ConstraintRows& rows) {
 
 void TreeSolver::Impl::end_step() {
   if (t.is_held()) reports.measure_gaps();
-  energy.end_step();
+  watch.end_step();
 }
 
 }  // namespace linchpin::articulated

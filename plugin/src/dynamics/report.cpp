@@ -15,15 +15,31 @@
 
 namespace linchpin {
 
-std::string energy_gain_text(const std::string& body, const EnergyGain& gain) {
+namespace {
+
+/// " (and 2 more times)" of an event that happened `count` times.
+std::string more_times(long count) {
+  if (count == 1) return "";
+  return " (and " + std::to_string(count - 1) + (count == 2 ? " more time)" : " more times)");
+}
+
+}  // namespace
+
+std::string energy_gain_text(const std::string& body, const EnergyGain& gain, long count) {
   const std::string others = gain.bodies > 2 ? std::to_string(gain.bodies - 1) + " bodies" : "body";
   return "energy grows without a source: '" + body + "'" +
          (gain.bodies > 1 ? " and the " + others + " joined to it have" : " has") + " gained " + text(gain.gain) +
          " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
-         " % of the motion's energy. A shorter step, or a method of higher order, follows this motion";
+         " % of the motion's energy. A shorter step, or a method of higher order, follows this motion" +
+         more_times(count);
 }
-std::string energy_gain_text(const System& system, const EnergyGain& gain) {
-  return energy_gain_text(gain.body.index < 0 ? "a multibody" : system.name(gain.body), gain);
+std::string energy_gain_text(const System& system, const EnergyGain& gain, long count) {
+  return energy_gain_text(gain.body.index < 0 ? "a multibody" : system.name(gain.body), gain, count);
+}
+std::string velocity_residual_text(const VelocityResidual& residual, long count) {
+  return "velocities do not meet '" + residual.constraint + "': they are off by " + text(residual.residual) + " at " +
+         text(residual.t) + " s, " + text(100 * residual.relative) +
+         " % of the motion of its bodies. Correction of drift, or a shorter step, meets it" + more_times(count);
 }
 
 double MomentumBalance::imbalance() const {

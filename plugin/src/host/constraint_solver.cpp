@@ -75,12 +75,13 @@ const SolverOptions& checked(const SolverOptions& o) {
   const auto refuse = [](const char* name, const std::string& limit, const std::string& value) {
     throw std::invalid_argument(std::string("linchpin: Options::") + name + " must be " + limit + ", got " + value);
   };
-  const std::array<std::pair<const char*, double>, 6> positive{{{"rank_tolerance", o.rank_tolerance},
+  const std::array<std::pair<const char*, double>, 7> positive{{{"rank_tolerance", o.rank_tolerance},
                                                                 {"newton_tolerance", o.newton_tolerance},
                                                                 {"gap_tolerance", o.gap_tolerance},
                                                                 {"tolerance", o.tolerance},
                                                                 {"max_tension_frequency", o.max_tension_frequency},
-                                                                {"max_energy_gain", o.max_energy_gain}}};
+                                                                {"max_energy_gain", o.max_energy_gain},
+                                                                {"max_velocity_residual", o.max_velocity_residual}}};
   struct Count {
     const char* name;
     int value, least;
@@ -188,6 +189,7 @@ std::span<const MomentumBalance> ConstraintSolver::momentum_balances() const { r
 Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
 std::span<const EnergyGain> ConstraintSolver::energy_gains() const { return impl_->c.energy_gains; }
+std::span<const VelocityResidual> ConstraintSolver::velocity_residuals() const { return impl_->c.velocity_residuals; }
 std::string& ConstraintSolver::fallback_reason() { return impl_->c.notes.fallback_reason; }
 
 std::string ConstraintSolver::summary() {
@@ -271,6 +273,7 @@ void ConstraintSolver::reset() {
   update_reports();
   c.counts = {};
   c.energy_gains.clear();
+  c.velocity_residuals.clear();
   c.laws.warnings.clear();
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;

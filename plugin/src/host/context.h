@@ -51,7 +51,8 @@ struct Context {
   GapMonitor gaps;
 
   Counts counts;
-  std::vector<EnergyGain> energy_gains;  ///< the first of Counts::energy_gains
+  std::vector<EnergyGain> energy_gains;              ///< the first of Counts::energy_gains
+  std::vector<VelocityResidual> velocity_residuals;  ///< the first of Counts::velocity_residuals
   struct Notes {
     std::string fallback_reason;             ///< reason of the last fallback
     const char* order_reductions = nullptr;  ///< last reason of Counts::order_reductions

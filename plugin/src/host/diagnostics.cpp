@@ -42,12 +42,6 @@ bool is_on(const Context& c, int entry) {
 
 const char* plural(int count) { return count == 1 ? "" : "s"; }
 
-/// " (and 2 more times)" of an event that happened `count` times.
-std::string more_times(long count) {
-  if (count == 1) return "";
-  return " (and " + std::to_string(count - 1) + (count == 2 ? " more time)" : " more times)");
-}
-
 }  // namespace
 
 // An island that cannot be met cannot be met as a whole. Constraints of it that are met nevertheless are not the
@@ -285,8 +279,11 @@ void write_counts(const Context& c, std::ostream& s) {
   if (n.damped_steps)
     s << "\n  steps of islands damped, because contacts, limits or motors would have given energy without a source: "
       << n.damped_steps << " (work " << n.damping_work << " J)";
-  if (n.divided_steps) s << "\n  steps of islands divided, because energy grew without a source: " << n.divided_steps;
-  if (n.energy_gains) s << "\n  " << energy_gain_text(c.system, c.energy_gains.front()) << more_times(n.energy_gains);
+  if (n.divided_steps)
+    s << "\n  steps of islands divided, because energy grew without a source, or a velocity residual did: "
+      << n.divided_steps;
+  if (n.energy_gains) s << "\n  " << energy_gain_text(c.system, c.energy_gains.front(), n.energy_gains);
+  if (n.velocity_residuals) s << "\n  " << velocity_residual_text(c.velocity_residuals.front(), n.velocity_residuals);
   if (n.integrator_substeps) {
     s << "\n  by stages in " << n.integrator_substeps << " substeps";
     if (n.rejected_substeps) s << ", another " << n.rejected_substeps << " rejected and repeated shorter";

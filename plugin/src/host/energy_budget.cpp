@@ -70,7 +70,8 @@ class EnergyDamper {
     double removed = 0;
     for (const bool about_common : {true, false}) {
       if (!about_common && !(is_free() && b_.rows.pushes_at_fixed)) break;
-      const double there = kinetic(about_common), part = std::min(energy - removed, there);
+      const double there = kinetic_energy(c_.system, b_.layout(), at_, v_, about_common ? common_ : RigidMotion{}),
+                   part = std::min(energy - removed, there);
       if (!(part > 0) || !std::isfinite(there)) continue;
       scale(std::sqrt(std::max(0.0, 1 - part / there)), about_common);
       removed += part;
@@ -87,16 +88,16 @@ class EnergyDamper {
     for (const BodyId id : layout.bodies) mass += c_.system.mass(id);
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const double m = c_.system.mass(layout.bodies[slot]) / mass;
-      centre_ += m * at_[layout.bodies[slot]].p;
-      linear_ += m * head(v_, layout.column[slot]);
+      common_.centre += m * at_[layout.bodies[slot]].p;
+      common_.linear += m * head(v_, layout.column[slot]);
     }
     Vector3d L(0, 0, 0);
     Matrix3d I = Matrix3d::Zero();
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = layout.bodies[slot];
       const int column = layout.column[slot];
-      const Vector3d r = at_[id].p - centre_;
-      L += c_.system.mass(id) * r.cross(head(v_, column) - linear_);
+      const Vector3d r = at_[id].p - common_.centre;
+      L += c_.system.mass(id) * r.cross(head(v_, column) - common_.linear);
       I += c_.system.mass(id) * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
       if (!turns(layout, slot)) continue;
       const Matrix3d own = c_.system.world_inertia(id, at_[id].q);
@@ -104,15 +105,15 @@ class EnergyDamper {
       I += own;
     }
     const Vector3d found = I.ldlt().solve(L);
-    if (found.allFinite()) angular_ = found;
+    if (found.allFinite()) common_.angular = found;
   }
 
   void find_kinematic_motion() {
     for (const BodyId id : b_.topology.boundary)
       if (c_.system.kind(id) == BodyKind::kinematic) {
-        centre_ = at_[id].p;
-        linear_ = at_[id].v;
-        angular_ = at_[id].w;
+        common_.centre = at_[id].p;
+        common_.linear = at_[id].v;
+        common_.angular = at_[id].w;
         break;
       }
   }
@@ -121,39 +122,22 @@ class EnergyDamper {
     for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
       const BodyId id = b_.layout().bodies[slot];
       const int column = b_.layout().column[slot];
-      const Vector3d common_v =
-                         about_common ? Vector3d(linear_ + angular_.cross(at_[id].p - centre_)) : Vector3d::Zero(),
-                     v0 = head(v_, column), change = (by - 1) * (v0 - common_v);
+      const RigidMotion motion = about_common ? common_ : RigidMotion{};
+      const Vector3d common_v = motion.at(at_[id].p), v0 = head(v_, column), change = (by - 1) * (v0 - common_v);
       put(v_, column, v0 + change);
       add(b_.rows.damping, column, c_.system.mass(id) * change);
       if (!turns(b_.layout(), slot)) continue;
-      const Vector3d common_w = about_common ? angular_ : Vector3d::Zero(), w0 = head(v_, column + 3),
-                     turn = (by - 1) * (w0 - common_w);
+      const Vector3d w0 = head(v_, column + 3), turn = (by - 1) * (w0 - motion.angular);
       put(v_, column + 3, w0 + turn);
       add(b_.rows.damping, column + 3, c_.system.world_inertia(id, at_[id].q) * turn);
     }
-  }
-
-  double kinetic(bool about_common) const {
-    double sum = 0;
-    for (std::size_t slot = 0; slot < b_.slots(); ++slot) {
-      const BodyId id = b_.layout().bodies[slot];
-      const int column = b_.layout().column[slot];
-      Vector3d u = head(v_, column);
-      if (about_common) u -= linear_ + angular_.cross(at_[id].p - centre_);
-      sum += 0.5 * c_.system.mass(id) * u.squaredNorm();
-      if (!turns(b_.layout(), slot)) continue;
-      const Vector3d w = about_common ? Vector3d(head(v_, column + 3) - angular_) : head(v_, column + 3);
-      sum += 0.5 * w.dot(c_.system.world_inertia(id, at_[id].q) * w);
-    }
-    return sum;
   }
 
   const Context& c_;
   Island& b_;
   const State& at_;
   std::span<double> v_;
-  Vector3d centre_{0, 0, 0}, linear_{0, 0, 0}, angular_{0, 0, 0};  // v = linear + angular × (p − centre)
+  RigidMotion common_;
 };
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
-#include "host/energy_gains.h"
 #include "host/general_substep.h"
 #include "host/geometric_damping.h"
+#include "host/island_watch.h"
 #include "host/reactions.h"
 #include "host/staged_integrator.h"
 #include "host/start_gap.h"

@@ -2,8 +2,8 @@
 
 #include "host/body_vectors.h"
 #include "host/energy_budget.h"
-#include "host/energy_gains.h"
 #include "host/general_island_solver.h"
+#include "host/island_watch.h"
 #include "host/reactions.h"
 #include "host/semi_implicit_substep.h"
 #include "host/start_of_step.h"

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "dynamics/energy_account.h"
+#include "dynamics/velocity_residual.h"
 #include "host/gyroscopic_torques.h"
 #include "host/law_records.h"
 #include "host/newton_extrapolation.h"
@@ -79,9 +80,10 @@ struct RetryState {
 struct History : RetryState {
   NewtonExtrapolation extrapolation;
   EnergyAccount energy;
-  int halvings = 0;          ///< Parts of a step are no longer than the step divided by 2^halvings: energy has grown.
-  int calm_steps = 0;        ///< Steps since energy last grew so much.
-  int failures = 0;          ///< Failed tries in a row.
+  ResidualAccount residual;
+  int halvings = 0;    ///< Parts of a step are no longer than the step divided by 2^halvings: energy or residual grew.
+  int calm_steps = 0;  ///< Steps since one of them last grew so much.
+  int failures = 0;    ///< Failed tries in a row.
   unsigned next_try = 0;     ///< The host solves the island until this step.
   unsigned last_step = 0;    ///< Last step in which the island took part.
   unsigned too_long_at = 0;  ///< Step in which host rows had been solved for a whole step that was too long.
@@ -289,6 +291,9 @@ struct Island {
   std::vector<Matrix3d> stiffness;  ///< By slot: ½ dt² K⁺ of this step (T15); empty: none.
   RungeKuttaStages stages;
   std::optional<Dynamics> dynamics;  ///< Made when a step first needs it.
+  /// Constraints at the end of the step, and the floors of its bodies by slot. Made when a step first needs them.
+  std::unique_ptr<Assembly> at_end;
+  std::vector<SpeedFloor> floors;
   PendingReport report;
 };
 

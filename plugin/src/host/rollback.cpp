@@ -121,6 +121,7 @@ std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep
                                                            .tree_laws = nullptr,
                                                            .counts = c.counts,
                                                            .energy_gains = c.energy_gains,
+                                                           .velocity_residuals = c.velocity_residuals,
                                                            .law_warnings = c.laws.warnings,
                                                            .largest_gap = c.gaps.largest_gap,
                                                            .largest_angle = c.gaps.largest_angle});
@@ -164,6 +165,7 @@ void restore_history(Context& c, SleepPolicy& sleep, const SolverHistory& past) 
   sleep.set_rest_poses(past.rest_poses);
   c.counts = past.counts;
   c.energy_gains = past.energy_gains;
+  c.velocity_residuals = past.velocity_residuals;
   c.laws.warnings = past.law_warnings;
   c.laws.forget_noted();  // standing warnings may have been noted since
   c.gaps.largest_gap = past.largest_gap;

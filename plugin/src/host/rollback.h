@@ -35,6 +35,7 @@ struct SolverHistory {
   std::shared_ptr<const Dynamics::LawHistory> tree_laws;
   Counts counts;
   std::vector<EnergyGain> energy_gains;
+  std::vector<VelocityResidual> velocity_residuals;
   LawWarnings law_warnings;
   double largest_gap, largest_angle;
 };

@@ -37,7 +37,7 @@ class RowImpulseReader {
     for (Row& row : rows_.joints) add_joint_row(row);
     for (const int index : c_.islands.group) {
       Island& b = c_.islands[index];
-      b.rows.source_work = std::max(b.rows.solved_work, 0.0) + lifting_work(b);
+      b.rows.source_work = std::max(b.rows.solved_work + b.rows.taken_beyond, 0.0) + lifting_work(b);
       b.rows.solved_work += passive_work(c_, b);
     }
   }
@@ -47,7 +47,7 @@ class RowImpulseReader {
     for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) std::fill(x->begin(), x->end(), 0.0);
     b.rows.passive.clear();
     b.rows.is_delivered = false;
-    b.rows.absorbed = b.rows.solved_work = b.rows.source_work = 0;
+    b.rows.absorbed = b.rows.solved_work = b.rows.source_work = b.rows.taken_beyond = 0;
     b.rows.passive_work = {};
     if (!solved_ || b.step.rows == HostRows::none) return;
     b.rows.budget[PassiveRow::limit] = limit_budget(c_, b);
@@ -147,7 +147,9 @@ class RowImpulseReader {
 
   // Adds the work that a row was solved to do on each island [J]: the impulse times the mean of the velocities before
   // and after the host's iterations (T11). A passive row needs no more work than brings its bodies to its target
-  // velocity, as to remove an overlap. Work of iterations beyond that has no source.
+  // velocity, as to remove an overlap. Work of iterations beyond that has no source. A free body that pushes at an
+  // island is the source of all that it loses. The island may gain that in its substeps, also where the row was solved
+  // to give it less.
   void note_work(const Row& row) {
     const double p = row.impulse;
     const std::array<int, 2> of{slots_[row.side[0].body].island, slots_[row.side[1].body].island};
@@ -176,6 +178,12 @@ class RowImpulseReader {
       if (of[k] < 0 || (k == 1 && of[0] == of[1])) continue;
       RowLoad& load = c_.islands[of[k]].rows;
       load.solved_work += work[k];
+      if (moves && of[1 - k] < 0 && row.is_passive()) {
+        const RowBody& other = body(row, 1 - k);
+        const double taken =
+            -p * (velocity_of(row.side[1 - k], other.v, other.w) + 0.5 * change_of(row.side[1 - k], other));
+        load.taken_beyond += std::max(0.0, taken - work[k]);
+      }
       load.pushes_at_fixed = load.pushes_at_fixed || (!moves && of[0] != of[1]);
     }
   }

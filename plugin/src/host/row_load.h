@@ -55,9 +55,11 @@ struct RowLoad {
 
   // Energy [J].
   PassiveWork passive_work;
-  double absorbed = 0;      ///< Energy that shared passive rows absorb, as they were solved.
-  double solved_work = 0;   ///< Work of all rows, as they were solved.
-  double source_work = 0;   ///< Part of it that is a source of energy: of rows that are not passive, and lifting work.
+  double absorbed = 0;     ///< Energy that shared passive rows absorb, as they were solved.
+  double solved_work = 0;  ///< Work of all rows, as they were solved.
+  double source_work = 0;  ///< Part of it that is a source of energy: of rows that are not passive, and lifting work.
+  /// Energy that free and kinematic bodies lost in passive rows, beyond the work of the rows on the island.
+  double taken_beyond = 0;
   double limit_return = 0;  ///< Energy that a limit may always give to come back from where it is exceeded.
   double energy_given = 0;  ///< Energy that rows and constraints gave in this step so far.
   std::array<double, PassiveRow::kinds> budget{};  ///< Energy that passive rows of a kind may still give in the step.

@@ -1,8 +1,8 @@
 #include "host/staged_integrator.h"
 
 #include "host/body_vectors.h"
-#include "host/energy_gains.h"
 #include "host/general_island_solver.h"
+#include "host/island_watch.h"
 #include "host/reactions.h"
 #include "host/step_acceptance.h"
 #include "host/substep_records.h"

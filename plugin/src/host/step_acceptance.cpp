@@ -39,6 +39,25 @@ double kinetic_energy(const Assembly& assembly, std::span<const double> v) {
   return 0.5 * mass_norm(assembly.problem, v);
 }
 
+double kinetic_energy(const System& system, const IslandLayout& layout, const State& poses, std::span<const double> v,
+                      const RigidMotion& relative_to) {
+  double sum = 0;
+  for (std::size_t slot = 0; slot < layout.bodies.size(); ++slot) {
+    const BodyId id = layout.bodies[slot];
+    const BodyState& pose = poses[id];
+    sum += 0.5 * system.mass(id) * (head(v, layout.column[slot]) - relative_to.at(pose.p)).squaredNorm();
+    if (!turns(layout, slot)) continue;
+    const Vector3d w = head(v, layout.column[slot] + 3) - relative_to.angular;
+    sum += 0.5 * w.dot(system.world_inertia(id, pose.q) * w);
+  }
+  return sum;
+}
+
+double open_by_rounding(const Context& c, const BodyState& s) {
+  return tuning::floor_newton_tolerances * c.options.newton_tolerance +
+         tuning::floor_pose_roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
+}
+
 double start_energy(const Context& c, const Island& b) { return energy_of(c, b, c.bodies.start); }
 
 double energy_of(const Context& c, const Island& b, const State& at) {
@@ -70,17 +89,8 @@ double work_of(std::span<const double> impulses, std::span<const double> v0, std
 
 double gain_of_constraints(const Context& c, Island& b, double h, std::span<const double> v0,
                            std::span<const double> v1) {
-  const Dynamics& dynamics = *b.dynamics;
-  if (!can_do_work(c, b)) return work_of_ideal(dynamics, h, b.x.force, v0, v1);
-  b.x.change.resize(v0.size());
-  for (std::size_t j = 0; j < v0.size(); ++j) b.x.change[j] = 0.5 * (v1[j] - v0[j]);
-  b.x.row_change.resize(b.x.row.size());
-  row_velocities(dynamics.assembly(), b.x.change, b.x.row_change);
-  const auto reaction = dynamics.lambda(), induced = dynamics.induced();
-  double sum = 0;
-  for (std::size_t i = 0; i < b.x.row.size(); ++i)
-    sum += (h * (reaction[i] + induced[i]) + b.x.newton[i]) * (dynamics.assembly().velocity[i] + b.x.row_change[i]);
-  return sum;
+  if (!can_do_work(c, b)) return work_of_ideal(*b.dynamics, h, b.x.force, v0, v1);
+  return work_of_rows(b, h, v0, v1, [](std::size_t) { return true; });
 }
 
 // The floor has no gyroscopic torque, because there is none from rest. The torque of a body that turns by ω·dt ≫ 1 in
@@ -93,9 +103,7 @@ double energy_floor(const Context& c, const Island& b) {
   for (std::size_t slot = 0; slot < b.slots(); ++slot) {
     const BodyId id = layout.bodies[slot];
     const BodyState& s = c.bodies.start[id];
-    const double open =
-        tuning::floor_newton_tolerances * c.options.newton_tolerance +
-        tuning::floor_pose_roundings * c.capabilities.rounding * std::max(1.0, s.p.cwiseAbs().maxCoeff());
+    const double open = open_by_rounding(c, s);
     sum += head(b.x.Q, layout.column[slot]).squaredNorm() / c.system.mass(id);
     rounding += c.system.mass(id) * open * open;
     if (!turns(layout, slot)) continue;

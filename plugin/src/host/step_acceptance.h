@@ -8,6 +8,7 @@
 // (joint_kernel/acceptance.h).
 #pragma once
 
+#include "host/body_vectors.h"
 #include "host/context.h"
 
 #include <linchpin/projection.h>
@@ -26,6 +27,14 @@ enum class Acceptance {
 
 /// Returns the kinetic energy at the poses of an assembly, ½ vᵀM v [J].
 double kinetic_energy(const Assembly& assembly, std::span<const double> v);
+/// A motion of a rigid body: v = linear + angular × (p − centre).
+struct RigidMotion {
+  Vector3d centre{0, 0, 0}, linear{0, 0, 0}, angular{0, 0, 0};
+  Vector3d at(const Vector3d& p) const { return linear + angular.cross(p - centre); }
+};
+/// Returns the kinetic energy of velocities v at poses, relative to a rigid motion [J].
+double kinetic_energy(const System& system, const IslandLayout& layout, const State& poses, std::span<const double> v,
+                      const RigidMotion& relative_to = {});
 /// Returns the kinetic energy of an island in a state [J].
 double energy_of(const Context& c, const Island& b, const State& at);
 /// Returns the kinetic energy of an island at the start of the step [J].
@@ -39,6 +48,26 @@ double work_of(std::span<const double> impulses, std::span<const double> v0, std
 /// bodies [J]. x.force and x.newton contain the impulses of Newton. The work is zero for a step that is short enough.
 double gain_of_constraints(const Context& c, Island& b, double h, std::span<const double> v0,
                            std::span<const double> v1);
+/// Returns the work of the impulses of rows in the current step or substep, with the mean velocities of the rows [J].
+/// @param counts  counts(i): whether constraint i of the island counts
+template <class Counts>
+double work_of_rows(Island& b, double h, std::span<const double> v0, std::span<const double> v1, Counts counts) {
+  const Dynamics& dynamics = *b.dynamics;
+  const auto reaction = dynamics.lambda(), induced = dynamics.induced();
+  b.x.change.resize(v0.size());
+  for (std::size_t j = 0; j < v0.size(); ++j) b.x.change[j] = 0.5 * (v1[j] - v0[j]);
+  b.x.row_change.resize(b.x.row.size());
+  row_velocities(dynamics.assembly(), b.x.change, b.x.row_change);
+  double sum = 0;
+  for (std::size_t i = 0; i < b.topology.entries.size(); ++i) {
+    if (!counts(i)) continue;
+    for (std::size_t r = z(b.layout().row[i]); r < z(b.layout().row[i + 1]); ++r)
+      sum += (h * (reaction[r] + induced[r]) + b.x.newton[r]) * (dynamics.assembly().velocity[r] + b.x.row_change[r]);
+  }
+  return sum;
+}
+/// Returns the displacement that the rounding of a pose and the tolerance of Newton may leave open [m, rad].
+double open_by_rounding(const Context& c, const BodyState& s);
 /// Returns the energy that the applied forces could give from rest in one step [J]. A gain below it is rounding, or the
 /// start of a motion.
 double energy_floor(const Context& c, const Island& b);

@@ -2,7 +2,7 @@
 
 #include "host/context.h"
 #include "host/energy_budget.h"
-#include "host/energy_gains.h"
+#include "host/island_watch.h"
 #include "host/tuning.h"
 
 #include <algorithm>

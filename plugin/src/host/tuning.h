@@ -27,14 +27,13 @@ inline constexpr double unsolved_work = 1e-3;
 /// Allowances by which a substep may exceed its energy before passive rows are dropped from it.
 inline constexpr double far_gain = 2;
 
-// ---- energy that an island gains over many steps (energy_gains.cpp; T15) ----
+// ---- the watch over energies and velocity residuals (island_watch.cpp; T15) ----
 
-/// Halvings of a step in which energy has grown. A program cannot wait for more parts of every step.
+/// Halvings of a step in which energy or a velocity residual has grown. A program cannot wait for more parts of every
+/// step.
 inline constexpr int max_halvings = 6;
 /// Steps without growth after which a step is divided into half as many parts.
 inline constexpr int calm_steps = 64;
-/// Gains that are kept. The first ones show the cause.
-inline constexpr std::size_t max_energy_gains = 100;
 
 // ---- rotations (start_of_step.cpp, step_acceptance.cpp, body_registry.cpp) ----
 

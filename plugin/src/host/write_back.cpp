@@ -3,9 +3,9 @@
 #include "host/body_vectors.h"
 #include "host/breaking.h"
 #include "host/compliance.h"
-#include "host/energy_gains.h"
 #include "host/fallback.h"
 #include "host/general_island_solver.h"
+#include "host/island_watch.h"
 #include "host/joint_feedback.h"
 #include "host/reactions.h"
 #include "host/substep_records.h"
@@ -180,7 +180,7 @@ void write_island(Context& c, Island& b) {
   if (b.step.division == Division::whole) b.history.last_length = c.dt;
   count_start_gap(c, b);
   note_contradictions(c, b);
-  account_energy(c, b);
+  watch_step(c, b);
   write_velocities(c, b);
   add_work(c, b);
   if (b.has(Trait::laws)) b.step.path == Path::general ? end_laws(c, b) : record_springs(c, b);

@@ -180,7 +180,7 @@ void Stepper::Impl::semi_implicit(double dt) {
   // Time in a step is counted in its smallest parts, so that halves meet the end exactly. The frequency of the last
   // step is only a first guess. A substep is accepted by the forces that it had itself.
   const int parts = static_cast<int>(std::bit_floor(static_cast<unsigned>(std::max(1, options.max_substeps))));
-  const int longest = std::max(1, parts >> energy_gains.halvings);
+  const int longest = std::max(1, parts >> watching.halvings);
   int stride = longest;
   while (stride > 1 && last_frequency * dt * stride / parts > options.max_tension_frequency) stride /= 2;
   report.substeps = 0;

@@ -1,10 +1,12 @@
 // Motion without a host: its start, the beginning and end of a step, and its queries. Hides the updates after a change
 // of the system. The kinds of steps are in the sources beside this one (stepper_impl.h).
+#include "dynamics/step_events.h"
 #include "integrators/stepper_impl.h"
 #include "model/format.h"
 #include "model/prescribed_motion.h"
 #include "model/system_impl.h"
 #include "projection/stock_joints_of.h"
+#include "projection/workspace.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/projection.h>
@@ -48,7 +50,8 @@ std::string wrong_with(const StepOptions& o) {
                                     {"max_tension_frequency", o.max_tension_frequency},
                                     {"event_tolerance", o.event_tolerance},
                                     {"baumgarte_rate", o.baumgarte_rate},
-                                    {"max_energy_gain", o.max_energy_gain}})
+                                    {"max_energy_gain", o.max_energy_gain},
+                                    {"max_velocity_residual", o.max_velocity_residual}})
     if (!(value > 0)) return "StepOptions::" + std::string(name) + " must be above 0, got " + text(value);
   for (const auto& [name, value] :
        {std::pair{"relative_tolerance", o.relative_tolerance}, {"absolute_tolerance", o.absolute_tolerance}})
@@ -107,7 +110,7 @@ std::string Stepper::Impl::begin_at(bool forget) {
                     &start.turned);
   if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
   start.impulse_energy = project_velocities(*system, dynamics, state);
-  energy_gains.watch.restructure(*system, block());
+  watching.watch.restructure(*system, block());
   resize_work_memory();
   return {};
 }
@@ -115,6 +118,8 @@ std::string Stepper::Impl::begin_at(bool forget) {
 void Stepper::Impl::restructure_dynamics() {
   dynamics.restructure();
   factor_at_start.restructure();
+  watching.at_end.layout = block();
+  watching.has_velocity_rows = has_level(*system, block(), Level::velocity);
 }
 
 void Stepper::Impl::resize_work_memory() {
@@ -222,10 +227,10 @@ const StepReport& Stepper::Impl::step(double dt) {
   reaction_list_is_current = false;
   before = state;
   const double h_before = last_h;
-  energy_gains.may_divide = true;
+  watching.may_divide = true;
   for (bool again = true; again;) {
     take(dt);
-    again = report.rejected ? take_less_divided(h_before) : gains_energy(dt);
+    again = report.rejected ? take_less_divided(h_before) : needs_more_parts(dt);
     if (again) begin_again(h_before);
   }
   if (report.rejected)
@@ -239,10 +244,10 @@ void Stepper::Impl::take(double dt) {
   try {  // Motions of kinematic bodies are user functions.
     if ((restart || structure_changed()) && !assemble_again()) return;
     recorder.begin(*system);
-    energy_gains.watch.begin(*system, before);
-    energy_gains.h_before = last_h;
-    energy_gains.stuck_before = switching.stuck;
-    energy_gains.reversals_before = law_reversals();
+    watching.watch.begin(*system, before);
+    watching.h_before = last_h;
+    watching.stuck_before = switching.stuck;
+    watching.reversals_before = law_reversals();
     recorded_until = state.t;
     options.method == Method::semi_implicit ? semi_implicit(dt) : march(dt);
   } catch (const std::exception& e) {
@@ -253,26 +258,18 @@ void Stepper::Impl::take(double dt) {
 }
 
 bool Stepper::Impl::take_less_divided(double h_before) {
-  EnergyGains& gains = energy_gains;
-  if (gains.halvings == 0) return false;
-  if (gains.may_divide) ++gains.rejected_divisions;
-  gains.may_divide = false;
-  --gains.halvings;
+  if (watching.halvings == 0) return false;
+  if (watching.may_divide) ++watching.rejected_divisions;
+  watching.may_divide = false;
+  --watching.halvings;
   undo_step(h_before);
   return true;
 }
 
-double Stepper::Impl::relative_energy_gain(double dt) {
-  EnergyGains& gains = energy_gains;
-  const bool by_middles = options.method == Method::semi_implicit;
-  const double relative = gains.watch.end(*system, dynamics,
-                                          {.start = before,
-                                           .end = state,
-                                           .dt = dt,
-                                           .start_lag = by_middles ? 0.5 * gains.h_before : 0,
-                                           .end_lag = by_middles ? 0.5 * last_h : 0},
-                                          recorder.sources());
-  if (!(gains.watch.grows() && relative > 0.5 * options.max_energy_gain)) return relative;
+double Stepper::Impl::relative_energy_gain(const StepWatch::Step& step) {
+  StepWatch& watch = watching.watch;
+  const double relative = watch.compare_energies(*system, dynamics, step, recorder.sources());
+  if (!(watch.gain_grows() && relative > 0.5 * options.max_energy_gain)) return relative;
   double without_jumps = relative;
   for (const ConstraintId id : block().constraints) {
     const Constraint& constraint = system->constraint(id);
@@ -282,41 +279,68 @@ double Stepper::Impl::relative_energy_gain(double dt) {
       work.scene.push_back(before[body]);
       jumps = jumps || (system->kind(body) == BodyKind::kinematic && detail::motion_jumps(before[body], state[body]));
     }
-    if (!jumps && !detail::rate_jumps(constraint, work.scene, before.t, dt)) continue;
-    for (const BodyId body : constraint.bodies()) without_jumps = gains.watch.explain(block(), body);
+    if (!jumps && !detail::rate_jumps(constraint, work.scene, before.t, step.dt)) continue;
+    for (const BodyId body : constraint.bodies()) without_jumps = watch.explain(block(), body);
   }
   return without_jumps;
 }
 
-bool Stepper::Impl::gains_energy(double dt) {
+bool Stepper::Impl::may_leave_residual() const {
+  if (!std::isfinite(options.max_velocity_residual)) return false;
+  if (options.drift != Drift::exact) return true;
+  return options.method != Method::semi_implicit && (watching.has_velocity_rows || !dynamics.solver().full_row_rank());
+}
+
+void Stepper::Impl::compare_velocities(const StepWatch::Step& step) {
+  assemble_constraints(*system, step.end, watching.at_end);
+  if (watching.at_end.failure.empty()) watching.watch.compare_velocities(*system, dynamics, watching.at_end, step);
+}
+
+bool Stepper::Impl::needs_more_parts(double dt) {
   constexpr int calm = 64;  // Steps after which fewer parts are tried.
-  EnergyGains& gains = energy_gains;
-  report.divisions = 1 << gains.halvings;
-  if (!std::isfinite(options.max_energy_gain) || !switching.switched_in_step.empty()) return false;
+  const double gain_limit = options.max_energy_gain, residual_limit = options.max_velocity_residual;
+  const bool by_energy = std::isfinite(gain_limit), by_velocities = may_leave_residual();
+  StepWatch& watch = watching.watch;
+  report.divisions = 1 << watching.halvings;
+  if (!(by_energy || by_velocities) || !switching.switched_in_step.empty()) return false;
+  const bool by_middles = options.method == Method::semi_implicit;
+  const StepWatch::Step step{.start = before,
+                             .end = state,
+                             .dt = dt,
+                             .start_lag = by_middles ? 0.5 * watching.h_before : 0,
+                             .end_lag = by_middles ? 0.5 * last_h : 0};
   double relative = 0;
   try {  // Potentials and constraints are user functions.
-    relative = relative_energy_gain(dt);
+    if (by_energy) relative = relative_energy_gain(step);
+    if (by_velocities) compare_velocities(step);
   } catch (const std::exception& e) {
     return refuse(Status::invalid, e.what()), false;
   } catch (...) {
     return refuse(Status::invalid, "something that is not a std::exception was thrown"), false;
   }
-  const bool grows = gains.watch.grows() && relative > 0.5 * options.max_energy_gain;
+  const bool gain_grows = by_energy && watch.gain_grows() && relative > 0.5 * gain_limit,
+             residual_grows = by_velocities && watch.residual_grows(0.5 * residual_limit);
   // A law with an internal state has already accepted the step. One that reverses needs another law, not more parts.
-  const bool may_repeat = gains.may_divide && options.drift == Drift::exact && !by_tolerance(options.method) &&
-                          dynamics.internal_state().empty() && law_reversals() == gains.reversals_before;
-  if (grows && may_repeat && (2 << gains.halvings) <= options.max_substeps) {
-    ++gains.halvings;
-    gains.calm_steps = 0;
+  const bool may_repeat = watching.may_divide && !by_tolerance(options.method) && dynamics.internal_state().empty() &&
+                          law_reversals() == watching.reversals_before;
+  // Without correction of drift, or with its feedback, steps gain energy. They are offered to show that. With it, what
+  // is left of velocities is of rows that no velocity meets, in no part of a step either.
+  const bool corrects = options.drift == Drift::exact, parts_help = corrects ? gain_grows : residual_grows;
+  if (parts_help && may_repeat && (2 << watching.halvings) <= options.max_substeps) {
+    ++watching.halvings;
+    watching.calm_steps = 0;
     return true;
   }
-  gains.watch.accept();
-  if (gains.halvings > 0) {
-    ++gains.divided_steps;
-    gains.calm_steps = grows ? 0 : gains.calm_steps + 1;
-    if (gains.calm_steps >= calm) --gains.halvings, gains.calm_steps = 0;
+  watch.accept(residual_limit, [&](const RowResidual& row) { record_velocity_residual(before.t + dt, row); });
+  if (by_energy && relative > gain_limit) {
+    record_energy_gain(before.t + dt, relative);
+    watch.forget_gain();
   }
-  if (relative > options.max_energy_gain) record_energy_gain(before.t + dt, relative);
+  if (watching.halvings > 0) {
+    ++watching.divided_steps;
+    watching.calm_steps = gain_grows || residual_grows ? 0 : watching.calm_steps + 1;
+    if (watching.calm_steps >= calm) --watching.halvings, watching.calm_steps = 0;
+  }
   return false;
 }
 
@@ -324,24 +348,28 @@ void Stepper::Impl::begin_again(double h_before) {
   state = before;
   dynamics.set_internal_state({});
   last_h = h_before;
-  switching.stuck = energy_gains.stuck_before;
+  switching.stuck = watching.stuck_before;
   switching.modes_known = false;
   begin_report();
 }
 
 void Stepper::Impl::record_energy_gain(double t, double relative) {
-  constexpr std::size_t most = 100;
-  EnergyGains& gains = energy_gains;
-  const EnergyGain event{.t = t,
-                         .gain = gains.watch.gain(),
-                         .relative = relative,
-                         .body = gains.watch.first_body(),
-                         .bodies = gains.watch.bodies()};
-  ++gains.count;
-  if (gains.events.size() < most) gains.events.push_back(event);
-  gains.watch.forget_gain();
+  const StepWatch& watch = watching.watch;
+  const EnergyGain gain{
+      .t = t, .gain = watch.gain(), .relative = relative, .body = watch.first_body(), .bodies = watch.bodies()};
   report.gains_energy = true;
-  gains.last = event;
+  watching.said += (watching.said.empty() ? "" : "; ") + energy_gain_text(*system, gain);
+  add_event(gain, watching.gains, watching.gain_count);
+}
+
+void Stepper::Impl::record_velocity_residual(double t, const RowResidual& row) {
+  const VelocityResidual residual{.t = t,
+                                  .residual = row.value,
+                                  .relative = row.relative,
+                                  .constraint = system->name(block().constraints[z(row.constraint)])};
+  report.leaves_velocity_residual = true;
+  watching.said += (watching.said.empty() ? "" : "; ") + velocity_residual_text(residual);
+  add_event(residual, watching.residuals, watching.residual_count);
 }
 
 void Stepper::Impl::begin_report() {
@@ -354,7 +382,8 @@ void Stepper::Impl::begin_report() {
   report.reason.clear();
   report.warning.clear();
   report.divisions = 1;
-  report.gains_energy = false;
+  report.gains_energy = report.leaves_velocity_residual = false;
+  watching.said.clear();
   switching.switches.clear();
   dense.crossings.clear();
   dense.segment_count = 0;
@@ -400,8 +429,7 @@ void Stepper::Impl::finish_step(double dt) {
   accept();
   if (report.warning.empty() && !dynamics.law_report().warning.empty()) report.warning = dynamics.law_report().warning;
   if (report.warning.empty() && !dynamics.law_forces().empty()) report.warning = standing_warning();
-  if (report.gains_energy)
-    report.warning += (report.warning.empty() ? "" : "; ") + energy_gain_text(*system, energy_gains.last);
+  if (!watching.said.empty()) report.warning += (report.warning.empty() ? "" : "; ") + watching.said;
 }
 
 long Stepper::Impl::law_reversals() const {
@@ -494,10 +522,12 @@ void Stepper::set_state(const State& state) {
 const Stepper::Start& Stepper::start() const { return impl_->start; }
 std::span<const Reaction> Stepper::reactions() { return impl_->reactions(); }
 std::span<const MomentumBalance> Stepper::momentum_balances() const { return impl_->recorder.momentum_balances(); }
-std::span<const EnergyGain> Stepper::energy_gains() const { return impl_->energy_gains.events; }
-long Stepper::energy_gain_count() const { return impl_->energy_gains.count; }
-long Stepper::divided_steps() const { return impl_->energy_gains.divided_steps; }
-long Stepper::rejected_divisions() const { return impl_->energy_gains.rejected_divisions; }
+std::span<const EnergyGain> Stepper::energy_gains() const { return impl_->watching.gains; }
+long Stepper::energy_gain_count() const { return impl_->watching.gain_count; }
+std::span<const VelocityResidual> Stepper::velocity_residuals() const { return impl_->watching.residuals; }
+long Stepper::velocity_residual_count() const { return impl_->watching.residual_count; }
+long Stepper::divided_steps() const { return impl_->watching.divided_steps; }
+long Stepper::rejected_divisions() const { return impl_->watching.rejected_divisions; }
 const EnergyBalance& Stepper::energy_balance() const { return impl_->recorder.energy(); }
 std::span<const LawWork> Stepper::law_works() const { return impl_->recorder.laws(); }
 std::span<const ModeSwitch> Stepper::switches() const { return impl_->switching.switches; }

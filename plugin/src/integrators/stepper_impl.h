@@ -3,8 +3,8 @@
 // Private to the core.
 #pragma once
 
-#include "dynamics/energy_watch.h"
 #include "dynamics/impulse_recorder.h"
+#include "dynamics/step_watch.h"
 #include "force_laws/law_solver.h"
 #include "integrators/tableau.h"
 
@@ -94,20 +94,23 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   };
   Switching switching;
 
-  // Energy that islands gain without a source, and what is done about it (T15).
-  struct EnergyGains {
-    EnergyWatch watch;
+  // Energy that islands gain without a source, velocities that do not meet the rows, and what is done about them (T15).
+  struct Watching {
+    StepWatch watch;
+    Assembly at_end;  // Constraints at the end of the step.
+    bool has_velocity_rows = false;
     int halvings = 0;    // Steps are divided into at least 2^halvings parts.
-    int calm_steps = 0;  // Steps since energy last grew so much.
-    std::vector<EnergyGain> events;
-    EnergyGain last;
-    long count = 0, divided_steps = 0, rejected_divisions = 0;
+    int calm_steps = 0;  // Steps since one of them last grew so much.
+    std::vector<EnergyGain> gains;
+    std::vector<VelocityResidual> residuals;
+    long gain_count = 0, residual_count = 0, divided_steps = 0, rejected_divisions = 0;
+    std::string said;                // Texts of the events of this step.
     bool may_divide = true;          // False: a divided step was rejected, and this step is made of fewer parts.
     double h_before = 0;             // last_h at the beginning of the step.
     std::vector<char> stuck_before;  // Switching::stuck at the beginning of the step.
     long reversals_before = 0;       // law_reversals() at that time.
   };
-  EnergyGains energy_gains;
+  Watching watching;
 
   // Step-size control of the embedded pairs (T13).
   struct StepControl {
@@ -479,15 +482,23 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// Makes one try of a step by the method. A failure is in `report`.
   void take(double dt);
 
-  /// Compares the energy that the step has gained with its sources. @return true if the step is to be tried again, in
-  /// more parts
-  bool gains_energy(double dt);
+  /// Compares the energy that the step has gained with its sources, and its velocities with the rows. @return true if
+  /// the step is to be tried again, in more parts
+  bool needs_more_parts(double dt);
 
   /// Compares energies. @return the largest relative gain of an island
-  double relative_energy_gain(double dt);
+  double relative_energy_gain(const StepWatch::Step& step);
 
-  /// Makes a step of fewer parts, where one that was divided because energy grew is rejected. @return false: the step
-  /// is not divided
+  /// Returns true if the step may leave a velocity residual. The semi-implicit step that ends on the constraints leaves
+  /// none: its mean velocity has brought the bodies there. The other methods project the velocities. They leave none
+  /// where rows are linear in the velocities and do not depend on each other.
+  bool may_leave_residual() const;
+
+  /// Compares velocities with the rows at the end of the step.
+  void compare_velocities(const StepWatch::Step& step);
+
+  /// Makes a step of fewer parts, where one that was divided by the watch is rejected. @return false: the step is not
+  /// divided
   bool take_less_divided(double h_before);
 
   /// Returns how often the efforts of laws have reversed so far.
@@ -499,8 +510,11 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// Records a gain of energy, with a warning.
   void record_energy_gain(double t, double relative);
 
+  /// Records a velocity residual, with a warning.
+  void record_velocity_residual(double t, const RowResidual& row);
+
   /// Longest part of a step of dt [s].
-  double longest_part(double dt) const { return std::ldexp(dt, -energy_gains.halvings); }
+  double longest_part(double dt) const { return std::ldexp(dt, -watching.halvings); }
 
   /// Restores everything that a rejected step changed.
   void undo_step(double h_before);

@@ -253,9 +253,9 @@ void set_velocities(const IslandLayout& layout, std::span<const double> v, State
 }
 
 /// φ̇ or ψ of the rows at fixed poses, as a function of the velocities. Rows on accelerations have none.
-class VelocityResidual {
+class RowVelocities {
  public:
-  VelocityResidual(const System& system, const Dynamics& dynamics, State& state, Workspace& work)
+  RowVelocities(const System& system, const Dynamics& dynamics, State& state, Workspace& work)
       : system_(system),
         block_(dynamics.assembly().layout),
         state_(state),
@@ -294,7 +294,7 @@ class VelocityResidual {
 /// Projects velocities at the poses in `on`, by chords. Sets `converged` and `least_squares`, and adds to `solves`.
 void project_velocities_by_chords(const System& system, const Dynamics& dynamics, State& on, std::span<double> v,
                                   std::span<double> lambda, int max_solves, Workspace& work, ProjectionReport& out) {
-  VelocityResidual residual(system, dynamics, on, work);
+  RowVelocities residual(system, dynamics, on, work);
   work.lambda.resize(lambda.size());
   work.dv.resize(v.size());
   const double size = largest(v);

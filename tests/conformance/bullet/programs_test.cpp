@@ -84,6 +84,7 @@ void run_both(const programs::Entry& entry, double seconds) {
   EXPECT_LE(exact.counts().fallbacks, contradicts ? steps / 100 : 0) << exact.summary();
   EXPECT_EQ(exact.counts().non_finite, 0);
   EXPECT_EQ(exact.counts().energy_gains, 0) << exact.summary();
+  EXPECT_EQ(exact.counts().velocity_residuals, 0) << exact.summary();
 }
 
 class Programs : public ::testing::TestWithParam<programs::Entry> {};

@@ -1,7 +1,6 @@
 #include "measure.h"
 
 #include "contradiction.h"
-#include "energy_status.h"
 #include "law_works.h"
 #include "mode_changes.h"
 #include "recorder.h"
@@ -13,6 +12,7 @@
 #include "table_file.h"
 #include "verdicts.h"
 #include "watch.h"
+#include "watch_status.h"
 
 #include <linchpin/bullet_recorder.h>
 
@@ -74,6 +74,7 @@ std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::strin
     // has.
     if (asked.max_substeps != usual.max_substeps) options.max_substeps = asked.max_substeps;
     options.max_energy_gain = asked.max_energy_gain;
+    options.max_velocity_residual = asked.max_velocity_residual;
     if (asked.newton_tolerance != usual.newton_tolerance) options.newton_tolerance = asked.newton_tolerance;
     if (asked.solve.rank_tolerance != usual.solve.rank_tolerance) options.rank_tolerance = asked.solve.rank_tolerance;
   }
@@ -395,9 +396,12 @@ Json measure(const Job& job, Progress& progress) {
   row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
-  if (exact && counts.energy_gains > 0 && status.starts_with("ok")) {
-    const EnergyGain& first = solver->energy_gains().front();
-    status = cli::energy_status(name_of(scene, *solver, first.body), first, counts.energy_gains);
+  if (exact && status.starts_with("ok")) {
+    const auto gains = solver->energy_gains();
+    const std::string first = gains.empty() ? "" : name_of(scene, *solver, gains.front().body);
+    const std::string found =
+        cli::watch_status(first, gains, counts.energy_gains, solver->velocity_residuals(), counts.velocity_residuals);
+    if (!found.empty()) status = found;
   }
   std::vector<std::string> said = remarks ? remarks->texts() : std::vector<std::string>();
   if (status.starts_with("ok"))

@@ -385,6 +385,7 @@ class SceneReader {
     o.newton_tolerance = solver.positive("newton_tolerance", o.newton_tolerance);
     o.max_tension_frequency = solver.positive("max_tension_frequency", o.max_tension_frequency);
     o.max_energy_gain = solver.positive("max_energy_gain", o.max_energy_gain);
+    o.max_velocity_residual = solver.positive("max_velocity_residual", o.max_velocity_residual);
     o.max_substeps = solver.whole("max_substeps", 1, 65536, o.max_substeps);
     o.solve.rank_tolerance = solver.positive("rank_tolerance", o.solve.rank_tolerance);
     if (o.solve.rank_tolerance >= 1) solver.refuse("rank_tolerance", "rank_tolerance is below 1");

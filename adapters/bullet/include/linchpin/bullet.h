@@ -189,6 +189,10 @@ struct Options {
   /// From half of it on, the steps of the mechanism are divided. A larger gain is an EnergyGain: see
   /// Solver::energy_gains(). Infinite: energies are not compared.
   double max_energy_gain = 0.1;
+  /// Largest |φ̇| or |ψ| that the velocities at the end of a step may leave in a row, relative to the speeds that its
+  /// bodies could give to it (T15). Steps that end on the constraints leave none; without `drift_correction` they do. A
+  /// larger residual is a VelocityResidual: see Solver::velocity_residuals(). Infinite: velocities are not compared.
+  double max_velocity_residual = 0.1;
   /// Also runs the native solver on the same state in every step; see Solver::native_comparison().
   bool compare_native = false;
   /// Length of the arrows by which world.debugDrawWorld() draws the reactions on bodies that can move [m/N]. The
@@ -474,6 +478,8 @@ class LINCHPIN_BULLET_API Solver {
   std::span<const LawWarning> law_warnings() const { return core().law_warnings(); }
   /// Energy that mechanisms have gained without a source: the first 100 events. Counts::energy_gains counts all.
   std::span<const EnergyGain> energy_gains() const { return core().energy_gains(); }
+  /// Velocity residuals above their bound: the first 100 events. Counts::velocity_residuals counts all.
+  std::span<const VelocityResidual> velocity_residuals() const { return core().velocity_residuals(); }
   /// Returns several lines of text: gap, energy, rank, redundancy by name, substeps, fallbacks, and the parts that the
   /// native solver solves, with reasons.
   std::string summary() { return core().summary(); }

@@ -1,12 +1,14 @@
-#include "articulated/tree_energy.h"
+#include "articulated/tree_watch.h"
 
-#include "host/energy_gains.h"
+#include "dynamics/step_events.h"
+#include "host/island_watch.h"
+#include "host/tuning.h"
 
 #include <cmath>
 
 namespace linchpin::articulated {
 
-void TreeEnergy::note_constraint_work() {
+void TreeWatch::note_constraint_work() {
   constraint_work_ = 0;
   for (const ConstraintRows& rows : t_.constraints.constraints()) {
     // A constraint of the user's own may depend on time, and is a source.
@@ -15,7 +17,12 @@ void TreeEnergy::note_constraint_work() {
   }
 }
 
-void TreeEnergy::end_step() {
+void TreeWatch::end_step() {
+  compare_energies();
+  compare_velocities();
+}
+
+void TreeWatch::compare_energies() {
   if (!std::isfinite(c_.options.max_energy_gain)) return;
   Change together;
   int first = -1;
@@ -47,7 +54,7 @@ void TreeEnergy::end_step() {
 // M(q₀)(v₁ − v₀) + dt h is the impulse of everything that acts on the tree, with h = the velocity terms at the start.
 // Its work is that with the mean velocity. The rest of T(q₁, v₁) − T(q₀, v₀) is T(q₁, v₁) − T(q₀, v₁) − dt hᵀ½(v₀ +
 // v₁).
-TreeEnergy::Change TreeEnergy::change_of(Tree& tree) {
+TreeWatch::Change TreeWatch::change_of(Tree& tree) {
   tree.tree.forward_kinematics(tree.tree.state().at, tree.after.state().velocity, motions_);
   Change out{.start = tree.tree.kinetic_energy(), .end = tree.tree.kinetic_energy(tree.at_end)};
   double power = 0;
@@ -61,7 +68,7 @@ TreeEnergy::Change TreeEnergy::change_of(Tree& tree) {
 }
 
 /// Energy that the applied forces could give a tree from rest in a step [J].
-double TreeEnergy::energy_from_rest(Tree& tree) {
+double TreeWatch::energy_from_rest(Tree& tree) {
   tree.tree.forces_by_cause(world_.gravity(), forces_);
   std::vector<double>& force = forces_.gravity;
   for (std::size_t k = 0; k < force.size(); ++k) force[k] += forces_.applied[k];
@@ -72,7 +79,7 @@ double TreeEnergy::energy_from_rest(Tree& tree) {
   return 0.5 * c_.dt * c_.dt * sum;
 }
 
-void TreeEnergy::account(EnergyAccount& account, const Change& change, int first_tree) {
+void TreeWatch::account(EnergyAccount& account, const Change& change, int first_tree) {
   const double limit = c_.options.max_energy_gain;
   account.end_step(change.start, change.end, change.unexplained);
   if (account.relative_gain() > limit) {
@@ -90,8 +97,58 @@ void TreeEnergy::account(EnergyAccount& account, const Change& change, int first
   EnergyGain gain{.t = c_.t, .gain = account.gain(), .relative = account.relative_gain(), .body = {}, .bodies = 0};
   (void)layout_.link_id(first_tree, tree.tree.fixed_velocities() > 0 ? 0 : -1, gain.body);
   gain.bodies = tree.tree.links() + (tree.tree.fixed_velocities() > 0 ? 0 : 1);
-  host::note_energy_gain(c_, gain);
+  add_event(gain, c_.energy_gains, c_.counts.energy_gains);
   account.forget_gain();
+}
+
+void TreeWatch::compare_velocities() {
+  const double limit = c_.options.max_velocity_residual;
+  if (!std::isfinite(limit) || !t_.is_held()) return;
+  if (c_.options.drift_correction && !t_.step.outcome.no_step_keeps_rows) return;  // the step ended on the constraints
+  ResidualAccount& account = t_.history.residual;
+  account.begin_step();
+  const auto constraints = t_.constraints.constraints();
+  for (int i = 0; i < static_cast<int>(constraints.size()); ++i)
+    if (!constraints[z(i)].is_gear()) account.add(residual_of(constraints[z(i)], i));  // A gear has constant rows.
+  const RowResidual worst = account.worst();
+  if (account.accept_step(limit)) host::note_velocity_residual(c_, c_.t, worst, constraints[z(worst.constraint)].owner);
+}
+
+/// The host moves links and bodies by the velocities at the end of its step. They belong to the middle of it.
+RowResidual TreeWatch::residual_of(const ConstraintRows& rows, int index) {
+  RowResidual worst;
+  const ConstraintFunction& function = rows.constraint->function();
+  if (function.level() == Level::acceleration) return worst;
+  const double rounding = host::tuning::floor_pose_roundings * c_.capabilities.rounding / c_.dt;
+  const SpeedFloor floor{c_.dt * world_.gravity().norm() + rounding, rounding};
+  states_.clear();
+  for (const ConstraintBody& body : rows.bodies) {
+    BodyState& state = states_.emplace_back();
+    if (body.tree >= 0)
+      state = t_.constraints.state_of(body, true);
+    else if (c_.bodies.in_host(body.id))
+      c_.world.read(body.id, state);
+    state.a.setZero();
+    state.alpha.setZero();
+  }
+  const std::size_t count = z(rows.rows), bodies = rows.bodies.size();
+  A_.resize(6 * bodies * count);
+  rows_.resize(3 * count);
+  const std::span<double> b = std::span(rows_).first(count), position = std::span(rows_).subspan(count, count),
+                          rate = std::span(rows_).last(count);
+  try {
+    function.linearize(states_, c_.t, {A_, b, position, rate});
+  } catch (...) {
+    return worst;  // The next step fails with its text.
+  }
+  for (std::size_t r = 0; r < count; ++r) {
+    RowComparison row;
+    for (std::size_t k = 0; k < bodies; ++k)
+      row.add(A_.data() + 6 * (r * bodies + k), states_[k], BodyKind::rigid, floor);
+    const RowResidual found = row.residual(rate[r], rate[r] + 0.5 * c_.dt * b[r], index);
+    if (found.relative > worst.relative) worst = found;
+  }
+  return worst;
 }
 
 }  // namespace linchpin::articulated

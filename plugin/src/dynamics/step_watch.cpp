@@ -1,4 +1,4 @@
-#include "dynamics/energy_watch.h"
+#include "dynamics/step_watch.h"
 
 #include "math/union_find.h"
 #include "model/system_impl.h"
@@ -19,7 +19,7 @@ constexpr double pose_rounding = 1e-12;
 
 }  // namespace
 
-void EnergyWatch::restructure(const System& system, const IslandLayout& layout) {
+void StepWatch::restructure(const System& system, const IslandLayout& layout) {
   bodies_ = layout.bodies;
   std::vector<int> root(bodies_.size());
   std::iota(root.begin(), root.end(), 0);
@@ -38,25 +38,21 @@ void EnergyWatch::restructure(const System& system, const IslandLayout& layout) 
   island_of_.assign(bodies_.size(), -1);
   std::vector<int> island_of_root(bodies_.size(), -1);
   for (std::size_t s = 0; s < bodies_.size(); ++s) {
-    if (system.kind(bodies_[s]) == BodyKind::coordinate) continue;
     int& island = island_of_root[z(detail::find_root(root, static_cast<int>(s)))];
     if (island < 0) {
       island = static_cast<int>(islands_.size());
       islands_.push_back({.first = bodies_[s]});
     }
     island_of_[s] = island;
-    ++islands_[z(island)].bodies;
+    Island& of = islands_[z(island)];
+    ++of.bodies;
+    of.has_coordinates = of.has_coordinates || system.kind(bodies_[s]) == BodyKind::coordinate;
   }
-  // A coordinate shares the energy of its island with bodies.
-  for (std::size_t s = 0; s < bodies_.size(); ++s)
-    if (system.kind(bodies_[s]) == BodyKind::coordinate)
-      if (const int island = island_of_root[z(detail::find_root(root, static_cast<int>(s)))]; island >= 0)
-        for (int& other : island_of_)
-          if (other == island) other = -1;
   worst_ = -1;
 }
 
-double EnergyWatch::kinetic(const System& system, const State& at, std::size_t slot) const {
+double StepWatch::kinetic(const System& system, const State& at, std::size_t slot) const {
+  if (islands_[z(island_of_[slot])].has_coordinates) return 0;
   const BodyState& s = at[bodies_[slot]];
   double sum = 0.5 * system.mass(bodies_[slot]) * s.v.squaredNorm();
   if (system.kind(bodies_[slot]) == BodyKind::rigid)
@@ -64,34 +60,44 @@ double EnergyWatch::kinetic(const System& system, const State& at, std::size_t s
   return sum;
 }
 
-void EnergyWatch::begin(const System& system, const State& at) {
+void StepWatch::begin(const System& system, const State& at) {
   for (Island& island : islands_) island.start = 0;
-  for (std::size_t s = 0; s < bodies_.size(); ++s)
-    if (island_of_[s] >= 0) islands_[z(island_of_[s])].start += kinetic(system, at, s);
+  for (std::size_t s = 0; s < bodies_.size(); ++s) islands_[z(island_of_[s])].start += kinetic(system, at, s);
 }
 
-double EnergyWatch::end(const System& system, const Dynamics& dynamics, const Step& step,
-                        std::span<const double> sources) {
-  for (Island& island : islands_) island.end = island.sources = island.rest = 0;
+StepWatch::FromRest StepWatch::from_rest(const System& system, const Dynamics& dynamics, const Step& step,
+                                         std::size_t slot) {
   const Assembly& assembly = dynamics.assembly();
-  const double dt = step.dt;
+  const BodyId id = assembly.layout.bodies[slot];
+  const BodyState& body = step.end[id];
+  FromRest out;
+  out.rounding = pose_rounding * std::max(1.0, body.p.cwiseAbs().maxCoeff()) / step.dt;
+  if (system.kind(id) == BodyKind::coordinate) return out;
+  const Vector6d Q = twist_of(assembly.layout, slot, assembly.problem.Q);
+  const double mass = system.mass(id), squared = out.rounding * out.rounding;
+  out.v = step.dt / mass * Q.head<3>();
+  out.energy = 0.5 * mass * (out.v.squaredNorm() + squared);
+  if (system.kind(id) != BodyKind::rigid) return out;
+  const Matrix3d inertia = system.world_inertia(id, body.q);
+  const Vector3d torque = Q.tail<3>() - system.gyroscopic_torque(id, body);
+  out.w = step.dt * (inertia.inverse() * torque);
+  out.energy += 0.5 * (step.dt * torque.dot(out.w) + inertia.trace() * squared);
+  return out;
+}
+
+double StepWatch::compare_energies(const System& system, const Dynamics& dynamics, const Step& step,
+                                   std::span<const double> sources) {
+  for (Island& island : islands_) island.end = island.sources = island.rest = 0;
   for (std::size_t s = 0; s < bodies_.size(); ++s) {
-    if (island_of_[s] < 0) continue;
     Island& island = islands_[z(island_of_[s])];
-    const BodyId id = bodies_[s];
-    const BodyState& body = step.end[id];
-    const double mass = system.mass(id), open = pose_rounding * std::max(1.0, body.p.cwiseAbs().maxCoeff()) / dt;
-    const Vector6d Q = twist_of(assembly.layout, s, assembly.problem.Q);
+    if (island.has_coordinates) continue;
     island.end += kinetic(system, step.end, s);
     island.sources += sources[s];
-    island.rest += 0.5 * (dt * dt * Q.head<3>().squaredNorm() / mass + mass * open * open);
-    if (system.kind(id) != BodyKind::rigid) continue;
-    const Matrix3d inertia = system.world_inertia(id, body.q);
-    const Vector3d torque = Q.tail<3>() - system.gyroscopic_torque(id, body);
-    island.rest += 0.5 * (dt * dt * torque.dot(inertia.inverse() * torque) + inertia.trace() * open * open);
+    island.rest += from_rest(system, dynamics, step, s).energy;
   }
-  add_potential_work(system, assembly.layout, step);
+  add_potential_work(system, dynamics.assembly().layout, step);
   for (Island& island : islands_) {
+    if (island.has_coordinates) continue;
     island.account.raise_floor(island.rest);
     island.account.end_step(island.start, island.end, island.end - island.start - island.sources);
   }
@@ -101,7 +107,7 @@ double EnergyWatch::end(const System& system, const Dynamics& dynamics, const St
 // The work of a force with a potential is the difference of the potential. Its work along the steps is not: a spring
 // that drives a motion which diverges does all the work of it. A potential that depends on time also changes by itself.
 // That part is the mean of its changes where the step begins and where it ends, and it is a source.
-void EnergyWatch::add_potential_work(const System& system, const IslandLayout& layout, const Step& step) {
+void StepWatch::add_potential_work(const System& system, const IslandLayout& layout, const Step& step) {
   const auto read = [&](const State& state, BodyId id, double lag) {
     BodyState body = state[id];
     if (lag > 0) advance(body, body.v, body.w, -lag);
@@ -118,23 +124,23 @@ void EnergyWatch::add_potential_work(const System& system, const IslandLayout& l
       of_force_start_.push_back(read(step.start, id, step.start_lag));
       of_force_end_.push_back(read(step.end, id, step.end_lag));
     }
-    if (island < 0) continue;
+    if (island < 0 || islands_[z(island)].has_coordinates) continue;
     const double t0 = step.start.t, t1 = t0 + step.dt;
     islands_[z(island)].sources += 0.5 * (force.energy(of_force_start_, t0) - force.energy(of_force_end_, t0) +
                                           force.energy(of_force_start_, t1) - force.energy(of_force_end_, t1));
   }
 }
 
-double EnergyWatch::explain(const IslandLayout& layout, BodyId body) {
+double StepWatch::explain(const IslandLayout& layout, BodyId body) {
   const int slot = layout.body_index(body);
-  if (slot >= 0 && island_of_[z(slot)] >= 0) {
+  if (slot >= 0) {
     Island& island = islands_[z(island_of_[z(slot)])];
     island.account.end_step(island.start, island.end, 0);
   }
   return find_worst();
 }
 
-double EnergyWatch::find_worst() {
+double StepWatch::find_worst() {
   double most = 0;
   worst_ = -1;
   for (std::size_t i = 0; i < islands_.size(); ++i) {
@@ -146,12 +152,32 @@ double EnergyWatch::find_worst() {
   return most;
 }
 
-void EnergyWatch::accept() {
-  for (Island& island : islands_) island.account.accept_step();
+void StepWatch::forget_gain() {
+  if (worst_ >= 0) islands_[z(worst_)].account.forget_gain();
 }
 
-void EnergyWatch::forget_gain() {
-  if (worst_ >= 0) islands_[z(worst_)].account.forget_gain();
+void StepWatch::compare_velocities(const System& system, const Dynamics& dynamics, const Assembly& assembly,
+                                   const Step& step) {
+  floors_.clear();
+  for (std::size_t s = 0; s < bodies_.size(); ++s) {
+    const FromRest rest = from_rest(system, dynamics, step, s);
+    floors_.push_back({rest.v.norm() + rest.rounding, rest.w.norm() + rest.rounding});
+  }
+  for (Island& island : islands_) island.residual.begin_step();
+  for (int i = 0; i < static_cast<int>(assembly.layout.constraints.size()); ++i)
+    for (const BodyId id : system.constraint(assembly.layout.constraints[z(i)]).bodies()) {
+      const int slot = assembly.layout.body_index(id);
+      if (slot < 0) continue;
+      islands_[z(island_of_[z(slot)])].residual.add(
+          residual_of_constraint(system, assembly, step.end, i, step.end_lag, floors_));
+      break;
+    }
+}
+
+bool StepWatch::residual_grows(double limit) const {
+  return std::any_of(islands_.begin(), islands_.end(), [&](const Island& island) {
+    return island.residual.worst().relative > limit && island.residual.grows();
+  });
 }
 
 }  // namespace linchpin

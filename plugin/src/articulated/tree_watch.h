@@ -1,6 +1,7 @@
-// The energy that trees gain in the steps of a host without a source (T15). A host integrates joint coordinates with
-// the velocity terms of the start of its step. The mass matrix changes within the step. Both together are no source of
-// energy, and what they add up to is the error of the host's method.
+// The watch over trees of links (T15). The energy that trees gain in the steps of a host without a source is compared
+// with their motion. A host integrates joint coordinates with the velocity terms of the start of its step. The mass
+// matrix changes within the step. Both together are no source of energy, and what they add up to is the error of the
+// host's method. The velocities at the end of a step that no Newton has ended are compared with the exact rows.
 #pragma once
 
 #include "articulated/tree_island.h"
@@ -8,9 +9,9 @@
 
 namespace linchpin::articulated {
 
-class TreeEnergy {
+class TreeWatch {
  public:
-  TreeEnergy(const TreeContext& context, TreeLayout& layout)
+  TreeWatch(const TreeContext& context, TreeLayout& layout)
       : c_(context.host), world_(context.world), t_(context.island), layout_(layout) {}
 
   /// Notes the work of the exact constraints in the step, when it has been solved. x.row has the mean velocities of the
@@ -21,6 +22,9 @@ class TreeEnergy {
   void end_step();
 
  private:
+  void compare_energies();
+  void compare_velocities();
+  RowResidual residual_of(const ConstraintRows& rows, int index);
   struct Change {
     double start = 0, end = 0, unexplained = 0;  // [J]
   };
@@ -35,6 +39,8 @@ class TreeEnergy {
   double constraint_work_ = 0;           // of the step [J]
   std::vector<LinkMotion> motions_;      // scratch
   KinematicTree::ForcesByCause forces_;  // scratch
+  std::vector<BodyState> states_;        // scratch
+  std::vector<double> A_, rows_;         // scratch
 };
 
 }  // namespace linchpin::articulated
