@@ -1,4 +1,4 @@
-// The snippets of docs/tutorials/bullet.md, sections 3 to 6, use these names.
+// The snippets of docs/tutorials/bullet.md, sections 2 to 6, use these names.
 #include <linchpin/bullet.h>
 
 #include <iostream>

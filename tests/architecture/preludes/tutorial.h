@@ -1,4 +1,4 @@
-// The snippets of docs/tutorials/core.md, and of docs/how-to/friction.md, use these names.
+// The snippets of docs/tutorials/core.md, and of other pages about the core, use these names.
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 #include <linchpin/stepper.h>
