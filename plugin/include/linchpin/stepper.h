@@ -121,7 +121,7 @@ class LINCHPIN_API Stepper {
  public:
   /// Assembles the start. Gaps are closed in the mass metric and velocities are projected (T14). `start()` reports
   /// both.
-  /// @throws std::invalid_argument, with the name, for options that allow no step, and where the equation cannot be
+  /// @throws std::invalid_argument for options that allow no step, with the name, and where the equation cannot be
   /// evaluated. That is so for an invalid state, and for laws that throw, return values that are not finite, or give
   /// power although they are declared dissipative. (Later in the motion, they cause a step to be rejected.)
   Stepper(System& system, State start, StepOptions options = {});
