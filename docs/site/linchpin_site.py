@@ -132,7 +132,7 @@ def add_navigation(app, docname, source):
         heading = re.match(r'## +(.*)', line)
         if heading:
             title = heading[1].strip()
-        for text, link in re.findall(r'\[([^\]]*)\]\(([^)#\s]+)\)', line) if title else []:
+        for text, link in re.findall(r'\[([^\]]*)\]\(([^)#\s]+)(?:#[^)\s]*)?\)', line) if title else []:
             page = page_of(app.env, posixpath.normpath(posixpath.join('docs', link)))
             if page and page not in named:
                 groups.setdefault(title, []).append(f'{text} </{page}>')
@@ -278,6 +278,8 @@ def tidy_api(app, doctree):
     """Shows a namespace as a line in place of a box around everything. Lists the names of a header beside its page."""
     if not app.env.docname.startswith('api/'):
         return
+    # Texts of namespaces of several headers. They would be on each page.
+    common = set(re.findall(r'@namespace .*\n/// (.*)\n', (root / 'docs/site/namespaces.dox').read_text(encoding='utf-8')))
     for node in list(doctree.findall(addnodes.desc)):
         if not is_namespace(node):
             continue
@@ -287,7 +289,7 @@ def tidy_api(app, doctree):
         if not any(isinstance(child, (nodes.paragraph, nodes.container)) or isinstance(child, addnodes.desc) and not is_namespace(child)
                    for child in content):
             line['classes'].append('empty')
-        node.replace_self([line] + content.children)
+        node.replace_self([line] + [child for child in content.children if child.astext().strip() not in common])
     for node in list(doctree.findall(addnodes.desc)):  # "friend class Solver" says nothing to a user
         if re.match(r'\s*friend (class|struct) ', node[0].astext()) and isinstance(node.parent, nodes.container):
             section = node.parent
