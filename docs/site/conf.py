@@ -45,6 +45,7 @@ html_favicon = None
 html_show_sourcelink = False
 html_copy_source = False
 html_use_index = True
+html_show_search_summary = False  # a page that is opened as a file cannot read others
 html_additional_pages = {'index': 'front.html'}
 templates_path = ['templates']
 html_theme_options = {

@@ -272,6 +272,15 @@ def resolve_html(app, doctree, docname):
             node.replace_self(nodes.raw('', text, format='html'))
 
 
+# ---- tables ----
+
+def mark_cells(app, doctree):
+    """Short cells, such as numbers and names, stay in one line. Others do not become narrower than some words."""
+    for cell in doctree.findall(nodes.entry):
+        length = len(cell.astext())
+        cell['classes'].append('short' if length <= 18 else 'long' if length > 40 else 'middle')
+
+
 # ---- pages of the API reference ----
 
 def tidy_api(app, doctree):
@@ -404,6 +413,7 @@ def setup(app):
     app.connect('source-read', add_navigation)
     app.connect('doctree-read', link_to_sources, priority=100)  # before Sphinx collects downloads
     app.connect('doctree-read', adapt_html, priority=100)
+    app.connect('doctree-read', mark_cells)
     app.connect('doctree-read', tidy_api, priority=100)
     app.connect('doctree-read', link_labels, priority=100)
     app.connect('missing-reference', link_to_folders)
