@@ -288,17 +288,19 @@ def tidy_api(app, doctree):
     if not app.env.docname.startswith('api/'):
         return
     # Texts of namespaces of several headers. They would be on each page.
-    common = set(re.findall(r'@namespace .*\n/// (.*)\n', (root / 'docs/site/namespaces.dox').read_text(encoding='utf-8')))
+    common = set(re.findall(r'^/// ([^@].*)$', (root / 'docs/site/namespaces.dox').read_text(encoding='utf-8'), re.M))
     for node in list(doctree.findall(addnodes.desc)):
         if not is_namespace(node):
             continue
         signature, content = node[0], node[-1]
-        line = nodes.rubric('', f'namespace {signature["ids"][-1]}', ids=signature['ids'] + [i for t in signature.findall(nodes.target) for i in t['ids']],
-                            classes=['namespace'])
-        if not any(isinstance(child, (nodes.paragraph, nodes.container)) or isinstance(child, addnodes.desc) and not is_namespace(child)
-                   for child in content):
+        names = signature['ids'] + [i for target in signature.findall(nodes.target) for i in target['ids']]
+        line = nodes.rubric('', f'namespace {signature["ids"][-1]}', ids=names, classes=['namespace'])
+        content = [child for child in content.children if child.astext().strip() not in common]
+        nested = [child for child in content if isinstance(child, addnodes.desc) and is_namespace(child)]
+        own = [child for child in content if child not in nested]
+        if all(isinstance(child, addnodes.index) for child in own):
             line['classes'].append('empty')
-        node.replace_self([line] + [child for child in content.children if child.astext().strip() not in common])
+        node.replace_self([line] + own + nested)
     for node in list(doctree.findall(addnodes.desc)):  # "friend class Solver" says nothing to a user
         if re.match(r'\s*friend (class|struct) ', node[0].astext()) and isinstance(node.parent, nodes.container):
             section = node.parent

@@ -61,6 +61,15 @@ front '- [one](how-to/one.md#here), [source](../plugin/include/linchpin/one.h), 
 out=$("$copy/scripts/docs" 2>&1) || fail "a project without a fault: $out"
 [[ -s $copy/build/docs/source/CITATION.cff.html ]] || fail "a source has no page"
 
+# HTML blocks: an image is copied, and a link to a page becomes one of the site. Comments are left out.
+mkdir -p "$copy/docs/pictures"
+printf '<svg xmlns="http://www.w3.org/2000/svg"/>' >"$copy/docs/pictures/one.svg"
+front '- [one](how-to/one.md)\n\n<!-- hidden -->\n\n<p><a href="how-to/one.md#here"><img src="pictures/one.svg" alt="one"></a></p>\n'
+out=$("$copy/scripts/docs" 2>&1) || fail "a page with HTML: $out"
+page=$copy/build/docs/docs/index.html
+grep -q '<a href="how-to/one.html#here"><img src="../_images/one.svg"' "$page" || fail "HTML: $(grep -A1 one.svg "$page")"
+! grep -q 'hidden -->' "$page" || fail "a comment is on the page"
+
 refused() { # refused <text of the front page> <what the message must contain>
   front "$1"
   if out=$("$copy/scripts/docs" 2>&1); then
