@@ -45,7 +45,7 @@ prints 'status: ok, but constraints contradict each other: slow, fast$'
 # So do Bullet's, as long as most steps are exact; what is not exact is no success, and has a name.
 for host in bullet bullet-float64; do
   expect 0 run speeds.toml --host $host
-  prints '^  contradictory: slow, fast \('
+  prints '^  contradictory constraints: slow, fast\. No motion satisfies all of them'
   prints '^status: ok, but constraints contradict each other: slow, fast$'
   expect 4 run unsat.toml --host $host
   says 'not exact: in 4[0-9] of 48 steps constraints were not held exactly; this constraint cannot be met: right'

@@ -195,7 +195,8 @@ std::string& ConstraintSolver::fallback_reason() { return impl_->c.notes.fallbac
 std::string ConstraintSolver::summary() {
   World& world = impl_->c.world;
   if (world.why_absent())
-    return world.has_ended() ? "linchpin: the world has been destroyed\n" : "linchpin: not attached to a world\n";
+    return world.has_ended() ? "linchpin: the world has been destroyed\n"
+                             : "linchpin: the solver is not attached to a world. Call attach()\n";
   world.find_joints();
   make_reactions();
   update_reports();
@@ -220,7 +221,8 @@ ConstrainedProblem ConstraintSolver::problem(std::string_view constraint) { retu
 std::vector<Finding> ConstraintSolver::check() {
   Context& c = impl_->c;
   if (c.world.why_absent())
-    return {{"", c.world.has_ended() ? "the world has been destroyed" : "the solver is not attached to a world"}};
+    return {{"", c.world.has_ended() ? "the world has been destroyed"
+                                     : "the solver is not attached to a world. Call attach()"}};
   c.world.find_joints();
   c.world.look_at_bodies(false);
   c.world.map_joints(false);

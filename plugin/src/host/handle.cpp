@@ -162,7 +162,7 @@ bool ConstraintHandle::is_exact() {
 std::string ConstraintHandle::why_native() {
   if (!is_there()) return {};
   const ConstraintEntry& r = get();
-  if (!r.fallback.empty()) return "all, this step (" + r.fallback + ")";
+  if (!r.fallback.empty()) return "all rows in this step, because " + r.fallback;
   return r.host_part.empty() && solver_->options().mode == Mode::passive ? "all (Mode::passive)" : r.host_part;
 }
 

@@ -177,7 +177,7 @@ TEST(BadLaws, OneThatThrowsOrIsNotANumberLeavesItsConstraintNativeAndIsNamed) {
     s.rail.clear_laws();
     s.w.step();
     EXPECT_TRUE(s.exact.native().empty());
-    EXPECT_NE(s.exact.summary().find("last trouble: "), std::string::npos);
+    EXPECT_NE(s.exact.summary().find("last problem: "), std::string::npos);
   };
   expect_named(Law([](const ConstraintReaction&) -> Vector3d { throw std::runtime_error("no oil"); }).with_name("dry"),
                "law 'dry' on rail threw: no oil");
@@ -409,7 +409,7 @@ TEST(Laws, AWarningOfManyStepsIsToldOnceWithTheirNumber) {
   ASSERT_EQ(exact.law_warnings().size(), 1u) << exact.summary();
   EXPECT_EQ(exact.law_warnings()[0].t, 2);
   EXPECT_EQ(exact.law_warnings()[0].steps, 20);
-  EXPECT_NE(exact.summary().find("(first in the step that begins at t = 2 s; in 20 steps)"), std::string::npos)
+  EXPECT_NE(exact.summary().find("(in 20 steps, first in the one that begins at t = 2 s)"), std::string::npos)
       << exact.summary();
 }
 
