@@ -76,7 +76,7 @@ says 'did you mean "rattle"'
 expect 2 run "$scenes/pendulum.toml" --host bullet --method rk4
 says 'Bullet steps'
 expect 4 run "$scenes/hoop-in-its-angle.toml" --method rattle
-says 'need rk4 or adaptive'
+says 'the method rattle does not support coordinates such as .*Use rk4 or adaptive'
 expect 0 bench mechanisms --json
 holds '(.rows | length) >= 28 and ([.rows[].met] | all)'
 # Parts do not depend on the machine: what the adaptive methods need where motion is smooth, and beside singular positions.

@@ -273,7 +273,7 @@ TEST(Root, AtZeroSlipIsNamedByAdaptive) {
     ASSERT_FALSE(report.rejected) << report.reason;
     said = report.warning;
   }
-  EXPECT_NE(said.find("law 'root' on rail holds the step to substeps of"), std::string::npos) << said;
+  EXPECT_NE(said.find("law 'root' on rail needs substeps of about"), std::string::npos) << said;
 }
 
 // A charge in a magnetic field goes round with qB/m and keeps its speed: to round-off, for the law neither gives nor
@@ -311,7 +311,8 @@ TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
   EXPECT_NEAR(stepper.law_works()[0].work, -0.5 * Sledge::m * 9, 0.5);
   Sledge hard(laws::viscous(100 * c).with_name("tar"));
   Stepper cannot(hard.system, hard.system.initial_state(), rk4());
-  EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail damps faster than the step"), std::string::npos)
+  EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail is too stiff even for substeps of dt/"),
+            std::string::npos)
       << cannot.step(0.01).warning;
 }
 
@@ -385,9 +386,9 @@ TEST(Adaptive, AForceThatNeverEndsItsJumpsEndsTheStepWithAMessage) {
   const StepReport& report = stepper.step(1);
   EXPECT_TRUE(report.rejected);
   EXPECT_LE(report.substeps, 100000);
-  EXPECT_NE(report.reason.find("the step needs more than 100000 substeps, the last of"), std::string::npos)
+  EXPECT_NE(report.reason.find("the step needs more than 100000 substeps (the last one is"), std::string::npos)
       << report.reason;
-  EXPECT_NE(report.reason.find("Take a shorter step, or the method semi-implicit"), std::string::npos) << report.reason;
+  EXPECT_NE(report.reason.find("Use a shorter step, or the method semi-implicit"), std::string::npos) << report.reason;
   EXPECT_EQ(stepper.t(), 0);
 }
 
@@ -407,8 +408,7 @@ TEST(Rk4, RefusesForcesBeyondAllBoundsWithTheReason) {
   for (const Law& law : {laws::viscous(1e9), laws::drag(1e9)}) {
     const std::string why = reason(law);
     EXPECT_NE(why.find("beyond all bounds"), std::string::npos) << why;
-    EXPECT_NE(why.find("damps faster than the step can follow. Take a shorter step, or the method semi-implicit"),
-              std::string::npos)
+    EXPECT_NE(why.find("is too stiff for the step. Use a shorter step, or the method semi-implicit"), std::string::npos)
         << why;
   }
 }
@@ -535,7 +535,7 @@ TEST(BadLaws, ASignOfTheSlipIsNamedAsSuchByRk4HoweverStrong) {
     Stepper stepper(s.system, s.system.initial_state(), rk4());
     const std::string said = stepper.step(1.0 / 240).warning;
     EXPECT_NE(said.find("law 'sign' on rail: jumps where its slip changes sign"), std::string::npos) << said;
-    EXPECT_EQ(said.find("damps faster"), std::string::npos) << said;
+    EXPECT_EQ(said.find("too stiff"), std::string::npos) << said;
   }
 }
 
@@ -571,7 +571,7 @@ TEST(BadLaws, AnAdaptiveStepDoesNotFollowAJumpForEver) {
   ASSERT_FALSE(stepper.step(0.25).rejected);
   const StepReport& report = stepper.step(0.1);
   EXPECT_TRUE(report.rejected);
-  EXPECT_NE(report.reason.find("ever shorter"), std::string::npos) << report.reason;
+  EXPECT_NE(report.reason.find("become shorter without end"), std::string::npos) << report.reason;
 }
 
 TEST(BadLaws, AWeakLawOnWhatHardlyTurnsDoesNotChatter) {

@@ -83,7 +83,7 @@ Handle Solver::handle(JointRef joint) {
 
 std::string Solver::why_native(JointRef joint) {
   Handle of = handle(joint);
-  return of.valid() ? of.why_native() : "all (linchpin does not know the joint: it is not in the world)";
+  return of.valid() ? of.why_native() : "all (the joint is not in the world; call addConstraint())";
 }
 
 Handle Solver::name_joint(JointRef joint, std::string name) {

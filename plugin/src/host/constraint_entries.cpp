@@ -34,7 +34,7 @@ int ConstraintSolver::add_constraint(Constraint constraint) {
   State now = c.system.initial_state();
   for (const BodyId id : constraint.bodies()) {
     if (const char* why = c.world.why_unsupported(id))
-      demand("linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix");
+      demand("linchpin: constraint '" + name + "': one of its bodies has no mass matrix: " + why);
     c.world.read(id, now[id]);
   }
   now.t = c.t;
@@ -97,7 +97,7 @@ std::string why_host_has_all(const Context& c, const ConstraintEntry& r) {
   std::string why;
   for (const BodyId id : r.joint.bodies)
     if (const char* unsupported = c.world.why_unsupported(id)) why = unsupported;
-  if (r.joint.released_to_host) why = "given back";
+  if (r.joint.released_to_host) why = "the program has released it with remove(); name_joint() takes it back";
   if (r.joint.bodies[0] == r.joint.bodies[1]) why = "it joins a body to itself";
   return why;
 }

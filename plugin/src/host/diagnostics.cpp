@@ -283,8 +283,10 @@ void write_compliance(Context& c, std::ostream& s) {
 
 void write_counts(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
-  s << "\n  " << n.solves << " solves of islands, " << n.newton_solves << " Newton iterations, " << n.substepped_steps
-    << " steps taken in " << n.substeps << " substeps, " << n.fallbacks << " steps left to the native solver";
+  s << "\n  " << n.solves << " solve" << plural(n.solves) << " of islands, " << n.newton_solves << " Newton iteration"
+    << plural(n.newton_solves) << ", " << n.substepped_steps << " step" << plural(n.substepped_steps) << " taken in "
+    << n.substeps << " substep" << plural(n.substeps) << ", " << n.fallbacks << " step" << plural(n.fallbacks)
+    << " left to the native solver";
   if (n.stiffened_steps)
     s << "\n  " << n.stiffened_steps << " step" << plural(n.stiffened_steps)
       << " with geometric stiffness, whose damping did " << n.stiffness_work << " J of work";

@@ -139,7 +139,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   combine(dt, method.weight, method.stages, work.vdot, work.gained);
   place(state, work.in_chart, work.gained, work.next);
   integrate_memory(dt, method.weight, method.stages, work.memory.after);
-  if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
+  if (!is_finite(work.next)) return refuse(report.status, state_not_finite), false;
   if (options.drift == Drift::exact) {
     work.stage = work.next;
     const double gap = project_positions(*system, dynamics, work.next, options.newton_tolerance, options.max_newton);
@@ -150,7 +150,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
       report.status = Status::contradictory;
     }
     project_velocities(*system, dynamics, work.next);
-    if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
+    if (!is_finite(work.next)) return refuse(report.status, state_not_finite), false;
     follow_in_chart(b, work.stage, work.next, work.in_chart);
   }
   if (method.pair) {  // Its last stage, on the constraints, is the first of the next step.
@@ -286,7 +286,10 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     }
     part *= went ? std::clamp(0.9 * std::pow(e, -power), 0.1, 0.9) : 0.25;
     if (!(part > shortest)) {
-      if (went) refuse(report.status, "the error of the step stays above the tolerance however short it is");
+      if (went)
+        refuse(report.status,
+               "the error exceeds the tolerance even in the shortest substep. A force may be discontinuous, or the "
+               "pose singular. Use a larger tolerance, or semi-implicit");
       return false;
     }
     report.rejected = false;

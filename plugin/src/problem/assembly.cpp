@@ -437,8 +437,8 @@ bool begin(const System& system, const State& state, Assembly& out) {
   out.failure.clear();
   if (state.bodies.size() != at(system.body_count())) {
     out.problem.clear();
-    out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " +
-                  std::to_string(system.body_count());
+    out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, but the system has " +
+                  std::to_string(system.body_count()) + ". Use system.initial_state()";
     return false;
   }
   out.problem.t = state.t;

@@ -263,7 +263,8 @@ TEST(Compliance, WhatCannotYieldIsRefusedWithTheReason) {
   EXPECT_NE(message_of([&] { handle.compliance({.stiffness = 1}); }).find("law"), std::string::npos);
   handle.clear_laws();
   handle.remove();
-  EXPECT_NE(message_of([&] { handle.compliance({.stiffness = 1}); }).find("given back"), std::string::npos);
+  EXPECT_NE(message_of([&] { handle.compliance({.stiffness = 1}); }).find("released it with remove()"),
+            std::string::npos);
 }
 
 }  // namespace
