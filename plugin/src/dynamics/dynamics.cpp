@@ -402,9 +402,8 @@ std::vector<std::string> Dynamics::warnings() const {
     if (on.size() > most) where += " and " + std::to_string(on.size() - most) + " more";
     out.push_back(
         "law '" + law + "' on " + where +
-        ": redundant constraints leave the normal force it may read undetermined (they are taken to share it by "
-        "least norm); remove what is redundant, put the law on a determined constraint, or take a law that "
-        "does not read the normal force");
+        ": the normal force is undetermined, because redundant constraints share the load. The distribution of least "
+        "norm is used. Remove a redundant constraint, or put the law on a constraint that carries the whole load");
   }
   return out;
 }

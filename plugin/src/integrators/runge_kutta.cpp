@@ -38,7 +38,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   Status status = known ? report.status : projects ? project_stage() : dynamics.evaluate(work.stage);
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
-    return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
+    return refuse(Status::invalid, dynamics.reason() + (stiff ? ". The law" + std::string(too_stiff) : "")), false;
   }
   // Stages between the ends are off the constraints by their error, so redundant rows disagree by that much.
   const bool on_the_way = k > 0 && status == Status::contradictory;
@@ -72,8 +72,9 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     const LawForce& most = *std::max_element(laws_now.begin(), laws_now.end(),
                                              [&](const auto& a, const auto& b) { return size(a) < size(b); });
     if (size(most) > 0)
-      return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(work.vdot[k])) +
-                                         (switching.law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+      return refuse(Status::invalid,
+                    name_of(most) + beyond_all_bounds(size(most), largest(work.vdot[k])) +
+                        (switching.law_rate * dt > stable ? ". The law" + std::string(too_stiff) : "")),
              false;
   }
   std::fill(work.beyond.begin(), work.beyond.end(), 0.0);
