@@ -116,7 +116,8 @@ int Multibodies::find(const btMultiBodyConstraint& constraint) const {
 }
 
 void Multibodies::demand_free(const std::string& name) const {
-  if (host_.solver.find(name) >= 0) demand("linchpin: the name '" + name + "' is in use");
+  if (host_.solver.find(name) >= 0)
+    demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
 }
 
 // ---- articulated::TreeWorld ----

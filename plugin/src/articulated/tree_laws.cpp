@@ -18,7 +18,7 @@ using Owner = host::ConstraintEntry::Owner;
 
 std::string TreeLaws::why_no_law(int entry) const {
   const host::ConstraintEntry& r = c_.constraints[entry];
-  if (!r.deferred && r.id.index < 0) return "it is left to the native solver: " + r.host_part;
+  if (!r.deferred && r.id.index < 0) return "the native solver holds it (" + r.host_part + ")";
   if (layout_.is_gear(entry)) return "a gear has no application point. Put the law on one of its joints";
   if (!r.deferred) return {};
   for (const BodyId id : r.deferred->bodies())

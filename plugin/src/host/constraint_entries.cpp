@@ -30,7 +30,7 @@ int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) 
 int ConstraintSolver::add_constraint(Constraint constraint) {
   Context& c = impl_->c;
   const std::string name = constraint.name();
-  if (find(name) >= 0) demand("linchpin: the name '" + name + "' is in use");
+  if (find(name) >= 0) demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
   State now = c.system.initial_state();
   for (const BodyId id : constraint.bodies()) {
     if (const char* why = c.world.why_unsupported(id))
@@ -162,7 +162,8 @@ void ConstraintSolver::set_joint(int entry, const std::array<BodyId, 2>& bodies,
 }
 
 void ConstraintSolver::name_joint(int entry, std::string name) {
-  if (const int other = find(name); other >= 0 && other != entry) demand("linchpin: the name '" + name + "' is in use");
+  if (const int other = find(name); other >= 0 && other != entry)
+    demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
   update_reports();
   ConstraintEntry& r = this->entry(entry);
   const bool was_left_to_host = r.outcome.left_to_host && !r.joint.released_to_host;

@@ -200,7 +200,7 @@ TEST(BodyRefs, NameBodiesLinksAndTheGround) {
   btRigidBody* const none = nullptr;
   expect_refused([&] { exact.constrain("null", {none}, [](const auto& s) { return s[0].position(); }); },
                  "'null': body 0 is null");
-  expect_refused([&] { exact.constrain("empty", {}, [](const auto& s) { return s[0].position(); }); }, "names no body");
+  expect_refused([&] { exact.constrain("empty", {}, [](const auto& s) { return s[0].position(); }); }, "has no body");
   expect_refused([&] { exact.constrain("id", {BodyId{77}}, [](const auto& s) { return s[0].position(); }); }, "");
 }
 

@@ -177,7 +177,10 @@ TEST(UserConstraint, SaysWhatIsWrongWithIt) {
             }).find("still"),
             std::string::npos);
   exact.constrain("one", {a, b}, together);
-  EXPECT_NE(message_of([&] { exact.constrain("one", {a, b}, together); }).find("'one' is in use"), std::string::npos);
+  EXPECT_NE(message_of([&] {
+              exact.constrain("one", {a, b}, together);
+            }).find("another constraint has the name 'one'"),
+            std::string::npos);
   const auto again = exact.try_constrain("again", {&a, &stranger}, together);
   EXPECT_FALSE(again);
   EXPECT_EQ(again.error().kind, ErrorKind::argument);
