@@ -428,8 +428,7 @@ class LINCHPIN_API World {
   /// Pose and velocities of a body as they are now. A kinematic body is where it is at the end of the step, with its
   /// mean velocity. Accelerations are left as they are.
   virtual void read(BodyId body, BodyState& out) const = 0;
-  /// Returns why a body that is to move has no mass matrix, as a clause: "a body has …". Null: it has one. The solver
-  /// copies the text.
+  /// Returns why a body that is to move has no mass matrix, in words. Null: it has one. The solver copies the text.
   virtual const char* why_unsupported(BodyId) const { return nullptr; }
   /// Axes of the world along which a body must not change its motion: bit i for linear x y z, bit 3 + i for angular.
   virtual unsigned locked_axes(BodyId) const { return 0; }

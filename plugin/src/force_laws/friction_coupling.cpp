@@ -389,15 +389,15 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
   for (const int i : coupling_.terms)
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
       reader = p.what, where = &sites_[z(p.site)];
-  const bool is_found_elsewhere = gain < 0.9;  // Painlevé's case needs a larger gain.
+  const bool exists = gain < 0.9;  // Below this coupling gain there is a solution, which was not found.
   report.warning = name_of(scene, *where, *reader) +
-                   (is_found_elsewhere ? ": no coupled normal force was found that satisfies the law (coupling gain "
-                                       : ": no coupled normal force satisfies the law (coupling gain ") +
+                   (exists ? ": no coupled normal force was found that satisfies the law (coupling gain "
+                           : ": no coupled normal force satisfies the law (coupling gain ") +
                    text(gain) +
-                   (is_found_elsewhere ? "). The law is discontinuous in its normal force, or masses differ too much. "
-                                         "The frictionless normal force was used instead. Make the law smooth"
-                                       : ", a case of Painlevé). The frictionless normal force was used instead. Use "
-                                         "less friction, or a unilateral constraint");
+                   (exists ? "). The law is discontinuous in its normal force, or masses differ too much. "
+                             "The frictionless normal force was used instead. Make the law smooth"
+                           : ", a case of Painlevé). The frictionless normal force was used instead. Use "
+                             "less friction, or a unilateral constraint");
   for (auto& block : coupling_.problem.blocks) {
     block.reaction_implicit = false;
     std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
