@@ -4,6 +4,7 @@
 #include "force_laws/law_solver.h"
 
 #include "model/force_rows.h"
+#include "model/format.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
