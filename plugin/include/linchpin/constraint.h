@@ -197,13 +197,16 @@ class PoseView {
   template <class... Point>
   Vec3<T> velocity(const Point&...) const {
     static_assert(detail::never<T, Point...>,
-                  "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+                  "linchpin: a holonomic residual must not read velocities. Use nonholonomic(), or "
+                  "constrain_velocity() in Bullet");
     return {};
   }
   /// Does not compile: a holonomic residual reads positions only.
   template <class... None>
   Vec3<T> omega(const None&...) const {
-    static_assert(detail::never<T, None...>, "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+    static_assert(detail::never<T, None...>,
+                  "linchpin: a holonomic residual must not read velocities. Use nonholonomic(), or "
+                  "constrain_velocity() in Bullet");
     return {};
   }
 
@@ -369,7 +372,8 @@ struct row_traits<std::array<T, m>> {
 template <class... Parts>
 auto rows(const Parts&... parts) {
   static_assert(((detail::row_traits<Parts>::count > 0) && ...),
-                "linchpin: rows() joins numbers, Vec3 and std::array of numbers, each made from s[k] or s.t");
+                "linchpin: each argument of rows() must be a number, a Vec3 or a std::array of numbers that is "
+                "computed from s[k] or s.t");
   using T = typename detail::row_traits<std::tuple_element_t<0, std::tuple<Parts...>>>::number;
   std::array<T, static_cast<std::size_t>((detail::row_traits<Parts>::count + ...))> all;
   int at = 0;

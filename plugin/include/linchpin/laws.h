@@ -164,14 +164,14 @@ class LINCHPIN_API Law {
       term.force = std::move(f);
     } else {
       static_assert(std::convertible_to<std::invoke_result_t<const F&, const ConstraintReaction&>, Vector3d>,
-                    "linchpin: a law returns a force (Vector3d) or a ForceMoment");
+                    "linchpin: a law must return a force (Vector3d) or a ForceMoment");
       term.has_moment = false;
       term.force = [f = std::move(f)](const ConstraintReaction& n) { return ForceMoment{f(n), Vector3d::Zero()}; };
     }
     terms_.push_back(std::move(term));
   }
   /// @throws std::invalid_argument unless the term has a name, exactly one of force and static_limit (with
-  /// sliding_magnitude), and both or neither of internal_state_rate and advance.
+  /// sliding_magnitude), and both or neither of internal_state_rate and advance_state.
   explicit Law(Term term);
 
   // Each of these functions changes every summand of this law and returns the law.

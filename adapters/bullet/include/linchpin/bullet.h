@@ -41,7 +41,7 @@
 
 #if BT_BULLET_VERSION != 324 && !defined(LINCHPIN_UNTESTED_BULLET)
 #error \
-    "linchpin was tested with Bullet 3.24 only (BT_BULLET_VERSION 324). Define LINCHPIN_UNTESTED_BULLET to try another"
+    "linchpin supports Bullet 3.24 (BT_BULLET_VERSION 324), and this is another version. Define LINCHPIN_UNTESTED_BULLET to try it at your own risk"
 #endif
 
 // Two builds of Bullet share most symbol names. The precision is part of linchpin's names, so that a mix fails to link.
