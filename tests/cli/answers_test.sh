@@ -1,12 +1,11 @@
-#What verbs say of a scene beside its numbers : Painlevé's cases, several answers and redundancy in every verb that
-#steps, what a search for rest leaves out, rows on velocities that hold positions, and units of coordinates.
+# What verbs say of a scene beside its numbers: Painlevé's cases, several answers and redundancy in every verb that
+# steps, what a search for rest leaves out, rows on velocities that hold positions, and units of coordinates.
 source "$(dirname "$0")/common.bash" "$@"
 scenes=$source/demos/scenes
 cd "$scratch" || exit 1
 
-#A rod that slides on its tip : at tan th = 2 no normal force lets it slide beyond mu = 4 / 3; \
-    at 60 degrees and 4 rad / s three
-#normal forces satisfy mu = 1.6.
+# A rod that slides on its tip: at tan th = 2 no normal force lets it slide beyond mu = 4/3; at 60 degrees and 4 rad/s three
+# normal forces satisfy mu = 1.6.
 cat >rod.toml <<'TOML'
 schema = 2
 [params]
@@ -44,9 +43,8 @@ grep -q '"ok, but several coupled normal forces satisfy the laws' three.csv || f
 expect 0 explain three.toml --json
 holds '.warnings | length == 1 and (.[0] | test("several coupled normal forces"))'
 
-#A step without an answer is told to the end of the run, on every host and in a comparison.
-for host in bare bullet bullet-float64;
-do
+# A step without an answer is told to the end of the run, on every host and in a comparison.
+for host in bare bullet bullet-float64; do
   expect 0 run rod.toml --host $host --duration 0.1
   prints "warning: law 'coulomb' on tip: the body cannot slide with any coupled normal force .*Painlev"
 done
@@ -54,7 +52,7 @@ expect 0 run rod.toml --host bullet-float64 --duration 0.1 --json
 holds '.solver.warnings | length == 1 and (.[0] | test("a case of Painlevé.*that begins at t = 0 s"))'
 expect 0 compare rod.toml --duration 0.1
 prints "exact, double: warning: law 'coulomb' on tip: the body cannot slide with any coupled normal force .*Painlev"
-#Two tips whose names differ by a digit are two.
+# Two tips whose names differ by a digit are two.
 {
   sed -e 's|"rod"|"rod1"|' -e 's|"tip"|"tip1"|' rod.toml
   sed -e '/^\[\[body/,$!d' -e 's|"rod"|"rod2"|' -e 's|"tip"|"tip2"|' rod.toml
@@ -63,7 +61,7 @@ expect 0 run rods.toml --host bullet-float64 --duration 0.1
 prints "warning: law 'coulomb' on tip1: no coupled normal force"
 prints "warning: law 'coulomb' on tip2: no coupled normal force"
 
-#A law with a memory is explained as the motion has it : the bristles of LuGre, bent by what went before.
+# A law with a memory is explained as the motion has it: the bristles of LuGre, bent by what went before.
 sed -e '/^\[\[expect/,$d' -e 's|^law = .*|law = { type = "lugre", mu = 0.3, mu_kinetic = 0.2, speed = 0.01, stiffness = 1e4, damping = 100, viscous = 0.1 }|' \
   "$scenes/slider-friction.toml" >lugre.toml
 printf '[[log]]\nchannel = "friction(rail, block).x"\n' >>lugre.toml
@@ -72,7 +70,7 @@ friction=$(tail -n 1 lugre.csv | sed 's/.*,//')
 expect 0 explain lugre.toml rail --at 0.1 --json
 holds "(.constraints[0].on[] | select(.body == \"block\") | .law_force[0] - $friction | fabs) < 1e-9 and ($friction | fabs) > 1"
 
-#Redundancy : in the words of `run`, and whose forces it leaves open.
+# Redundancy: in the words of `run`, and whose forces it leaves open.
 expect 0 run "$scenes/table-on-four-legs.toml"
 prints '4 equations, 3 independent'
 sed 's|^sx = .*|sx = 0.6|' "$scenes/table-on-four-legs.toml" >table.toml
@@ -85,7 +83,7 @@ prints 'NOT determined: redundant constraints share a load'
 expect 0 explain table.toml --json
 holds '.rank.rows == 4 and .rank.rank == 3 and (.rank.undetermined | length) == 4'
 
-#A search for rest says what has no part in it, and so does a sweep of it.
+# A search for rest says what has no part in it, and so does a sweep of it.
 cat >rest.toml <<'TOML'
 schema = 2
 [params]
@@ -129,7 +127,7 @@ URDF
 if ! "$linchpin" check arm.urdf 2>&1 | grep -q "built without URDF"; then
   expect 0 equilibrium arm.urdf
   prints '^left out: pin: limits -0.3 to 0.7 rad$'
-#Laws on links of a multibody warn as those on bodies do.
+  # Laws on links of a multibody warn as those on bodies do.
   cat >bars.urdf <<'URDF'
 <robot name="bars">
   <link name="base"/>
@@ -170,7 +168,7 @@ TOML
   prints 'warning: law on floor: no coupled normal force satisfies the law .*a case of Painlevé.*\(in 20 steps, first in the one that begins at t = 0 s\)$'
 fi
 
-#A door on a vertical hinge rests wherever it stands : one place for all, and no rates of rounding.
+# A door on a vertical hinge rests wherever it stands: one place for all, and no rates of rounding.
 cat >door.toml <<'TOML'
 schema = 2
 [[body]]
@@ -192,7 +190,7 @@ grep -q '^2\.' out && fail "one place is enough: $(cat out)"
 expect 0 equilibrium door.toml --json
 holds '.equilibria | length == 1 and .[0].continuum'
 
-#A bicycle : the rows of its wheels along the normal of the road hold positions.No place of rest is in the road.
+# A bicycle: the rows of its wheels along the normal of the road hold positions. No place of rest is in the road.
 cat >bicycle.toml <<'TOML'
 schema = 2
 [params]
@@ -251,11 +249,11 @@ expect 0 check bicycle.toml
 prints '^row 3 of rear rolls is integrable: it is a condition on positions$'
 prints '^row 3 of front rolls is integrable: it is a condition on positions$'
 expect 0 equilibrium bicycle.toml --starts 6 --seconds 60 --json
-#The centre of a wheel is above the road by r times the sine of the angle between the wheel's axis and the vertical.
+# The centre of a wheel is above the road by r times the sine of the angle between the wheel's axis and the vertical.
 holds '(.equilibria | length) > 0 and ([.equilibria[] | .bodies | (.rear, .front) |
   (.rotation as [$w, $x, $y, $z] | (2 * ($y * $z + $w * $x)) as $up | .position[2] - 0.3 * (1 - $up * $up | sqrt) | fabs)] | max) < 1e-7'
 
-#An upright disk : the same row written alone, or as two that only together are integrable.
+# An upright disk: the same row written alone, or as two that only together are integrable.
 sed -e '/^\[\[expect/,$d' -e 's|^velocity = "disk.*|velocity = ["disk.velocity.x - r*disk.omega.y + disk.velocity.z = 0", "disk.velocity.y + r*disk.omega.x = 0", "disk.velocity.x - r*disk.omega.y - 2*disk.velocity.z = 0"]|' \
   "$scenes/rolling-disk.toml" >mixed.toml
 expect 0 check mixed.toml --json
@@ -264,12 +262,12 @@ holds '.integrable[0].integral | test("disk.z$")'
 expect 0 check "$scenes/skate.toml" --json
 holds '.integrable == []'
 
-#A turntable without t changes with nothing; an equation whose integral has t in it does.
+# A turntable without t changes with nothing; an equation whose integral has t in it does.
 expect 0 check "$scenes/ball-on-turntable.toml"
 prints '^rolling .*nonholonomic, scleronomic, acatastatic$'
 prints '^row 3 of rolling is integrable: it is the rate of ball.z$'
 
-#Units of coordinates : of values, rates and generalized forces, in columns, words and recordings.
+# Units of coordinates: of values, rates and generalized forces, in columns, words and recordings.
 expect 0 run "$scenes/bead-on-turning-arm.toml" --csv arm.csv --record arm.rec --mcap arm.mcap
 head -n 1 arm.csv | grep -qF "r [m],r' [m/s],phi [rad],phi' [rad/s],motor.gap [rad],motor on phi [N m]" || fail "header: $(head -n 1 arm.csv)"
 jq -e '[.motions[0].bodies[] | .force_unit] == ["N", "N m"]' arm.rec >/dev/null || fail "recording: $(jq -c '.motions[0].bodies' arm.rec)"
@@ -277,18 +275,30 @@ grep -aq '/wrench/motor' arm.mcap && grep -aq 'N m' arm.mcap || fail "MCAP"
 expect 0 explain "$scenes/bead-on-turning-arm.toml" motor --at 0.5
 prints 'acts on phi with the generalized force [-0-9.e]+ N m$'
 sed 's|^unit = "N m"$||' "$scenes/bead-on-turning-arm.toml" >arm.toml
-for channel in "reaction(motor, phi):N m" "phi:rad" "phi':rad/s" "abs(r'):m/s" "lambda(motor):N m" "gap(motor):rad" "r^2:" "energy():J" "energy()^2:";
-do
-printf '[[log]]\nchannel = "%s"\n' "${channel%:*}" >>
-            arm.toml done expect 0 run arm.toml-- csv arm.csv head - n 1 arm.csv |
-        grep - qF
-            "\"reaction(motor, phi) [N m]\",phi [rad],phi' [rad/s],abs(r') [m/s],lambda(motor) [N m],gap(motor) "
-            "[rad],r^2,energy() [J],energy()^2" ||
-    fail "logs: $(head -n 1 arm.csv)" printf 'schema = 2\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n[[log]]\nchannel = "norm2(p.position)"\n[[log]]\nchannel = "norm(p.velocity)"\n' >
-            norms.toml expect 0 run norms.toml-- csv norms.csv head - n 1 norms.csv |
-        grep - qF 'norm2(p.position),norm(p.velocity) [m/s]' ||
-    fail "norms: $(head -n 1 norms.csv)" cat > swing.toml << 'TOML' schema = 2 [[coordinate]] name = "theta" start =
-    0.3 unit = "rad"[lagrangian] kinetic = "0.5*theta'^2" potential = "-9.81*cos(theta)"
-    [[constraint]] name = "held" equation = "theta = 0.3" unit =
-        "rad" TOML expect 0 equilibrium swing.toml
-            prints '^   theta = 0.3 rad$' prints 'held acts on theta with the generalized force 2.899.* N m$' done_testing
+for channel in "reaction(motor, phi):N m" "phi:rad" "phi':rad/s" "abs(r'):m/s" "lambda(motor):N m" "gap(motor):rad" "r^2:" "energy():J" "energy()^2:"; do
+  printf '[[log]]\nchannel = "%s"\n' "${channel%:*}" >>arm.toml
+done
+expect 0 run arm.toml --csv arm.csv
+head -n 1 arm.csv | grep -qF "\"reaction(motor, phi) [N m]\",phi [rad],phi' [rad/s],abs(r') [m/s],lambda(motor) [N m],gap(motor) [rad],r^2,energy() [J],energy()^2" ||
+  fail "logs: $(head -n 1 arm.csv)"
+printf 'schema = 2\n[[body]]\nname = "p"\nkind = "particle"\nmass = 1\n[[log]]\nchannel = "norm2(p.position)"\n[[log]]\nchannel = "norm(p.velocity)"\n' >norms.toml
+expect 0 run norms.toml --csv norms.csv
+head -n 1 norms.csv | grep -qF 'norm2(p.position),norm(p.velocity) [m/s]' || fail "norms: $(head -n 1 norms.csv)"
+cat >swing.toml <<'TOML'
+schema = 2
+[[coordinate]]
+name = "theta"
+start = 0.3
+unit = "rad"
+[lagrangian]
+kinetic = "0.5*theta'^2"
+potential = "-9.81*cos(theta)"
+[[constraint]]
+name = "held"
+equation = "theta = 0.3"
+unit = "rad"
+TOML
+expect 0 equilibrium swing.toml
+prints '^   theta = 0.3 rad$'
+prints 'held acts on theta with the generalized force 2.899.* N m$'
+done_testing

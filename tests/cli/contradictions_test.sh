@@ -1,27 +1,23 @@
-#Constraints that cannot be met, and constraints that move with time : who is named, what goes on, what is no rest.
-source "$(dirname " $0
-       ")/common.bash"
-       "$@" cd "$scratch" ||
-    exit 1
+# Constraints that cannot be met, and constraints that move with time: who is named, what goes on, what is no rest.
+source "$(dirname "$0")/common.bash" "$@"
+cd "$scratch" || exit 1
 
-    particles() {
-#NAME X …: particles on the x axis printf 'schema = 2\n[world]\nduration = 0.2\n' while[$ # - gt 1];
-  do
+particles() {  # NAME X …: particles on the x axis
+  printf 'schema = 2\n[world]\nduration = 0.2\n'
+  while [ $# -gt 1 ]; do
     printf '[[body]]\nname = "%s"\nkind = "particle"\nmass = 1\nposition = [%s, 0, 0]\n' "$1" "$2"
     shift 2
   done
 }
-constraint() {
-  printf '[[constraint]]\nname = "%s"\n%s\n' "$1" "$2";
-}
+constraint() { printf '[[constraint]]\nname = "%s"\n%s\n' "$1" "$2"; }
 
-#A triangle of 2, 1 and 4 m : nonlinear rows, all independent.
+# A triangle of 2, 1 and 4 m: nonlinear rows, all independent.
 {
   particles p 1 q 3
   printf '[[joint]]\nname = "%s"\ntype = "rod"\na = "%s"\nb = "%s"\nlength = %s\n' pq p q 2 p0 world p 1 q0 world q 4
   constraint bystander 'equation = "p.z = 0"'
 } >triangle.toml
-#No real solution; two velocities at once, one of them met by chance at the start.
+# No real solution; two velocities at once, one of them met by chance at the start.
 {
   particles p 1 q 3
   constraint left 'equation = "p.z = 0"'
@@ -35,9 +31,8 @@ constraint() {
   constraint flat 'velocity = "p.velocity.y = 0"'
 } >speeds.toml
 
-#The bare host goes on, and names those that cannot be met, with what they leave open, and nobody else.
-for method in semi-implicit rk4 adaptive rattle;
-do
+# The bare host goes on, and names those that cannot be met, with what they leave open, and nobody else.
+for method in semi-implicit rk4 adaptive rattle; do
   expect 0 run triangle.toml --method "$method" --json
   holds '.solver.steps == 48 and .solver.rank.contradictory == ["pq", "p0", "q0"]'
   holds '.solver.status | test("^ok, but constraints contradict each other: pq [(]0[.][0-9]+ m[)], p0 [(]0[.][0-9]+ m[)], q0 [(]0[.][0-9]+ m[)]")'
@@ -47,9 +42,8 @@ prints 'status: ok, but this constraint cannot be met: right \([0-9.]+, in the u
 expect 0 run speeds.toml
 prints 'status: ok, but constraints contradict each other: slow, fast$'
 
-#So do Bullet's, as long as most steps are exact; what is not exact is no success, and has a name.
-for host in bullet bullet-float64;
-do
+# So do Bullet's, as long as most steps are exact; what is not exact is no success, and has a name.
+for host in bullet bullet-float64; do
   expect 0 run speeds.toml --host $host
   prints '^  contradictory constraints: slow, fast\. No motion satisfies all of them'
   prints '^status: ok, but constraints contradict each other: slow, fast$'
@@ -65,7 +59,7 @@ expect 4 compare unsat.toml --with exact --json
 holds '.solvers[0].status | test("cannot be met: right")'
 says 'exact, double: not exact: .*cannot be met: right'
 
-#No solver can, and the table says no more than that.
+# No solver can, and the table says no more than that.
 {
   particles p 1
   constraint c 'equation = "p.x^1000000000000 = 1"'
@@ -77,7 +71,7 @@ expect 4 check steep.toml
 prints 'of rank 1'
 grep -q 'zero Jacobian' out && fail "of rank 1, and holds nothing"
 
-#What moves with time by itself is frozen as kinematic bodies are, and that is said : motors, equations and forces of t.
+# What moves with time by itself is frozen as kinematic bodies are, and that is said: motors, equations and forces of t.
 {
   particles bead 0.3
   constraint hoop 'equation = ["norm2(bead.position) = 0.09", "bead.x*sin(5*t) + bead.z*cos(5*t) = 0"]'
@@ -116,42 +110,68 @@ name = "hoop"
 body = "p"
 force = "[sin(t), 0, 0]"
 TOML
-for scene in turning motor pulled;
-do
-expect 0 equilibrium $scene
-        .toml-- json
-            holds '.frozen_at_start == ["hoop"] and ([.equilibria[].stability | endswith(" while frozen")] | all)' expect 0 equilibrium
-                $scene
-        .toml
-            prints '^hoop changes with time: frozen as it is at the start$' prints '^1\. (stable|marginal) while frozen' done
-                sed 's/"phi = 5\*t"/"phi = 0"/' motor.toml >
-    locked.toml expect 0 equilibrium locked
-        .toml-- json holds '.frozen_at_start == [] and .equilibria[0].stability == "stable"' expect 0 sweep motor
-        .toml-- equilibrium-- set g =
-    9 : 10 : 2 --out rest.csv["$(grep -c ',stable while frozen' rest.csv)" - eq 2] ||
-    fail "sweep: $(cat rest.csv)"
+for scene in turning motor pulled; do
+  expect 0 equilibrium $scene.toml --json
+  holds '.frozen_at_start == ["hoop"] and ([.equilibria[].stability | endswith(" while frozen")] | all)'
+  expect 0 equilibrium $scene.toml
+  prints '^hoop changes with time: frozen as it is at the start$'
+  prints '^1\. (stable|marginal) while frozen'
+done
+sed 's/"phi = 5\*t"/"phi = 0"/' motor.toml >locked.toml
+expect 0 equilibrium locked.toml --json
+holds '.frozen_at_start == [] and .equilibria[0].stability == "stable"'
+expect 0 sweep motor.toml --equilibrium --set g=9:10:2 --out rest.csv
+[ "$(grep -c ',stable while frozen' rest.csv)" -eq 2 ] || fail "sweep: $(cat rest.csv)"
 
-#Where a constraint asks for motion nothing rests, whatever the forces do.
-        {particles p 1 constraint belt 'velocity = "p.velocity.x = 1"' constraint floor 'equation = "p.y = 0"'} >
-        conveyor.toml expect 4 equilibrium conveyor
-            .toml says 'nothing can rest where forces balance: belt asks for motion there$' expect 4 equilibrium
-                conveyor
-            .toml-- json holds '.equilibria == [] and .requires_motion == ["belt"]' expect 4 equilibrium speeds
-            .toml says 'slow, fast ask for motion' expect 4 equilibrium triangle
-            .toml says 'no place of rest: constraints contradict each other: pq, p0, q0$'
+# Where a constraint asks for motion nothing rests, whatever the forces do.
+{
+  particles p 1
+  constraint belt 'velocity = "p.velocity.x = 1"'
+  constraint floor 'equation = "p.y = 0"'
+} >conveyor.toml
+expect 4 equilibrium conveyor.toml
+says 'nothing can rest where forces balance: belt asks for motion there$'
+expect 4 equilibrium conveyor.toml --json
+holds '.equilibria == [] and .requires_motion == ["belt"]'
+expect 4 equilibrium speeds.toml
+says 'slow, fast ask for motion'
+expect 4 equilibrium triangle.toml
+says 'no place of rest: constraints contradict each other: pq, p0, q0$'
 
-#What a law complains of reaches the reader, once.
-        cat > rub.toml << 'TOML' schema = 2 [world] duration = 0.5 dt = 0.001 [solver] method = "rk4" [[body]] name =
-        "sled" kind = "particle" mass = 3 [[body]] name = "brick" kind = "particle" mass = 1 position =
-            [ 0, 0.1, 0 ] [[joint]] name = "floor" type = "point_on_plane" b = "sled" axis = [ 0, 1, 0 ]
-    [[constraint]] name = "on top" equation = "brick.y - sled.y = 0.1" law =
-        {force = "-0.2*N*slip_velocity/(norm(slip_velocity) + 1e-9)"} TOML expect 0 run rub
-            .toml-- json
-                holds '(.solver.warnings | length) == 1 and (.solver.warnings[0] | test("on on top"))' expect 0 run rub
-            .toml["$(grep -c '^  warning: ' out)" - eq 1] ||
-        fail "a warning: $(cat out)" expect 0 run
-        "$source/demos/scenes/pendulum.toml" --json holds '.solver.warnings == []'
-#What a motion that is driven does to energy has a word of its own.
-        expect 0 run
-        "$source/demos/scenes/"
-        "winch.toml" prints 'largest energy error .* J, of energy less the work of prescribed motions$' done_testing
+# What a law complains of reaches the reader, once.
+cat >rub.toml <<'TOML'
+schema = 2
+[world]
+duration = 0.5
+dt = 0.001
+[solver]
+method = "rk4"
+[[body]]
+name = "sled"
+kind = "particle"
+mass = 3
+[[body]]
+name = "brick"
+kind = "particle"
+mass = 1
+position = [0, 0.1, 0]
+[[joint]]
+name = "floor"
+type = "point_on_plane"
+b = "sled"
+axis = [0, 1, 0]
+[[constraint]]
+name = "on top"
+equation = "brick.y - sled.y = 0.1"
+law = { force = "-0.2*N*slip_velocity/(norm(slip_velocity) + 1e-9)" }
+TOML
+expect 0 run rub.toml --json
+holds '(.solver.warnings | length) == 1 and (.solver.warnings[0] | test("on on top"))'
+expect 0 run rub.toml
+[ "$(grep -c '^  warning: ' out)" -eq 1 ] || fail "a warning: $(cat out)"
+expect 0 run "$source/demos/scenes/pendulum.toml" --json
+holds '.solver.warnings == []'
+# What a motion that is driven does to energy has a word of its own.
+expect 0 run "$source/demos/scenes/winch.toml"
+prints 'largest energy error .* J, of energy less the work of prescribed motions$'
+done_testing

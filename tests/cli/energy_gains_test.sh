@@ -1,6 +1,5 @@
-#A run whose energy grows without a source, or whose velocities do not meet the constraints, \
-    ends with its text as status
-#and with exit code 4, on every host.
+# A run whose energy grows without a source, or whose velocities do not meet the constraints, ends with its text as status
+# and with exit code 4, on every host.
 source "$(dirname "$0")/common.bash" "$@"
 
 cat >"$scratch/chain.toml" <<'SCENE'
@@ -42,8 +41,7 @@ b = "lower bar"
 at = [1, 0, 0]
 SCENE
 
-for host in bare bullet-float64 bullet;
-do
+for host in bare bullet-float64 bullet; do
   expect 4 run "$scratch/chain.toml" --host "$host" --json
   says "energy grows without a source: '(upper|lower) bar' and the body joined to it have gained"
   holds '.solver.status | startswith("energy grows without a source")'
@@ -53,13 +51,15 @@ done
 expect 4 run "$scratch/chain.toml" --host bullet-float64
 prints "energy grows without a source"
 
-#The bare acceleration drifts.The same steps with correction of drift meet the constraints.
+# The bare acceleration drifts. The same steps with correction of drift meet the constraints.
 sed -e 's/max_energy_gain = 1e-4/max_energy_gain = 1e9\ndrift = "none"/' "$scratch/chain.toml" >"$scratch/drifts.toml"
 sed 's/drift = "none"/drift = "exact"/' "$scratch/drifts.toml" >"$scratch/corrected.toml"
 sed 's/drift = "none"/drift = "none"\nmax_velocity_residual = 1e9/' "$scratch/drifts.toml" >"$scratch/unwatched.toml"
-for host in bare bullet-float64 bullet;
-do
-expect 4 run "$scratch/drifts.toml" --host "$host" --json says
-    "velocities do not satisfy '(shoulder|elbow)': their residual "
-    "is" holds '.solver.status | startswith("velocities do not satisfy")' expect 0 run "$scratch/corrected.toml" --host
-    "$host" --json expect 0 run "$scratch/unwatched.toml" --host "$host" --json done done_testing
+for host in bare bullet-float64 bullet; do
+  expect 4 run "$scratch/drifts.toml" --host "$host" --json
+  says "velocities do not satisfy '(shoulder|elbow)': their residual is"
+  holds '.solver.status | startswith("velocities do not satisfy")'
+  expect 0 run "$scratch/corrected.toml" --host "$host" --json
+  expect 0 run "$scratch/unwatched.toml" --host "$host" --json
+done
+done_testing

@@ -425,8 +425,10 @@ TEST_F(CheckConstraint, FindsEachMistakeOfAHandDerivation) {
   const auto message = [&](Mistaken::Mistake mistake) {
     return check(Constraint("sphere", {a}, std::make_unique<Mistaken>(mistake))).message;
   };
-  EXPECT_TRUE(contains(message(Mistaken::in_A), "constraint 'sphere', row 0, body 'a': A differs"));
-  EXPECT_TRUE(contains(message(Mistaken::in_b), "constraint 'sphere', row 0: b differs"));
+  EXPECT_TRUE(
+      contains(message(Mistaken::in_A), "constraint 'sphere', row 0, body 'a': the derivative (matrix A) differs"));
+  EXPECT_TRUE(
+      contains(message(Mistaken::in_b), "constraint 'sphere', row 0: the second derivative (vector b) differs"));
   EXPECT_TRUE(contains(message(Mistaken::in_velocity), "the velocity residual differs"));
   EXPECT_TRUE(contains(message(Mistaken::in_position), "linearize() and residual() return different values"));
 }
@@ -434,7 +436,7 @@ TEST_F(CheckConstraint, FindsEachMistakeOfAHandDerivation) {
 TEST_F(CheckConstraint, FindsAWrongRightSideEvenAtRest) {
   for (BodyState& s : state.bodies) s.v.setZero(), s.w.setZero();
   const ConstraintCheck found = check(Constraint("sphere", {a}, std::make_unique<Mistaken>(Mistaken::in_b)));
-  EXPECT_TRUE(contains(found.message, "b differs")) << found.message;
+  EXPECT_TRUE(contains(found.message, "the second derivative (vector b) differs")) << found.message;
   EXPECT_EQ(found.velocity, 0) << "the residual reported is that of the state";
 }
 
@@ -450,7 +452,7 @@ TEST_F(CheckConstraint, PointsOutASquareRootOfZero) {
 TEST_F(CheckConstraint, PointsOutAKink) {
   state[bead].p = {0, 1, 0};
   const ConstraintCheck found = check(holonomic("kink", {bead}, [](const auto& s) { return abs(s[0].position().x); }));
-  EXPECT_TRUE(contains(found.message, "body 'bead': A differs")) << found.message;
+  EXPECT_TRUE(contains(found.message, "body 'bead': the derivative (matrix A) differs")) << found.message;
 }
 
 TEST_F(CheckConstraint, RefusesBodiesThatCannotMoveAndBodiesNotThere) {
