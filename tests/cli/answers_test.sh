@@ -58,8 +58,8 @@ prints "exact, double: warning: law 'coulomb' on tip: the body cannot slide with
   sed -e '/^\[\[body/,$!d' -e 's|"rod"|"rod2"|' -e 's|"tip"|"tip2"|' rod.toml
 } >rods.toml
 expect 0 run rods.toml --host bullet-float64 --duration 0.1
-prints "warning: law 'coulomb' on tip1: no coupled normal force"
-prints "warning: law 'coulomb' on tip2: no coupled normal force"
+prints "warning: law 'coulomb' on tip1: the body cannot slide with any coupled normal force"
+prints "warning: law 'coulomb' on tip2: the body cannot slide with any coupled normal force"
 
 # A law with a memory is explained as the motion has it: the bristles of LuGre, bent by what went before.
 sed -e '/^\[\[expect/,$d' -e 's|^law = .*|law = { type = "lugre", mu = 0.3, mu_kinetic = 0.2, speed = 0.01, stiffness = 1e4, damping = 100, viscous = 0.1 }|' \
