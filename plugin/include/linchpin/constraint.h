@@ -198,7 +198,7 @@ class PoseView {
   Vec3<T> velocity(const Point&...) const {
     static_assert(detail::never<T, Point...>,
                   "linchpin: a holonomic residual must not read velocities. Use nonholonomic(), or "
-                  "constrain_velocity() in Bullet");
+                  "constrain_velocity() in an engine");
     return {};
   }
   /// Does not compile: a holonomic residual reads positions only.
@@ -206,7 +206,7 @@ class PoseView {
   Vec3<T> omega(const None&...) const {
     static_assert(detail::never<T, None...>,
                   "linchpin: a holonomic residual must not read velocities. Use nonholonomic(), or "
-                  "constrain_velocity() in Bullet");
+                  "constrain_velocity() in an engine");
     return {};
   }
 
