@@ -19,7 +19,7 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
-const char* const known_solvers =
+const char* const supported_solvers =
     ", which linchpin does not support. Supported are exactly these classes, without derived ones: "
     "btSequentialImpulseConstraintSolver and btNNCGConstraintSolver; btMLCPSolver in Mode::passive; "
     "btConstraintSolverPoolMt of sequential impulse solvers in a btDiscreteDynamicsWorldMt; "
@@ -90,7 +90,7 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
 /// Chooses the hooks over the world's own kind of solver. @return why there are none, or empty
 std::string WorldBinding::choose_hooks(btConstraintSolver& found) {
   const std::string name = linchpin::detail::class_name(found),
-                    unknown = "linchpin: the constraint solver of the world has the type " + name + known_solvers;
+                    unknown = "linchpin: the constraint solver of the world has the type " + name + supported_solvers;
   if (name.find("SolverHooks") != std::string::npos)
     return "linchpin: this world already has a linchpin solver. Use that one, or detach() it first";
   if (links_world_) {

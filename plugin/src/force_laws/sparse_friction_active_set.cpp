@@ -132,11 +132,8 @@ double SparseFriction::change_contradicted_modes(std::span<const double> z, doub
 
 /// Moves by a part of the step. @return whether that is the whole step, in modes that it does not contradict
 bool SparseFriction::take_part(double part, std::span<double> z) {
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    z[i] += part * dz_[i];
-    slips_[i] += part * du_[i];
-    path_.slips[i] += part * path_.slip_steps[i];
-  }
+  take_step(part, z);
+  for (std::size_t i = 0; i < z.size(); ++i) path_.slips[i] += part * path_.slip_steps[i];
   for (std::size_t k = 0; k < blocks_->size(); ++k) path_.bounds[k] += part * (bounds_[k] - path_.bounds[k]);
   for (std::size_t r = 0; r < lambda_.size(); ++r) lambda_[r] += part * multipliers_[z_(constraint_rows_[r])];
   if (part == 1) path_.slips = slips_;
