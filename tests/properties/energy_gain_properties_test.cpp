@@ -26,12 +26,7 @@ struct Program {
 Program random_program(std::uint64_t seed) {
   Random random(seed);
   Program out;
-  out.blueprint = random_blueprint(random, {.loops = random.integer(0, 1), .fewest = 1, .most = 4});
-  const double speed = std::pow(10, random.uniform(-1, 1.5));
-  for (Blueprint::Body& body : out.blueprint.bodies) {
-    body.state.v = random.vector(speed);
-    if (!body.particle) body.state.w = random.vector(2 * speed);
-  }
+  out.blueprint = random_moving_blueprint(random, 1.5, 2);
   const std::array methods{Method::semi_implicit, Method::semi_implicit, Method::rk4, Method::rattle};
   out.options.method = methods[static_cast<std::size_t>(random.integer(0, 3))];
   // Without substeps, nothing but the name of the gain is left.

@@ -9,6 +9,7 @@
 #include <linchpin/joints.h>
 #include <linchpin/stepper.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,19 @@ inline Blueprint random_blueprint(Random& random, const BlueprintOptions& option
     attach(a, random.integer(a + 1, count - 1), true);
   }
   if (options.gravity) plan.gravity = random.vector(9.81);
+  return plan;
+}
+
+/// A small mechanism whose bodies move, each at random.
+/// @param most_speed  decimal logarithm of the largest speed [m/s]; that of the least is −1
+/// @param spin  angular velocity [rad/s] for a speed of 1 m/s
+inline Blueprint random_moving_blueprint(Random& random, double most_speed, double spin) {
+  Blueprint plan = random_blueprint(random, {.loops = random.integer(0, 1), .fewest = 1, .most = 4});
+  const double speed = std::pow(10, random.uniform(-1, most_speed));
+  for (Blueprint::Body& body : plan.bodies) {
+    body.state.v = random.vector(speed);
+    if (!body.particle) body.state.w = random.vector(spin * speed);
+  }
   return plan;
 }
 
