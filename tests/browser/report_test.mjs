@@ -243,7 +243,7 @@ async function looks(browser) {
   page = await opened(browser, { width: 1000, height: 800 }, refill(html, join(pictures, 'titled.html'), (json) => {
     json.scene.title = 'A bridge';
     json.verdict = ['No solver ran to the end.'];
-    for (const row of json.comparison.solvers) row.status = 'stopped at step 0';
+    for (const row of json.comparison.solvers) row.status = 'the run stopped at step 0';
     json.motions[0].frames = 1;
     for (const [name, text] of Object.entries(json.motions[0].columns)) { const raw = Buffer.from(text, 'base64'); json.motions[0].columns[name] = raw.subarray(0, raw.length / of(html).motions[0].frames).toString('base64'); }
   }));

@@ -72,13 +72,13 @@ holds "(.constraints[0].on[] | select(.body == \"block\") | .law_force[0] - $fri
 
 # Redundancy: in the words of `run`, and whose forces it leaves open.
 expect 0 run "$scenes/table-on-four-legs.toml"
-prints '4 equations, 3 independent'
+prints '3 of 4 constraint equations are independent'
 sed 's|^sx = .*|sx = 0.6|' "$scenes/table-on-four-legs.toml" >table.toml
 expect 0 sweep table.toml --set sx=0.6,0.7 --column 'reaction(leg1, plate).y' --out table.csv
-[ "$(grep -c '"ok, but 4 equations, 3 independent; redundancy leaves the reactions of leg1, leg2, leg3, leg4 undetermined' table.csv)" -eq 2 ] ||
+[ "$(grep -c '"ok, but 3 of 4 constraint equations are independent; the reactions of leg1, leg2, leg3, leg4 are undetermined' table.csv)" -eq 2 ] ||
   fail "redundant: $(cat table.csv)"
 expect 0 explain table.toml
-prints '^4 equations, 3 independent'
+prints '^3 of 4 constraint equations are independent'
 prints 'NOT determined: redundant constraints share a load'
 expect 0 explain table.toml --json
 holds '.rank.rows == 4 and .rank.rank == 3 and (.rank.undetermined | length) == 4'

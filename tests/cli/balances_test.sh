@@ -164,19 +164,19 @@ holds '.solver.steps == 3 and ([.solver.expect[] | .met == true] | all)'
 sed -i 's|^is = "y"|is = "y + 0.001"|' fall.toml
 expect 4 run fall.toml --duration 0.9
 prints 'NOT MET     ball.y at 0.35 s'
-says '1 expectation was not met'
+says '1 expectation of the scene .* was not met'
 expect 0 sweep fall.toml --set y=1:2:2 --duration 0.9 --out fall-sweep.csv
 LC_ALL=C awk -F, 'NR == 2 { d = $5 + 9.81 / 2 * 0.35 ^ 2; exit !($3 == "ok" && $5 != "" && d ^ 2 < 1e-20) }' fall-sweep.csv || fail "sweep: $(cat fall-sweep.csv)"
 
 # One that the run ends before fails, and says why; one that is not of this host does not.
 expect 4 run fall.toml --duration 0.3
-prints 'NOT JUDGED  ball.y at 0.4 s = .*  \(the run ends before, at 0.3 s\)'
-says '3 expectations could not be judged'
+prints 'NOT TESTED  ball.y at 0.4 s = .*  \(the run ends at 0.3 s, before this time\)'
+says '3 expectations could not be tested'
 expect 4 run fall.toml --duration 0.3 --json
-holds '[.solver.expect[] | .met == false and .error == null and (.not_judged | test("the run ends before"))] | all'
+holds '[.solver.expect[] | .met == false and .error == null and (.not_judged | test("the run ends at 0.3 s, before"))] | all'
 sed -i 's|^bullet = 1$|bullet = false|' fall.toml
 expect 0 run fall.toml --host bullet-float64 --duration 0.9
-prints 'not judged  ball.y at 0.4 s = .*  \(not on this host\)'
+prints 'not tested  ball.y at 0.4 s = .*  \(the scene does not test it on this host\)'
 
 # `explain` goes to the time it is asked for, not to the step beside it.
 expect 0 explain fall.toml rail --at 0.35 --json

@@ -35,29 +35,29 @@ constraint() { printf '[[constraint]]\nname = "%s"\n%s\n' "$1" "$2"; }
 for method in semi-implicit rk4 adaptive rattle; do
   expect 0 run triangle.toml --method "$method" --json
   holds '.solver.steps == 48 and .solver.rank.contradictory == ["pq", "p0", "q0"]'
-  holds '.solver.status | test("^ok, but constraints contradict each other: pq [(]0[.][0-9]+ m[)], p0 [(]0[.][0-9]+ m[)], q0 [(]0[.][0-9]+ m[)]")'
+  holds '.solver.status | test("^ok, but no motion satisfies these constraints together: pq [(]open by 0[.][0-9]+ m[)], p0 [(]open by 0[.][0-9]+ m[)], q0 [(]open by 0[.][0-9]+ m[)]")'
 done
 expect 0 run unsat.toml
-prints 'status: ok, but this constraint cannot be met: right \([0-9.]+, in the unit of its equation\)'
+prints 'status: ok, but no motion satisfies this constraint: right \(open by [0-9.]+, in the unit of its equation\)'
 expect 0 run speeds.toml
-prints 'status: ok, but constraints contradict each other: slow, fast$'
+prints 'status: ok, but no motion satisfies these constraints together: slow, fast$'
 
 # So do Bullet's, as long as most steps are exact; what is not exact is no success, and has a name.
 for host in bullet bullet-float64; do
   expect 0 run speeds.toml --host $host
   prints '^  contradictory: slow, fast \('
-  prints '^status: ok, but constraints contradict each other: slow, fast$'
+  prints '^status: ok, but no motion satisfies these constraints together: slow, fast$'
   expect 4 run unsat.toml --host $host
-  says 'not exact: in 4[0-9] of 48 steps constraints were not held exactly; this constraint cannot be met: right'
+  says 'not exact: in 4[0-9] of 48 steps the native solver had to solve constraints. Cause: no motion satisfies this constraint: right'
   expect 4 run triangle.toml --host $host --json
   holds '.solver.rank.contradictory == ["pq", "p0", "q0"]'
-  prints 'steps constraints were not held exactly.* contradict each other: pq.*, p0.*, q0'
+  prints 'steps the native solver had to solve constraints.* no motion satisfies these constraints together: pq.*, p0.*, q0'
 done
 expect 0 compare speeds.toml --with exact --precision both
-[ "$(grep -c 'ok, but constraints contradict each other: slow, fast' out)" -eq 2 ] || fail "compare: $(cat out)"
+[ "$(grep -c 'ok, but no motion satisfies these constraints together: slow, fast' out)" -eq 2 ] || fail "compare: $(cat out)"
 expect 4 compare unsat.toml --with exact --json
-holds '.solvers[0].status | test("cannot be met: right")'
-says 'exact, double: not exact: .*cannot be met: right'
+holds '.solvers[0].status | test("no motion satisfies this constraint: right")'
+says 'exact, double: not exact: .*no motion satisfies this constraint: right'
 
 # No solver can, and the table says no more than that.
 {

@@ -22,7 +22,7 @@ for scene in "$scenes"/*.toml; do
     holds ".host == \"$host\" and (.solver.expect | length) > 0"
     # Where its bars come to lie in one line, single precision may leave a step to the native rows: counted, and no more.
     case $name-$host in
-      n-four-bar-bullet) holds '.solver.status | test("^ok( but for [1-9] fallbacks)?$")' ;;
+      n-four-bar-bullet) holds '.solver.status | test("^ok(, but [1-9] steps? w(as|ere) left to the native solver)?$")' ;;
       *) holds '.solver.status == "ok"' ;;
     esac
     holds '([.solver.expect[] | .met == true or (.met == null and .tolerance == 0)] | all) and ([.solver.expect[] | .met == true] | any)'
@@ -40,7 +40,7 @@ head -n 1 "$scratch/winch.csv" | grep -q 'rope.gap.*,"reaction(rope, load).x \[N
 
 # Names are the titles of columns and stand before the values that are expected.
 expect 0 run "$scenes/backlash.toml" --csv "$scratch/backlash.csv"
-prints 'once to and fro: block.x at 0.614159 s = 0.0  off by'
+prints 'once to and fro: block.x at 0.614159 s = 0.0  error [0-9.e-]+, tolerance '
 head -n 1 "$scratch/backlash.csv" | grep -q ',into the springs \[m\]$' || fail "header: $(head -n 1 "$scratch/backlash.csv")"
 expect 0 run "$scenes/backlash.toml" --json --host bullet-float64 --csv "$scratch/backlash.csv"
 holds '.solver.expect[0].name == "once to and fro" and .solver.expect[0].value == "block.x" and (.solver.expect[1] | has("name") | not)'
@@ -74,7 +74,7 @@ holds '.solver.max_energy_error_J < 1e-9'
 expect 2 run "$scenes/pendulum.toml" --method ratle
 says 'did you mean "rattle"'
 expect 2 run "$scenes/pendulum.toml" --host bullet --method rk4
-says 'Bullet steps'
+says 'write stepping'
 expect 4 run "$scenes/hoop-in-its-angle.toml" --method rattle
 says 'need rk4 or adaptive'
 expect 0 bench mechanisms --json
@@ -197,7 +197,7 @@ velocities 'velocity = "p.velocity.y = 1"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 1  .*the rate of p.y - t$'
 expect 0 run "$scratch/v.toml"
-prints 'start velocities brought onto the constraints: a jump of 0.5 J$'
+prints 'start velocities were changed to satisfy the constraints \(kinetic energy of the change 0.5 J\)$'
 velocities 'equation = "p.y = 0.4 + t"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 0, of its rate 1  '
@@ -209,7 +209,7 @@ expect 4 check "$scratch/v.toml"
 says 'constraint "a": no derivative of a row of it is different from zero'
 prints 'zero Jacobian at the start'
 expect 0 run "$scratch/torn.toml"
-prints 'status: ok, but constraints contradict each other: here.*, there'
+prints 'status: ok, but no motion satisfies these constraints together: here.*, there'
 # Rows that agree in their accelerations contradict each other all the same, and all verbs name them.
 sed -i 's/p.x = t^2/p.x = 0.1/' "$scratch/torn.toml"
 expect 0 run "$scratch/torn.toml" --json
@@ -265,9 +265,9 @@ at = 1
 is = 100
 END
 expect 4 run "$scratch/far.toml" --duration 0.5
-prints 'gaps at the start, closed by moving bodies without a velocity: at most 100 m'
-prints 'NOT JUDGED  p.x at 1 s = 100.0  \(the run ends before, at 0.5 s\)'
-says '1 expectation could not be judged'
+prints 'bodies were moved by at most 100 m to close gaps at the start'
+prints 'NOT TESTED  p.x at 1 s = 100.0  \(the run ends at 0.5 s, before this time\)'
+says '1 expectation could not be tested'
 
 # A mass matrix that becomes singular on the way: whose coordinate, and when. theta' = 1: sin(theta)^2 ends at pi.
 cat >"$scratch/pole.toml" <<'END'
@@ -355,7 +355,7 @@ END
 expect 0 run "$scratch/more.toml" --json
 holds '.host == "bullet-float64" and .bodies == 3 and .solver.user_gaps.string < 1e-10 and .solver.max_gap_m < 1e-9'
 expect 2 run "$scratch/more.toml" --host bare
-says 'needs a bullet host'
+says 'needs --host bullet or bullet-float64'
 # The verbs without steps read it too: the hinge's five rows and the string's one.
 expect 0 check "$scratch/more.toml" --json
 holds '.rows == 6 and .rank == 6 and .columns == 9 and ([.constraints[].name] == ["hinge", "string"]) and (.native | length) == 0'

@@ -936,7 +936,7 @@ is = 0
   EXPECT_EQ(judge.why_not(judge.verdicts()[0]), "");
   EXPECT_TRUE(judge.verdicts()[0].met);
   EXPECT_FALSE(judge.verdicts()[1].met);
-  EXPECT_EQ(judge.why_not(judge.verdicts()[1]), "the run ends before, at 0.5 s");
+  EXPECT_EQ(judge.why_not(judge.verdicts()[1]), "the run ends at 0.5 s, before this time");
 }
 
 TEST(Channel, HasTheUnitOfWhatItIs) {

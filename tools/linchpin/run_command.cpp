@@ -77,9 +77,11 @@ scene::Host host_of(const RunArguments& arguments, const Opened& opened, const S
   }
   const scene::Host host = static_cast<scene::Host>(found - names.begin());
   if (host == scene::Host::bare && solver.kind != "exact")
-    throw std::invalid_argument("--host bare has one solver, exact; " + solver.name + " needs a bullet host");
+    throw std::invalid_argument("--host bare has the solver exact only. " + solver.name +
+                                " needs --host bullet or bullet-float64");
   if (host == scene::Host::bare && !opened.model)
-    throw std::invalid_argument("--host bare runs scenes of ours; a .bullet file needs a bullet host");
+    throw std::invalid_argument(
+        "--host bare runs .toml, .urdf and .sdf files only. A .bullet file needs --host bullet or bullet-float64");
   return host;
 }
 
@@ -115,7 +117,8 @@ std::optional<Method> method_of(const RunArguments& arguments, scene::Host host)
     names.emplace_back(to_string(method));
     if (names.back() != arguments.method) continue;
     if (host == scene::Host::bare) return method;
-    throw std::invalid_argument("--method is of the host bare; in " + std::string(to_string(host)) + " Bullet steps");
+    throw std::invalid_argument(
+        "--method applies to --host bare only. For Bullet, write stepping = \"…\" in the scene");
   }
   std::string known;
   for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
@@ -177,12 +180,14 @@ int run_run(const RunArguments& arguments) try {
     const long unjudged = std::count_if(expected.begin(), expected.end(), [](const Json& v) {
       return v["met"].is_boolean() && v.contains("not_judged");
     });
-    if (unjudged > 0) std::cerr << "linchpin run: " << counted(unjudged, "expectation") << " could not be judged\n";
+    if (unjudged > 0)
+      std::cerr << "linchpin run: " << counted(unjudged, "expectation")
+                << " could not be tested, because the run ended before their time or a force is not known\n";
     if (wrong > unjudged)
       std::cerr << "linchpin run: " << wrong - unjudged
-                << (wrong - unjudged == 1 ? " expectation was" : " expectations were")
-                << " not met. [[expect]] in the scene says what it should come to; who changes the scene changes it "
-                   "too\n";
+                << (wrong - unjudged == 1 ? " expectation of the scene ([[expect]]) was"
+                                          : " expectations of the scene ([[expect]]) were")
+                << " not met. If you have changed the scene, change its expectations too\n";
     return exit_physics;
   }
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";

@@ -271,7 +271,7 @@ class Experiment {
     const auto take = [&](long step, double dt) {
       const StepReport& report = stepper.step(dt);
       if (report.rejected) {
-        out.status = "stopped at step " + std::to_string(step) + ": " + report.reason;
+        out.status = "the run stopped at step " + std::to_string(step) + ": " + report.reason;
         return false;
       }
       modes.add(system, stepper.switches());

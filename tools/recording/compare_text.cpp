@@ -200,7 +200,7 @@ std::string count(const Json& n, const char* one, const char* many) {
 void add_notes(const Json& row, Footnotes& notes) {
   if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
   if (row.contains("enforced_by_bullet") && !row["enforced_by_bullet"].empty())
-    notes.add(row, "enforced by Bullet's own constraints: " + grouped_natives(row["enforced_by_bullet"]));
+    notes.add(row, "held by Bullet's own constraints: " + grouped_natives(row["enforced_by_bullet"]));
   if (row.contains("rank")) {
     const Json& rank = row["rank"];
     const bool same = rank["redundant"] == rank["undetermined"];

@@ -19,7 +19,7 @@ OutputFile::OutputFile(const std::string& option, const std::string& path, const
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
   if (fs::is_directory(status)) refuse("is a directory");
-  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
+  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is not a regular file");
   for (const std::string& each : input)
     if (fs::exists(status) && fs::equivalent(path, each, ignored))
       refuse(&each == &input.front() ? std::string("is the ") + kind + " itself" : "is one of the files that are read");

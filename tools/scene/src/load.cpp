@@ -51,10 +51,10 @@ std::string read_text(const std::string& path, const Place& from) {
   const std::string who = from.line > 0 ? "\"" + path + "\": " : "";
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status)) fail(from, who + "no such file");
+  if (!fs::exists(status)) fail(from, who + "the file does not exist");
   if (fs::is_directory(status)) fail(from, who + "is a directory");
   // A pipe waits for who knows whom.
-  if (!fs::is_regular_file(status)) fail(from, who + "is no regular file");
+  if (!fs::is_regular_file(status)) fail(from, who + "is not a regular file");
   std::ifstream in(path, std::ios::binary);
   std::string text;
   text.resize(largest_file + 1);
@@ -164,7 +164,8 @@ class SceneReader {
 
   [[noreturn]] void refuse_without_host() const {
     try {
-      fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
+      fail(needs_host_->place,
+           "\"" + needs_host_->value + "\" is read by Bullet, so this scene needs --host bullet or bullet-float64");
     } catch (const SceneError& e) {
       throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files);
     }
