@@ -114,7 +114,7 @@ for scene in turning motor pulled; do
   expect 0 equilibrium $scene.toml --json
   holds '.frozen_at_start == ["hoop"] and ([.equilibria[].stability | endswith(" while frozen")] | all)'
   expect 0 equilibrium $scene.toml
-  prints '^hoop changes with time: frozen as it is at the start$'
+  prints '^hoop depends on time\. The search uses its value at the start$'
   prints '^1\. (stable|marginal) while frozen'
 done
 sed 's/"phi = 5\*t"/"phi = 0"/' motor.toml >locked.toml
@@ -130,13 +130,13 @@ expect 0 sweep motor.toml --equilibrium --set g=9:10:2 --out rest.csv
   constraint floor 'equation = "p.y = 0"'
 } >conveyor.toml
 expect 4 equilibrium conveyor.toml
-says 'nothing can rest where forces balance: belt asks for motion there$'
+says 'there is no equilibrium, because belt prescribes a motion$'
 expect 4 equilibrium conveyor.toml --json
 holds '.equilibria == [] and .requires_motion == ["belt"]'
 expect 4 equilibrium speeds.toml
-says 'slow, fast ask for motion'
+says 'slow, fast prescribe a motion'
 expect 4 equilibrium triangle.toml
-says 'no place of rest: constraints contradict each other: pq, p0, q0$'
+says 'there is no equilibrium, because no motion satisfies these constraints together: pq, p0, q0$'
 
 # What a law complains of reaches the reader, once.
 cat >rub.toml <<'TOML'
@@ -173,5 +173,5 @@ expect 0 run "$source/demos/scenes/pendulum.toml" --json
 holds '.solver.warnings == []'
 # What a motion that is driven does to energy has a word of its own.
 expect 0 run "$source/demos/scenes/winch.toml"
-prints 'largest energy error .* J, of energy less the work of prescribed motions$'
+prints 'largest energy error .* J, of energy minus the work of prescribed motions$'
 done_testing

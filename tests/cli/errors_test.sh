@@ -41,7 +41,7 @@ says '--precision.*half'
 expect 2 compare "$scene" --solvers exact
 says 'no option "--solvers"'
 expect 2 equilibrium "$scene" --seconds nan
-says '--seconds is above 0'
+says '--seconds is nan, expected a number above 0'
 expect 3 run - <"$scene"
 says 'read from a file, not from standard input'
 expect 2 run "$scene" --host bulet
@@ -114,7 +114,7 @@ cp "$ours" "$scratch/WINCH.TOML"
 expect 0 check "$scratch/WINCH.TOML"
 cp "$ours" "$scratch/winch.txt"
 expect 3 run "$scratch/winch.txt"
-says 'a scene of ours has a name that ends in .toml'
+says 'Names of scenes end with .toml'
 { printf '\xef\xbb\xbf'; sed 's/$/\r/' "$ours"; } >"$scratch/käfer 1.toml"
 expect 0 run "$scratch/käfer 1.toml" --json
 holds '.solver.status == "ok"'

@@ -267,13 +267,13 @@ prints '^Bullet alone \(single precision, bullet:si\)'
 prints "held by Bullet's own constraints: .*string: a point"
 # What it has no constraint for is named.
 expect 4 run "$scratch/arm.toml" --solver bullet:si
-says "no force laws on joints, and 'shoulder' has one"
+says "cannot apply the force law of 'shoulder'"
 sed "s|type = \"ball\"|type = \"universal\"\naxis = [0, 0, 1]|" "$scratch/held.toml" >"$scratch/cross.toml"
 expect 4 run "$scratch/cross.toml" --solver bullet:si
-says 'Bullet has no constraint on multibodies for "string" \(universal\)'
+says 'Bullet has no multibody constraint for "string" \(universal\)'
 sed 's|b = "upper"|b = "pendant"|' "$scratch/held.toml" >"$scratch/loose.toml"
 expect 4 run "$scratch/loose.toml" --solver bullet:si
-says '"drive" \(prescribed_angle\), as it is on no joint of one coordinate'
+says '"drive" \(prescribed_angle, and it is not on a joint of one coordinate\)'
 expect 4 run "$scratch/held.toml" --solver bullet:nncg
 says "no solver of kind 'nncg' for multibodies"
 # Scenes with known answers keep them.

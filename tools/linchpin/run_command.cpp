@@ -200,29 +200,30 @@ int run_run(const RunArguments& arguments) try {
 
 void add_run(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<RunArguments>();
-  CLI::App* verb = app.add_subcommand("run", "Run a scene under one solver; motion and forces to a file on request");
+  CLI::App* verb = app.add_subcommand("run", "Run a scene with one solver; options write motion and forces to files");
   arguments->simulation.add_to(*verb, false);
   verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
       ->capture_default_str();
-  verb->add_option(
-          "--host", arguments->host,
-          "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file")
+  verb->add_option("--host", arguments->host,
+                   "bare (no engine), bullet (single precision) or bullet-float64 (double precision). Default: that of "
+                   "the scene, or bullet-float64 for a .bullet file")
       ->type_name("{bare,bullet,bullet-float64}");
   std::string methods;
   for (const Method method : all_methods) methods += (methods.empty() ? "" : ",") + std::string(to_string(method));
-  verb->add_option("--method", arguments->method, "How the host bare steps. Default: the scene's")
+  verb->add_option("--method", arguments->method, "Integration method of --host bare. Default: that of the scene")
       ->type_name("{" + methods + "}");
-  verb->add_option(
-      "--csv", arguments->csv,
-      "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
+  verb->add_option("--csv", arguments->csv,
+                   "Write one row per step: the state at its start, and the gaps and forces at that state. A last row "
+                   "has the state at the end");
   arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "Constraints that no motion meets do not end a run: it goes on, and its status names them.\n"
-      "An exact run that did not hold constraints exactly in most of its steps has failed.\n"
-      "A run whose energy grew without a source has failed, too: its status names the bodies.\n"
+      "A run continues if constraints contradict each other, and its status lists them.\n"
+      "A run of the solver exact fails if the native solver had to solve constraints in more than half of its\n"
+      "steps.\n"
+      "A run also fails if energy grew without a source. Its status names the bodies.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.\n"
-      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
+      "With --json, stdout stays empty on exit codes 2 and 3. The error is on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
 }
 
