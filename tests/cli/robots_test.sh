@@ -153,7 +153,7 @@ prints 'the host bare leaves out: multibodies'
 printf '<robot name="r"><link name="brick"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link></robot>' >"$scratch/brick.urdf"
 expect 0 run "$scratch/brick.urdf" --as multibody --duration 0.1
 prints 'linchpin in Bullet'
-says 'note: link "brick" and no joint that a multibody has: a rigid body, no multibody'
+says 'note: link "brick" has no joint that a multibody supports, so it is a rigid body'
 expect 2 run "$scratch/arm.urdf" --as robot
 says '--as is "robot", expected bodies or multibody'
 expect 2 run "$source/demos/scenes/pendulum.toml" --as multibody

@@ -192,7 +192,7 @@ expect 0 check "$scratch/v.toml" --json
 holds '.contradictory == [] and (.redundant | length) == 2'
 velocities 'velocity = "t*p.velocity.x + p.x = 0"'
 expect 3 check "$scratch/v.toml"
-says 'v.toml:9:13: error: constraint "a": no derivative of this equation is different from zero at the start'
+says 'v.toml:9:13: error: constraint "a": all derivatives of this equation are zero at the start'
 velocities 'velocity = "p.velocity.y = 1"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 1  .*the rate of p.y - t$'
@@ -203,7 +203,7 @@ expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 0, of its rate 1  '
 velocities 'velocity = "p.velocity.y^3 = 0"'  # no derivative wherever it is met
 expect 3 check "$scratch/v.toml"
-says 'constraint "a": no derivative of this equation is different from zero'
+says 'constraint "a": all derivatives of this equation are zero'
 velocities 'velocity = ["p.velocity.y^3 = 0", "p.velocity.x = 0"]'  # of one row of it
 expect 4 check "$scratch/v.toml"
 says 'constraint "a": the derivatives of one of its rows are all zero'
