@@ -51,7 +51,7 @@ says 'A .bullet file needs --host bullet or bullet-float64'
 expect 2 run "$scene" --solver exakt
 says 'did you mean "exact"'
 expect 2 run "$scene" --csv "$scratch"
-says 'cannot be written: is a directory'
+says 'cannot be written: it is a directory'
 expect 2 run "$scene" --csv "$scratch/no/such/folder/x.csv"
 says 'cannot be written: No such file'
 expect 2 run "$scene" --csv /dev/null

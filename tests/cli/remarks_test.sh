@@ -134,7 +134,7 @@ expect 3 run "$scratch/start.toml"
 says 'no start velocities satisfy this equation and the constraints\. The best ones leave its left side 9 above its right side, in the unit of its equation'
 sed -i 's/^velocity = .*/velocity = "arm.omega.x = 3"/' "$scratch/start.toml"
 expect 3 run "$scratch/start.toml"
-says 'the best ones leave its left side 1.5 rad/s below its right side. Give a rate that the mechanism can have'
+says 'The best ones leave its left side 1.5 rad/s below its right side. Give a rate that the mechanism can have'
 
 # Definitions, each of which uses the one above.
 {

@@ -57,18 +57,18 @@ expect 0 compare compared.rec
 prints 'In double precision .*bullet:si'
 prints '^bullet:si  double'
 expect 2 compare run.rec winch.rec
-says 'recordings of two scenes: "pendulum.toml" and "winch.toml"$'
+says 'the recordings are of two scenes: "pendulum.toml" and "winch.toml"$'
 expect 2 compare run.rec native.rec --dt 1/100
-says '\-\-dt is of a run'
+says '\-\-dt has no effect on recordings'
 expect 3 compare run.rec "$scenes/pendulum.toml"
 says 'pendulum.toml: error: is not a recording of linchpin'
 expect 4 run "$scenes/pendulum.toml" --host bare --gravity 0,-1.62,0 --record moon.rec  # its known answer is of the earth
 expect 2 compare run.rec moon.rec
-says 'with gravity \[0.0,-9.81,0.0\] and \[0.0,-1.62,0.0\]'
+says 'differ in gravity: \[0.0,-9.81,0.0\] and \[0.0,-1.62,0.0\]'
 sed 's/^title = .*/title = "edited"/' "$scenes/pendulum.toml" >pendulum.toml
 expect 0 run pendulum.toml --host bare --record edited.rec
 expect 2 compare run.rec edited.rec
-says 'edited in between'
+says 'was changed between the two recordings'
 expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.0005 --record finer.rec
 expect 0 compare run.rec finer.rec
 prints 'ran [0-9.]+ s in steps of 0.0005 s'
@@ -117,7 +117,7 @@ expect 0 report run.rec native.rec --gltf both.glb
 expect 2 run "$scenes/pendulum.toml" --gltf run.obj
 says 'run.obj.*\.gltf or \.glb'
 expect 2 run "$scenes/hoop-in-its-angle.toml" --gltf flat.gltf
-says 'place in space'
+says 'no position in space'
 [[ ! -e flat.gltf && ! -e run.obj ]] || fail "wrote an animation of nothing"
 expect 2 report run.rec
 says 'name an output with --out, --gltf or --mcap'
@@ -222,7 +222,7 @@ expect 2 run "$scenes/pendulum.toml" --csv same.x --report ./same.x
 says '\-\-report and --csv are both "same.x"'
 expect 2 report run.rec --out same.html --gltf same.html
 expect 2 run "$scenes/andrews.toml" --report none.html --gltf none.glb --mcap none.mcap --csv none.csv
-says 'place in space'
+says 'no position in space'
 ! compgen -G 'none.*' >/dev/null && [[ ! -e same.x ]] || fail "a run that was refused left $(ls none.* same.x)"
 
 # A long run with many bodies stays below the size that opens well, and says how many frames it has.

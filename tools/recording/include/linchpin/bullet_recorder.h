@@ -388,7 +388,7 @@ class Recorder final : private btActionInterface {
     out.bodies = bodies_.size();
     out.joints = links.size();
     if (most_late_ > 0 || late_joint_)
-      out.notes.push_back("bodies or constraints that came after the first step are not in the recording");
+      out.notes.push_back("the recording does not contain bodies and constraints that were added after the first step");
     return out;
   }
 
