@@ -1,6 +1,6 @@
 // A parcel is laid on a running belt that climbs by α. Friction drives it, a = g (μ cos α − sin α), until it sticks:
 //
-//     after V/a, after the distance V²/2a. The belt has run twice as far
+//     after the time V/a and the distance V²/2a. The belt has run twice as far
 //
 // Here friction does positive work on the parcel. The motor of the belt does more work, and the difference is heat.
 // With μ < tan α the same law lets the parcel slide back.

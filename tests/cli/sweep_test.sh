@@ -204,7 +204,7 @@ says 'is the scene itself'
 expect 3 sweep throw.toml --set v=1,2 --column 'ball.velocty' --out x.csv
 says 'column:1:.*velocty'
 expect 2 sweep throw.toml --set v=1,2 --until 'norm(reaction(wall))' --out x.csv
-says 'no force'
+says 'Forces are not possible'
 expect 2 sweep throw.toml --set v=1,2 --seed 3 --out x.csv
 says 'seed needs --random'
 [ -e x.csv ] && fail "a sweep that was refused wrote a table"
