@@ -490,7 +490,8 @@ TEST_F(Robot, HugeFilesAreReadOrRefusedByTheirSize) {
     }
     return text + "</robot>";
   };
-  EXPECT_EQ(said_of(written("links.urdf", chain(30000, false))), "10002: the robot has more than 10000 links, which is the limit");
+  EXPECT_EQ(said_of(written("links.urdf", chain(30000, false))),
+            "10002: the robot has more than 10000 links, which is the limit");
   EXPECT_NE(said_of(written("many.urdf", chain(100000, false))).find("0: is larger than 8 MB"), std::string::npos);
   const std::string path = written("large.urdf", "");
   std::filesystem::resize_file(path, 200'000'000);  // of nothing but holes
@@ -606,7 +607,8 @@ TEST_F(Robot, StartsInMotionByItsRates) {
     }
     return std::string();
   };
-  EXPECT_EQ(refused("rates = { spin = 1 }\n"), "4: model, rates: joint \"spin\" mimics \"shoulder\". Give the value for that joint");
+  EXPECT_EQ(refused("rates = { spin = 1 }\n"),
+            "4: model, rates: joint \"spin\" mimics \"shoulder\". Give the value for that joint");
   EXPECT_EQ(refused("rates = { grip = 1 }\n"), "4: model, rates: \"grip\" is a fixed joint and has no rate");
   EXPECT_EQ(refused("rates = { shuolder = 1 }\n"),
             "4: model, rates: there is no joint \"shuolder\"; did you mean \"shoulder\"?");

@@ -434,9 +434,10 @@ at = [1, 0, 0]
   // One that is not linear.
   const scene::Model energetic = scene::load_text(pendulum("arm.velocity.y + 0.5*bob.velocity.y^2 = 1"), "scene.toml");
   EXPECT_NEAR(energetic.bodies[1].start.v.y(), 1, 1e-9);
-  EXPECT_NE(message_of(pendulum("arm.omega.x = 3"))
-                .find("no start velocities satisfy this equation and the constraints. The best ones leave its left side"),
-            std::string::npos)
+  EXPECT_NE(
+      message_of(pendulum("arm.omega.x = 3"))
+          .find("no start velocities satisfy this equation and the constraints. The best ones leave its left side"),
+      std::string::npos)
       << message_of(pendulum("arm.omega.x = 3"));
   // Ones that have no derivative at rest, of any size.
   for (const double rate : {1e-3, 3.0, 1e3}) {
