@@ -57,8 +57,8 @@ sed 's/drift = "none"/drift = "exact"/' "$scratch/drifts.toml" >"$scratch/correc
 sed 's/drift = "none"/drift = "none"\nmax_velocity_residual = 1e9/' "$scratch/drifts.toml" >"$scratch/unwatched.toml"
 for host in bare bullet-float64 bullet; do
   expect 4 run "$scratch/drifts.toml" --host "$host" --json
-  says "velocities do not meet '(shoulder|elbow)': they are off by"
-  holds '.solver.status | startswith("velocities do not meet")'
+  says "velocities do not satisfy '(shoulder|elbow)': their residual is"
+  holds '.solver.status | startswith("velocities do not satisfy")'
   expect 0 run "$scratch/corrected.toml" --host "$host" --json
   expect 0 run "$scratch/unwatched.toml" --host "$host" --json
 done

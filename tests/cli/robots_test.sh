@@ -146,7 +146,7 @@ holds '.host == "bullet-float64" and .solver.max_gap_m < 1e-13 and .solver.max_g
 expect 0 run "$scratch/arm.urdf" --as multibody --host bullet --json
 holds '.solver.max_gap_m < 1e-5 and .solver.fallbacks == 0 and ([.solver.native[].name] == ["elbow limits", "slide limits"])'
 expect 0 run "$scratch/arm.urdf" --as multibody --duration 0.1
-prints '1 exact constraint \(1 of the user.s own\), 5 joints of multibodies by coordinates'
+prints '1 exact constraint \(the program has added 1 constraint\), 5 joints of multibodies \(held by joint coordinates\)'
 expect 0 run "$scratch/arm.toml" --host bare
 prints 'the host bare leaves out: multibodies'
 # A robot of one link is no multibody, and said to be none.

@@ -307,7 +307,7 @@ TEST(PainleveRod, AllRowsOfBothThrusts) {
     EXPECT_NEAR(t.report.gain, gain, scaled(1e-6));
     if (row.actual.empty()) {
       EXPECT_TRUE(t.report.fell_back);
-      EXPECT_NE(t.report.warning.find("law 'coulomb' on floor: no coupled normal force satisfies it"),
+      EXPECT_NE(t.report.warning.find("law 'coulomb' on floor: no coupled normal force satisfies the law"),
                 std::string::npos)
           << t.report.warning;
       EXPECT_NEAR(t.actual, row.after_explicit, scaled(1e-9)) << "what was done instead";
@@ -444,7 +444,7 @@ TEST(NormalForce, ARunSaysByHowMuchTheTwoDiffered) {
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(
       said[0].find(
-          "law 'coulomb' on floor read the coupled normal force; it differed from the frictionless one by up to "),
+          "law 'coulomb' on floor used the coupled normal force, which differed from the frictionless one by up to "),
       0u)
       << said[0];
   Rod smooth(rod_rows[1].theta, 0, laws::viscous(0.5), -1);
@@ -477,7 +477,7 @@ TEST(PainleveRod, AStepEndsAtRestWhereNoThrustLetsItSlide) {
     EXPECT_EQ(dynamics.law_report().solutions, 1);
     // Named where no normal force lets it slide: beyond 4/3.
     EXPECT_EQ(dynamics.law_report().warning.find(
-                  "law 'coulomb' on floor: no coupled normal force lets it slide (coupling gain "),
+                  "law 'coulomb' on floor: the body cannot slide with any coupled normal force (coupling gain "),
               mu > 4.0 / 3 ? 0 : std::string::npos)
         << dynamics.law_report().warning;
     EXPECT_EQ(dynamics.law_report().warning.empty(), mu < 4.0 / 3);

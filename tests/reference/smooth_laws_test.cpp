@@ -273,7 +273,7 @@ TEST(Root, AtZeroSlipIsNamedByAdaptive) {
     ASSERT_FALSE(report.rejected) << report.reason;
     said = report.warning;
   }
-  EXPECT_NE(said.find("law 'root' on rail holds the step to substeps of"), std::string::npos) << said;
+  EXPECT_NE(said.find("law 'root' on rail needs substeps of about"), std::string::npos) << said;
 }
 
 // A charge in a magnetic field goes round with qB/m and keeps its speed: to round-off, for the law neither gives nor
@@ -311,7 +311,8 @@ TEST(Rk4, TakesStiffLawsInShorterPartsAndSaysWhereItCannot) {
   EXPECT_NEAR(stepper.law_works()[0].work, -0.5 * Sledge::m * 9, 0.5);
   Sledge hard(laws::viscous(100 * c).with_name("tar"));
   Stepper cannot(hard.system, hard.system.initial_state(), rk4());
-  EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail damps faster than the step"), std::string::npos)
+  EXPECT_NE(cannot.step(0.01).warning.find("law 'tar' on rail is too stiff even for substeps of dt/"),
+            std::string::npos)
       << cannot.step(0.01).warning;
 }
 
@@ -385,9 +386,9 @@ TEST(Adaptive, AForceThatNeverEndsItsJumpsEndsTheStepWithAMessage) {
   const StepReport& report = stepper.step(1);
   EXPECT_TRUE(report.rejected);
   EXPECT_LE(report.substeps, 100000);
-  EXPECT_NE(report.reason.find("the step needs more than 100000 substeps, the last of"), std::string::npos)
+  EXPECT_NE(report.reason.find("the step needs more than 100000 substeps (the last one is"), std::string::npos)
       << report.reason;
-  EXPECT_NE(report.reason.find("Take a shorter step, or the method semi-implicit"), std::string::npos) << report.reason;
+  EXPECT_NE(report.reason.find("Use a shorter step, or the method semi-implicit"), std::string::npos) << report.reason;
   EXPECT_EQ(stepper.t(), 0);
 }
 
@@ -400,22 +401,20 @@ TEST(Rk4, RefusesForcesBeyondAllBoundsWithTheReason) {
     EXPECT_EQ(stepper.state()[s.body].v.x(), 3);
     return report.reason;
   };
-  EXPECT_NE(
-      reason(laws::constant_force({1e12, 0, 0})).find("on rail gave a force of 1e+12, which is beyond all bounds"),
-      std::string::npos)
+  EXPECT_NE(reason(laws::constant_force({1e12, 0, 0})).find("on rail gave a force of 1e+12 N, which is too large"),
+            std::string::npos)
       << reason(laws::constant_force({1e12, 0, 0}));
   for (const Law& law : {laws::viscous(1e9), laws::drag(1e9)}) {
     const std::string why = reason(law);
-    EXPECT_NE(why.find("beyond all bounds"), std::string::npos) << why;
-    EXPECT_NE(why.find("damps faster than the step can follow. Take a shorter step, or the method semi-implicit"),
-              std::string::npos)
+    EXPECT_NE(why.find("which is too large"), std::string::npos) << why;
+    EXPECT_NE(why.find("is too stiff for the step. Use a shorter step, or the method semi-implicit"), std::string::npos)
         << why;
   }
 }
 
 // ---- laws that are not what they should be ----
 
-const std::string advice = "coulomb() knows what rest is, regularized_coulomb() is smooth";
+const std::string advice = "Use coulomb(), which can stick, or regularized_coulomb(), which is smooth";
 
 Law sign_of_slip(double mu) {
   return [=](const ConstraintReaction& n) {
@@ -437,7 +436,8 @@ TEST(BadLaws, ASignOfTheSlipIsHeldAtItsJumpAndNamed) {
     ASSERT_LE(now, energy + 1e-15);
     energy = now;
   }
-  EXPECT_NE(warning.find("law 'sign' on rail: jumps where its slip changes sign"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("law 'sign' on rail: the force jumps where the slip changes sign"), std::string::npos)
+      << warning;
   EXPECT_NE(warning.find(advice), std::string::npos);
   EXPECT_LE(std::fabs(stepper.state()[s.body].v.x()), 1e-8);
   EXPECT_LE(stepper.law_works()[0].switches_per_second(), 1);
@@ -461,7 +461,7 @@ TEST(BadLaws, ThatAdaptiveCannotFollowAreRefusedAtOnceAndNamed) {
     return report.reason;
   };
   const std::string jumps = refused(sign_of_slip(0.4), 0.1);
-  EXPECT_NE(jumps.find("law 'own' on rail: jumps where its slip changes sign"), std::string::npos) << jumps;
+  EXPECT_NE(jumps.find("law 'own' on rail: the force jumps where the slip changes sign"), std::string::npos) << jumps;
   EXPECT_NE(jumps.find(advice), std::string::npos) << jumps;
   const std::string stiff = refused([](const ConstraintReaction& n) { return Vector3d(-1e12 * n.slip_velocity); }, 0.1);
   EXPECT_NE(stiff.find("law 'own' on rail"), std::string::npos) << stiff;
@@ -481,7 +481,7 @@ TEST(BadLaws, OneThatIsNoFunctionOfWhatItIsGivenIsCalledThat) {
     }
     ASSERT_FALSE(said.empty());
     EXPECT_LE(said.size(), options.method == Method::rk4 ? 2u : 1u);  // rk4 takes it for a stiff one first
-    EXPECT_NE(said.back().find("law 'counts' on rail: gives another force when it is asked the same again"),
+    EXPECT_NE(said.back().find("law 'counts' on rail: returns different forces for the same arguments"),
               std::string::npos)
         << said.back();
   }
@@ -498,7 +498,7 @@ TEST(BadLaws, OneThatChattersBetweenStepsIsCountedAndNamed) {
       ASSERT_FALSE(stepper.step(1.0 / 240).rejected);
       if (warning.empty() && !stepper.dynamics().warnings().empty()) warning = stepper.dynamics().warnings()[0];
     }
-    EXPECT_NE(warning.find("law 'hidden' on rail: chatters"), std::string::npos) << warning;
+    EXPECT_NE(warning.find("law 'hidden' on rail: the force reverses"), std::string::npos) << warning;
     EXPECT_NE(warning.find(advice), std::string::npos);
     EXPECT_GT(stepper.law_works()[0].switches_per_second(), 50);
     EXPECT_LE(stepper.law_works()[0].switches_per_second(), 240);
@@ -524,7 +524,7 @@ TEST(BadLaws, OneThatChattersToOneSideUnderALoadIsNamedHoweverRarelyItReverses) 
       Stepper stepper(system, system.initial_state(), options);
       std::string said;
       for (int k = 0; k < 240 && said.empty(); ++k) said = stepper.step(1.0 / 240).warning;
-      EXPECT_NE(said.find("law 'hidden' on slope: chatters"), std::string::npos) << said;
+      EXPECT_NE(said.find("law 'hidden' on slope: the force reverses"), std::string::npos) << said;
       EXPECT_NE(said.find(advice), std::string::npos);
     }
 }
@@ -534,8 +534,8 @@ TEST(BadLaws, ASignOfTheSlipIsNamedAsSuchByRk4HoweverStrong) {
     Sledge s(sign_of_slip(mu).with_name("sign"), 0, 2.0);
     Stepper stepper(s.system, s.system.initial_state(), rk4());
     const std::string said = stepper.step(1.0 / 240).warning;
-    EXPECT_NE(said.find("law 'sign' on rail: jumps where its slip changes sign"), std::string::npos) << said;
-    EXPECT_EQ(said.find("damps faster"), std::string::npos) << said;
+    EXPECT_NE(said.find("law 'sign' on rail: the force jumps where the slip changes sign"), std::string::npos) << said;
+    EXPECT_EQ(said.find("too stiff"), std::string::npos) << said;
   }
 }
 
@@ -553,8 +553,8 @@ TEST(BadLaws, AThrustThatRedundancyLeavesOpenIsSaidInEveryStep) {
       Stepper stepper(system, system.initial_state(), options);
       for (int k = 0; k < 2; ++k) {
         const std::string said = stepper.step(1.0 / 240).warning;
-        const bool open = said.find("on foot0, foot1, foot2 and foot3: redundant constraints leave the normal force") !=
-                          std::string::npos;
+        const bool open =
+            said.find("on foot0, foot1, foot2 and foot3: the normal force is undetermined") != std::string::npos;
         EXPECT_EQ(open, feet == 4) << said;
         if (feet == 3) {
           EXPECT_EQ(said, "");
@@ -571,7 +571,7 @@ TEST(BadLaws, AnAdaptiveStepDoesNotFollowAJumpForEver) {
   ASSERT_FALSE(stepper.step(0.25).rejected);
   const StepReport& report = stepper.step(0.1);
   EXPECT_TRUE(report.rejected);
-  EXPECT_NE(report.reason.find("ever shorter"), std::string::npos) << report.reason;
+  EXPECT_NE(report.reason.find("become shorter without end"), std::string::npos) << report.reason;
 }
 
 TEST(BadLaws, AWeakLawOnWhatHardlyTurnsDoesNotChatter) {
@@ -632,8 +632,8 @@ TEST(BadLaws, OneDeclaredDissipativeThatPushesAtRestIsNamed) {
         stepper.step(1.0 / 240);
         ASSERT_EQ(stepper.dynamics().warnings().size(), 1u);
         EXPECT_EQ(
-            stepper.dynamics().warnings()[0].find("law 'push' on rail is declared dissipative but pushes at rest, "
-                                                  "with 5 N: after a millisecond it gives 0.0125 W"),
+            stepper.dynamics().warnings()[0].find("law 'push' on rail is declared dissipative but exerts 5 N at rest. "
+                                                  "After one millisecond it would give 0.0125 W"),
             0u)
             << stepper.dynamics().warnings()[0];
       }
@@ -671,10 +671,10 @@ TEST(BadLaws, OneThatJumpsElsewhereIsNamedWithThePlace) {
     std::string says;
     double at;
   };
-  for (const Case& c :
-       {Case{step.with_name("step"), 1.3, "law 'step' on rail: jumps where its slip is ", 1},
-        Case{stepped, 1.3, "law 'stepped' on rail: jumps where its slip is ", 1},
-        Case{loaded.with_name("loaded"), 1.3, "law 'loaded' on rail: jumps where its normal force is ", 20.5}})
+  for (const Case& c : {Case{step.with_name("step"), 1.3, "law 'step' on rail: the force jumps where the slip is ", 1},
+                        Case{stepped, 1.3, "law 'stepped' on rail: the force jumps where the slip is ", 1},
+                        Case{loaded.with_name("loaded"), 1.3,
+                             "law 'loaded' on rail: the force jumps where the normal force is ", 20.5}})
     for (const StepOptions& options : {semi_implicit(), rk4()}) {
       SCOPED_TRACE(c.says);
       Sledge s(c.law, c.speed);
@@ -695,7 +695,7 @@ TEST(BadLaws, OneThatJumpsElsewhereIsNamedWithThePlace) {
   Stepper stepper(s.system, s.system.initial_state(), semi_implicit());
   std::string said;
   for (int k = 0; k < 20 && said.empty(); ++k) said = stepper.step(1.0 / 240).warning;
-  EXPECT_NE(said.find("law 'stiff' on rail: jumps where its slip is 1"), std::string::npos) << said;
+  EXPECT_NE(said.find("law 'stiff' on rail: the force jumps where the slip is 1"), std::string::npos) << said;
   EXPECT_NEAR(stepper.state()[s.body].v.x(), 1, 1e-3);
 }
 

@@ -125,7 +125,7 @@ TEST(InstantFile, ParseErrorsNameLineAndColumn) {
 
 TEST(InstantFile, ShapeErrorsNameKeyAndIndex) {
   expect_refused("[]", "the file: expected an object, found array");
-  expect_refused(replaced(example, R"("schema": 1)", R"("schema": 2)"), "schema: this is schema 2");
+  expect_refused(replaced(example, R"("schema": 1)", R"("schema": 2)"), "schema: the file has schema 2");
   expect_refused(replaced(example, R"("schema": 1, )", ""), "schema: missing");
   expect_refused(replaced(example, R"("Q")", R"("q")"), "q: unknown key; did you mean \"Q\"?");
   expect_refused(replaced(example, "mass_blocks", "mass_block"),

@@ -160,12 +160,13 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
   expect_refused([] { laws::cylinder_friction({.mu_static = 1}); }, "cylinder_friction: pin_radius");
   expect_refused([] { laws::hinge_friction({.bending_arm = -1}); }, "hinge_friction: bending_arm");
   expect_refused([] { laws::hinge_friction({}); },
-                 "hinge_friction: it would do nothing: mu_static and preload are both zero");
-  expect_refused([] { laws::hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.1}); },
-                 "hinge_friction: it would do nothing: pin_radius, friction_radius and preload are all zero");
+                 "hinge_friction: the law would have no effect, because mu_static and preload are both 0");
+  expect_refused(
+      [] { laws::hinge_friction({.mu_static = 0.2, .mu_kinetic = 0.1}); },
+      "hinge_friction: the law would have no effect, because pin_radius, friction_radius and preload are all 0");
   expect_refused([] { laws::ball_friction({.mu_static = 0.2}); },
-                 "ball_friction: it would do nothing: pin_radius and preload");
-  expect_refused([] { laws::slider_friction({.bending_arm = 1}); }, "slider_friction: it would do nothing");
+                 "ball_friction: the law would have no effect, because pin_radius and preload");
+  expect_refused([] { laws::slider_friction({.bending_arm = 1}); }, "slider_friction: the law would have no effect");
   EXPECT_NO_THROW(laws::hinge_friction({.preload = 0.1}));
   expect_refused([] { laws::coulomb(0.1).on_belt({NAN, 0, 0}); }, "coulomb: the belt's velocity");
   expect_refused([] { laws::coulomb(0.1).with_name(""); }, "a name must not be empty");
@@ -175,9 +176,9 @@ TEST(Laws, RefuseWhatCannotBeRightWithNameAndValue) {
         half.internal_state_rate = nullptr;
         Law{half};
       },
-      "lugre: a term with an internal state has both memory_rate and advance");
+      "lugre: a term with an internal state needs both internal_state_rate and advance_state");
   expect_refused([] { Law(Law::Term{}); },
-                 "law: a term has one of force, multiplier, and static_limit with sliding_magnitude");
+                 "law: a term needs exactly one of these: force, multiplier, or static_limit with sliding_magnitude");
 }
 
 TEST(Laws, ALambdaOfAForceOrOfAnEffortIsALaw) {
@@ -211,23 +212,24 @@ TEST_F(LawBook, KeepsLawsInOrderAndForgetsThem) {
   system.remove(rail);
   EXPECT_TRUE(laws_on(system, rail).empty());
   expect_refused([&] { add_law(system, rail, laws::coulomb(0.1)); },
-                 "constraint 'rail': has been removed and takes no law");
+                 "constraint 'rail': has been removed, so no law can be added");
 }
 
 TEST_F(LawBook, NeedsToKnowWhereTheConstraintActs) {
   const auto phi = [](const auto& s) { return s[0].position() - s[1].position(); };
   const ConstraintId vague = system.add(holonomic("vague", {block, bead}, phi));
-  expect_refused([&] { add_law(system, vague, laws::coulomb(0.1)); },
-                 "constraint 'vague': a law needs to know where it acts; declare it with set_application_points");
+  expect_refused(
+      [&] { add_law(system, vague, laws::coulomb(0.1)); },
+      "constraint 'vague': a law needs an application point. Call set_application_points() for the constraint");
   system.constraint(vague).set_application_points({zero, zero});
   EXPECT_NO_THROW(add_law(system, vague, laws::coulomb(0.1)));
   const ConstraintId particles = system.add(holonomic("particles", {bead, pearl}, phi)),
                      wire = system.add(holonomic("wire", {ground, bead}, phi));
   EXPECT_NO_THROW(add_law(system, particles, laws::coulomb(0.1)));
   EXPECT_NO_THROW(add_law(system, wire, laws::coulomb(0.1)));
-  expect_refused([&] { add_law(system, wire, {}); }, "constraint 'wire': an empty law");
+  expect_refused([&] { add_law(system, wire, {}); }, "constraint 'wire': the law is empty");
   expect_refused([&] { add_law(system, ConstraintId{9}, laws::coulomb(0.1)); }, "no constraint has the index 9");
-  EXPECT_EQ(try_add_law(system, wire, {}).error().message, "constraint 'wire': an empty law");
+  EXPECT_EQ(try_add_law(system, wire, {}).error().message, "constraint 'wire': the law is empty");
   EXPECT_EQ(try_add_law(system, wire, laws::viscous(1)).error().message, "");
   EXPECT_EQ(laws_on(system, wire).size(), 2u);
   expect_refused([&] { set_unilateral(system, wire); },

@@ -142,7 +142,7 @@ TEST(Reaction, PrintsOnOneLine) {
   r.prescribed.on_a.force = {0, 0, -1};
   std::ostringstream more;
   more << r;
-  EXPECT_NE(more.str().find("of it prescribed (0, 0, -1) N"), std::string::npos);
+  EXPECT_NE(more.str().find("of which prescribed by laws: (0, 0, -1) N"), std::string::npos);
   EXPECT_NE(more.str().find("undetermined"), std::string::npos);
 }
 

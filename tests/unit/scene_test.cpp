@@ -389,7 +389,7 @@ TEST(SceneFile, ConstraintsMayYield) {
   for (const auto& [more, says] : std::vector<std::pair<std::string, std::string>>{
            {"compliance = 100\n", "compliance is a table"},
            {"compliance = { stifness = 1 }\n", "did you mean \"stiffness\"?"},
-           {"compliance = { stiffness = -1 }\n", "stiffness must be not negative, got -1"},
+           {"compliance = { stiffness = -1 }\n", "stiffness must not be negative, got -1"},
            {"compliance = { angular_stiffness = 1 }\n", "none of its rows has a finite stiffness"},
            {"complience = { stiffness = 1 }\n", "did you mean \"compliance\"?"},
            {"compliance = { stiffness = 1 }\nlaw = { type = \"viscous\", coefficient = 1 }\n",

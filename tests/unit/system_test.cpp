@@ -97,7 +97,8 @@ TEST(System, RefusesInertiasThatNoBodyHas) {
   expect_refused(add(skewed), "body 'bob': inertia must be symmetric");
   expect_refused(add(Vector3d(1, 1, 0).asDiagonal()), "positive definite, got the principal moments (0, 1, 1)");
   expect_refused(add(Vector3d(1, 1, -1).asDiagonal()), "positive definite");
-  expect_refused(add(Vector3d(1, 1, 2.1).asDiagonal()), "no principal moment may exceed the sum of the other two");
+  expect_refused(add(Vector3d(1, 1, 2.1).asDiagonal()),
+                 "a principal moment of inertia exceeds the sum of the other two, which no body has: ");
   expect_refused(add(Vector3d(1, nan, 1).asDiagonal()), "body 'bob': inertia must be finite");
   EXPECT_NO_THROW(add(Vector3d(1, 1, 2).asDiagonal())()) << "a flat plate";
   // What a single-precision host computes for a turned plate.
@@ -130,12 +131,12 @@ TEST(System, RefusesPosesThatAreNotFiniteOrNotTurns) {
 TEST(System, NamesAreTakenOnceAndGivenBack) {
   System system;
   const BodyId bob = system.add_particle("bob", 1, zero);
-  expect_refused([&] { system.add_fixed("bob", {}); }, "body 'bob': there is already one of this name");
-  expect_refused([&] { system.add_fixed("world", {}); }, "already one");
+  expect_refused([&] { system.add_fixed("bob", {}); }, "body 'bob': this name is in use. Choose a different name");
+  expect_refused([&] { system.add_fixed("world", {}); }, "this name is in use");
   expect_refused([&] { system.add_particle("", 1, zero); }, "a body needs a name");
   const ConstraintId c = system.add(joints::rod("bob", ground, zero, bob, zero, 1));  // not the same kind of thing
   expect_refused([&] { system.add(joints::rod("bob", ground, zero, bob, zero, 1)); },
-                 "constraint 'bob': there is already one");
+                 "constraint 'bob': this name is in use");
   system.remove(c);
   EXPECT_EQ(system.find_constraint("bob").index, -1);
   EXPECT_NE(system.add(joints::rod("bob", ground, zero, bob, zero, 1)), c);
@@ -212,7 +213,7 @@ TEST(System, EveryTryTwinReturnsTheErrorInsteadOfThrowing) {
   EXPECT_NE(error_of(system.try_add(joints::rod("rod", ground, zero, *bead, zero, 1))), "");
   EXPECT_TRUE(system.try_add(spring("s", ground, zero, *bead, zero, 1, 0)));
   EXPECT_EQ(error_of(system.try_add(spring("s", ground, zero, *bead, zero, 1, 0))),
-            "force 's': there is already one of this name");
+            "force 's': this name is in use. Choose a different name");
 }
 
 TEST(Errors, AreOfTheKindOfTheException) {
@@ -295,9 +296,9 @@ TEST(System, PlacesOfRemovedThingsAreUsedAgainAndTheirIdsNameNobody) {
   EXPECT_FALSE(system.removed(last_body));
   EXPECT_TRUE(system.removed(gone));
   EXPECT_FALSE(system.enabled(gone));
-  expect_refused([&] { system.mass(stale); }, "has been removed, and another has its place");
-  expect_refused([&] { system.name(gone); }, "has been removed, and another has its place");
-  expect_refused([&] { system.enable(gone, true); }, "has been removed, and another has its place");
+  expect_refused([&] { system.mass(stale); }, "has been removed, and another ");
+  expect_refused([&] { system.name(gone); }, "has been removed, and another ");
+  expect_refused([&] { system.enable(gone, true); }, "has been removed, and another ");
   expect_refused([&] { system.add(joints::rod("to a stale one", bob, zero, stale, zero, 1)); }, "has been removed");
   EXPECT_NO_THROW(system.remove(gone));
   EXPECT_NO_THROW(system.remove(stale));

@@ -34,15 +34,14 @@ BodyKind kind_of(const btRigidBody& body) {
 
 const char* why_unsupported(const btRigidBody& body) {
   if (!moves_by_forces(body)) return nullptr;
-  if (!all_of(body.getLinearFactor(), is_zero_or_one)) return "a body with a linear factor other than 0 and 1";
+  if (!all_of(body.getLinearFactor(), is_zero_or_one)) return "a body has a linear factor other than 0 and 1";
   const bool turning = is_turning_point(body);
   if (is_point(body) && !turning) return nullptr;
-  if (!all_of(body.getAngularFactor(), is_zero_or_one)) return "a body with an angular factor other than 0 and 1";
+  if (!all_of(body.getAngularFactor(), is_zero_or_one)) return "a body has an angular factor other than 0 and 1";
   const btVector3& inverse = body.getInvInertiaDiagLocal();
   if (!turning && all_of(inverse, [](btScalar x) { return x > 0; })) return nullptr;
-  if (!all_of(inverse, [](btScalar x) { return x >= 0; }))
-    return "a body with an inertia that is negative or not a number";
-  return turning ? "a body that turns and that no moment can turn" : "a body with infinite inertia about one axis";
+  if (!all_of(inverse, [](btScalar x) { return x >= 0; })) return "the inertia of a body is negative or not a number";
+  return turning ? "a body rotates but has infinite inertia" : "a body has infinite inertia about one axis";
 }
 
 unsigned locked_axes(const btRigidBody& body) {

@@ -72,7 +72,7 @@ constexpr int soft_flags<btConeTwistConstraint> = BT_CONETWIST_FLAGS_LIN_CFM;
 // ---- the exact part of each kind ----
 
 JointShape map(btPoint2PointConstraint& joint) {
-  if (joint.m_setting.m_impulseClamp != 0) return JointShape::left_to_host("impulse clamp");
+  if (joint.m_setting.m_impulseClamp != 0) return JointShape::left_to_host("the program has set an impulse clamp");
   JointShape s;
   s.application_A = from_bullet(joint.getPivotInA());
   s.application_B = from_bullet(joint.getPivotInB());
@@ -122,13 +122,16 @@ JointShape map(btConeTwistConstraint& joint) {
 
 JointShape map(btGearConstraint& joint) {
   const Vector3d a = from_bullet(joint.getAxisA()), b = from_bullet(joint.getAxisB());
-  if (!(a.norm() > 0 && b.norm() > 0)) return JointShape::left_to_host("an axis is zero");
+  if (!(a.norm() > 0 && b.norm() > 0)) return JointShape::left_to_host("an axis of the gear has length 0");
   JointShape s;
   s.function = host::body_gear(a, b, double(joint.getRatio()));
   return s;
 }
 
-JointShape map(btTypedConstraint&) { return JointShape::left_to_host("constraint not adopted"); }
+JointShape map(btTypedConstraint&) {
+  return JointShape::left_to_host(
+      "linchpin does not know the class of this joint; write its residual with constrain()");
+}
 
 template <class Joint>
 std::array<JointAxis, 6> axes_of(Joint& joint) {
@@ -272,7 +275,8 @@ template <class Joint>
 JointShape map_as(btTypedConstraint& joint) {
   auto& j = static_cast<Joint&>(joint);
   if constexpr (soft_flags<Joint> != 0)
-    if (j.getFlags() & soft_flags<Joint>) return JointShape::left_to_host("soft: CFM set");
+    if (j.getFlags() & soft_flags<Joint>)
+      return JointShape::left_to_host("the program has set a CFM, which makes the joint soft");
   return map(j);
 }
 template <class Joint>

@@ -68,7 +68,7 @@ int Multibodies::add(Constraint constraint) {
     btRigidBody* const rigid_body = host_.bodies.body(id);
     if (!rigid_body) continue;
     if (const char* why = bullet::why_unsupported(*rigid_body))
-      demand("linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix");
+      demand("linchpin: constraint '" + name + "': one of its bodies has no mass matrix: " + why);
     rigid.push_back(rigid_body);
   }
   demand(trees_.why_not_held(constraint));
@@ -116,7 +116,8 @@ int Multibodies::find(const btMultiBodyConstraint& constraint) const {
 }
 
 void Multibodies::demand_free(const std::string& name) const {
-  if (host_.solver.find(name) >= 0) demand("linchpin: the name '" + name + "' is in use");
+  if (host_.solver.find(name) >= 0)
+    demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
 }
 
 // ---- articulated::TreeWorld ----

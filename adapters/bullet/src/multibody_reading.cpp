@@ -66,7 +66,7 @@ void read_state(const btMultiBody& body, articulated::TreeState& state) {
 std::string why_unsupported(const btMultiBody& body) {
   if (body.isUsingRK4Integration()) return "it is integrated by RK4 (useRK4Integration)";
   if (body.isUsingGlobalVelocities()) return "it keeps global velocities (useGlobalVelocities)";
-  if (body.isBaseKinematic()) return "its base is kinematic";
+  if (body.isBaseKinematic()) return "its base is kinematic (use a fixed base)";
   for (int i = 0; i < body.getNumLinks(); ++i) {
     const btMultibodyLink& link = body.getLink(i);
     if (link.m_jointType == btMultibodyLink::ePlanar) return "joint " + std::to_string(i) + " is planar";

@@ -89,7 +89,8 @@ void Multibodies::add_velocity(int tree, std::span<double> dv) {
 std::string Multibodies::why_limited(int tree, std::span<const double> v) const {
   const double most = double(body(tree).getMaxCoordinateVelocity());
   if (std::none_of(v.begin(), v.end(), [&](double x) { return std::abs(x) > most; })) return {};
-  return "a velocity beyond the multibody's largest (setMaxCoordinateVelocity), at which Bullet clamps it";
+  return "a joint velocity exceeds the limit of the multibody, and Bullet clamps it. setMaxCoordinateVelocity() "
+         "changes the limit";
 }
 
 /// A rigid body in the arrays of Bullet's solver; null where it is not there.

@@ -56,7 +56,7 @@ std::pair<Matrix3d, Matrix3d> read_frames(const Framed& c, StockShape& out) {
   out.application_A = from_bullet(c.getPivotInA());
   out.application_B = from_bullet(c.getPivotInB());
   if (out.rigid && !matrix(c.getFrameInB()).isIdentity(0))
-    out.native = "all (its frame on the rigid body is not the identity, and Bullet takes it in world axes)";
+    out.native = "all (its frame on the rigid body is rotated, and Bullet reads this frame in world axes)";
   return {matrix(c.getFrameInA()), matrix(c.getFrameInB())};
 }
 
@@ -82,7 +82,7 @@ void read_slider(btMultiBodySliderConstraint& c, StockShape& out) {
   const auto [A, B] = read_frames(c, out);
   const Vector3d axis = from_bullet(c.getJointAxis());
   if (!(axis.norm() > 0)) {
-    out.native = "all (its axis is zero)";
+    out.native = "all (its axis has length 0)";
     return;
   }
   const Vector3d u = axis.normalized(), e = u.unitOrthogonal();
@@ -103,9 +103,9 @@ void read_gear(btMultiBodyGearConstraint& c, StockShape& out) {
   };
   if (!has_one_rate(c.getMultiBodyA(), c.getLinkA()) || !has_one_rate(c.getMultiBodyB(), c.getLinkB()) ||
       (out.aux >= 0 && !has_one_rate(c.getMultiBodyA(), out.aux)))
-    out.native = "all (its links do not have one joint coordinate each)";
+    out.native = "all (a gear needs links with one joint coordinate each)";
   else if (c.getMultiBodyA() != c.getMultiBodyB())
-    out.native = "all (its links belong to two multibodies, of which Bullet reads one)";
+    out.native = "all (its links belong to two multibodies; Bullet's gear uses only the first)";
 }
 
 bool names_links(btMultiBodyConstraint& c) {
@@ -126,10 +126,10 @@ StockShape shape_of(btMultiBodyConstraint& c) {
   else if (is_exactly<btMultiBodyGearConstraint>(c))
     read_gear(static_cast<btMultiBodyGearConstraint&>(c), out);
   else
-    out.native = "all (a limit, a motor or a kind that is not known stays with Bullet)";
+    out.native = "all (it is a limit, a motor or of a class that linchpin does not know)";
   if (out.native.empty() && !names_links(c)) out.native = "all (it names a link that is not there)";
   if (out.native.empty() && double(c.getMaxAppliedImpulse()) < default_most_impulse)
-    out.native = "all (its largest impulse is bounded by the program)";
+    out.native = "all (the program bounds its impulse below 100)";
   return out;
 }
 
@@ -254,7 +254,8 @@ void Multibodies::classify(Stock& s) {
     none.work = reaction.work;
     reaction = std::move(none);
   }
-  r.host_part = r.joint.released_to_host ? "all (given back)" : s.shape.native;
+  r.host_part = r.joint.released_to_host ? "all (the program has released it with remove(); name_joint() takes it back)"
+                                         : s.shape.native;
   if (!r.host_part.empty()) return;
   const Result<std::array<BodyId, 2>> bodies = try_call([&] { return bodies_of(s); });
   if (!bodies) {

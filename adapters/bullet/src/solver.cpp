@@ -51,7 +51,7 @@ BodyId Solver::id(BodyRef body) { return id_of(body, "id", "the body"); }
 
 std::vector<BodyId> Solver::ids_of(const std::string& name, const std::vector<BodyRef>& bodies) {
   const std::string who = "constraint '" + name + "'";
-  if (bodies.empty()) demand("linchpin: " + who + " names no body");
+  if (bodies.empty()) demand("linchpin: " + who + " has no body. Name at least one");
   std::vector<BodyId> ids;
   for (const BodyRef& body : bodies) ids.push_back(id_of(body, who, "body " + std::to_string(ids.size())));
   return ids;
@@ -83,7 +83,7 @@ Handle Solver::handle(JointRef joint) {
 
 std::string Solver::why_native(JointRef joint) {
   Handle of = handle(joint);
-  return of.valid() ? of.why_native() : "all (linchpin does not know the joint: it is not in the world)";
+  return of.valid() ? of.why_native() : "all (the joint is not in the world; call addConstraint())";
 }
 
 Handle Solver::name_joint(JointRef joint, std::string name) {
@@ -105,7 +105,7 @@ std::span<const NativeComparison> Solver::native_comparison() {
 void Solver::on_step(std::function<void(Step)> callback) { binding_->set_callback(std::move(callback)); }
 void Solver::release_body(btRigidBody& body) { binding_->bodies().forget(body); }
 void Solver::restore(const History& history) {
-  if (!history.past_) demand("restore", "an empty history, of no solver");
+  if (!history.past_) demand("restore()", "the history is empty. Take it from history() of this solver");
   core().restore(*history.past_);
 }
 const Options& Solver::options() const { return binding_->options(); }

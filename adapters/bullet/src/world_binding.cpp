@@ -20,9 +20,10 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 namespace {
 
 const char* const known_solvers =
-    "btSequentialImpulseConstraintSolver, btNNCGConstraintSolver (Mode::passive also btMLCPSolver), in a "
-    "btDiscreteDynamicsWorldMt a btConstraintSolverPoolMt of the first kind, and in a btMultiBodyDynamicsWorld "
-    "btMultiBodyConstraintSolver";
+    ", which linchpin does not support. Supported are exactly these classes, without derived ones: "
+    "btSequentialImpulseConstraintSolver and btNNCGConstraintSolver; btMLCPSolver in Mode::passive; "
+    "btConstraintSolverPoolMt of sequential impulse solvers in a btDiscreteDynamicsWorldMt; "
+    "btMultiBodyConstraintSolver in a btMultiBodyDynamicsWorld";
 
 const Options& checked(const Options& o) {
   for (const auto& [name, value] :
@@ -54,21 +55,23 @@ void WorldBinding::make_solver() { hooks_ = std::make_unique<SolverHooks<btSeque
 
 std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (options_.bullet_version != BT_BULLET_VERSION)
-    return "linchpin: it was compiled with BT_BULLET_VERSION " + std::to_string(BT_BULLET_VERSION) +
-           ", but the program with " + std::to_string(options_.bullet_version) + ": compile both with the same Bullet";
+    return "linchpin was compiled with BT_BULLET_VERSION " + std::to_string(BT_BULLET_VERSION) +
+           ", but the program with " + std::to_string(options_.bullet_version) + ". Compile both with the same Bullet";
   if (std::string why = find_kind(world); !why.empty()) return why;
   if (threads_ && options_.mode == Mode::passive)
-    return "linchpin: the world is a btDiscreteDynamicsWorldMt, whose native solvers run in several threads at once: "
-           "Mode::passive is not supported there";
+    return "linchpin: Mode::passive does not support a btDiscreteDynamicsWorldMt, because its solvers run in several "
+           "threads. Use Mode::exact";
   if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
-    return "linchpin: the world is a soft body world (btSoftRigidDynamicsWorld), which is not supported yet";
+    return "linchpin: worlds with soft bodies (btSoftRigidDynamicsWorld) are not supported. Put the mechanism into a "
+           "world without soft bodies";
   if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
-    return "linchpin: the world is of a kind that is not supported";
+    return "linchpin: the type of the world (getWorldType() = " + std::to_string(world.getWorldType()) +
+           ") is not supported. Use a btDiscreteDynamicsWorld or a btMultiBodyDynamicsWorld";
   btConstraintSolver* const found = world.getConstraintSolver();
-  if (!found) return "linchpin: the world has no constraint solver";
+  if (!found) return "linchpin: the world has no constraint solver. Pass one to the constructor of the world";
   if (links_world_ && (options_.compare_native || options_.mode == Mode::passive))
-    return "linchpin: the world is a btMultiBodyDynamicsWorld, where Mode::passive and Options::compare_native are not "
-           "supported yet";
+    return "linchpin: a btMultiBodyDynamicsWorld supports neither Mode::passive nor Options::compare_native. Use "
+           "Mode::exact without compare_native";
   if (std::string why = choose_hooks(*found); !why.empty()) return why;
   enter(&world);
   // A world that owns its solver would free it when it is replaced; it gets it back, owned, in uninstall(). A world of
@@ -87,9 +90,9 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
 /// Chooses the hooks over the world's own kind of solver. @return why there are none, or empty
 std::string WorldBinding::choose_hooks(btConstraintSolver& found) {
   const std::string name = linchpin::detail::class_name(found),
-                    unknown =
-                        "linchpin: the world's constraint solver is of type " + name + "; known are " + known_solvers;
-  if (name.find("SolverHooks") != std::string::npos) return "linchpin: this world already has a linchpin solver";
+                    unknown = "linchpin: the constraint solver of the world has the type " + name + known_solvers;
+  if (name.find("SolverHooks") != std::string::npos)
+    return "linchpin: this world already has a linchpin solver. Use that one, or detach() it first";
   if (links_world_) {
     if (!is_exactly<btMultiBodyConstraintSolver>(found)) return unknown;
     hooks_ = std::make_unique<MultiBodySolverHooks>(*this);
@@ -180,14 +183,18 @@ void WorldBinding::set_solver(btConstraintSolver* solver) {
 }
 
 std::string WorldBinding::attach(btDiscreteDynamicsWorld& world) {
-  if (world_.world()) return world_.world() == &world ? "" : "linchpin: this solver is attached to another world";
+  if (world_.world())
+    return world_.world() == &world
+               ? ""
+               : "linchpin: this solver is attached to another world. Call detach() first, or make a second solver";
   if (world.getConstraintSolver() != hooks_.get())
-    return "linchpin: attach: the world was not built with this solver's constraint_solver()";
+    return "linchpin: attach(): the world was not made with constraint_solver() of this solver. Pass it to the "
+           "constructor of the world, or use Solver(world)";
   if (std::string why = find_kind(world); !why.empty()) return why;
   if (std::exchange(links_world_, nullptr) || std::exchange(threads_, nullptr) ||
       world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
-    return "linchpin: attach: worlds of multibodies (btMultiBodyDynamicsWorld), whose solver is given to the "
-           "constructor of Solver, of soft bodies or of threads (btDiscreteDynamicsWorldMt) are not supported";
+    return "linchpin: attach() supports btDiscreteDynamicsWorld only. For multibodies or threads use the constructor "
+           "Solver(world)";
   for (int i = 0; i < solver().entry_count(); ++i)  // of a world before this one
     if (!solver().entry(i).is_joint()) solver().remove(i);
   enter(&world);
@@ -223,7 +230,7 @@ void WorldBinding::uninstall() {
 
 void WorldBinding::set_options(const Options& options) {
   if (options.compare_native != options_.compare_native)
-    host::demand("set_options", "compare_native is chosen when the solver is made");
+    host::demand("set_options()", "compare_native cannot change after the solver is made. Make another solver");
   const Options now = host::with_default_tolerances(checked(options), sizeof(btScalar) == 4);
   solver().set_options(host::options_of(now));
   if (world_.world()) remove_actions();

@@ -36,10 +36,10 @@ enum class JointKind {
 
 /// One link with the joint to its parent. Link −1 is the base.
 struct LinkModel {
-  static constexpr std::size_t most_rates = 3;
+  static constexpr std::size_t most_rates = 3;  ///< largest number of rates of one joint
 
-  int parent = -1;  ///< below the link's own index
-  JointKind joint = JointKind::fixed;
+  int parent = -1;                        ///< below the link's own index
+  JointKind joint = JointKind::fixed;     ///< how it moves against its parent
   int first_position = 0, positions = 0;  ///< its numbers in Configuration::joints
   int first_rate = 0, rates = 0;          ///< its numbers among the joint rates
   /// Angular and linear velocity of the link's centre of mass per unit of each rate (link axes).
@@ -53,16 +53,18 @@ struct LinkModel {
 
 /// The part of the description that does not change while the tree moves.
 struct TreeModel {
-  std::vector<LinkModel> links;  ///< every parent before its children
-  int positions = 0, rates = 0;  ///< joint positions and joint rates of all links together
-  bool fixed_base = false;
-  double base_mass = 0;
-  Vector3d base_inertia = Vector3d::Zero();
+  std::vector<LinkModel> links;              ///< every parent before its children
+  int positions = 0, rates = 0;              ///< joint positions and joint rates of all links together
+  bool fixed_base = false;                   ///< the base does not move
+  double base_mass = 0;                      ///< mass of the base [kg]
+  Vector3d base_inertia = Vector3d::Zero();  ///< principal inertia of the base (base axes) [kg·m²]
   double linear_damping = 0;   ///< c of the force −m c (1 + |v|) v on a link: a drag that grows with the speed
   double angular_damping = 0;  ///< d of the torque −d (1 + |w|) I w
   bool gyroscopic = true;      ///< whether the host gives the links the torque −w × I w
 
+  /// Mass of a link, or of the base for −1 [kg].
   double mass(int link) const { return link < 0 ? base_mass : links[static_cast<std::size_t>(link)].mass; }
+  /// Principal inertia of a link, or of the base for −1 [kg·m²].
   const Vector3d& inertia(int link) const {
     return link < 0 ? base_inertia : links[static_cast<std::size_t>(link)].inertia;
   }
@@ -77,12 +79,12 @@ struct Configuration {
 
 /// A force and a moment about a link's centre of mass, world axes.
 struct LinkForce {
-  Vector3d force, moment;
+  Vector3d force, moment;  ///< force [N] and moment [N·m]
 };
 
 /// Where the tree is, how it moves and what acts on it at one time.
 struct TreeState {
-  Configuration at;
+  Configuration at;  ///< where the tree is
   /// [angular velocity of the base, its velocity, joint rates], world axes: 6 + joint rates numbers.
   std::vector<double> velocity;
   std::vector<LinkForce> forces;     ///< applied, gravity included, base first [links + 1]
@@ -109,12 +111,13 @@ struct RowImpulses {
 
 /// A gear between joints of one tree, Σ factor · position = target.
 struct Gear {
+  /// One joint of the gear.
   struct Term {
-    int link = -1;  ///< whose joint has one position and one rate
-    double factor = 1;
+    int link = -1;      ///< whose joint has one position and one rate
+    double factor = 1;  ///< factor of its position
   };
-  std::vector<Term> terms;
-  double target = 0;
+  std::vector<Term> terms;  ///< the joints
+  double target = 0;        ///< value of the sum
 };
 
 // ---- reports ----
@@ -154,12 +157,15 @@ class LINCHPIN_API TreeWorld {
   virtual void find_trees() {}
   /// Calls TreeSolver::set_gear() for gears that keep the position at which they mesh: they mesh where they are now.
   virtual void mesh_gears() {}
+  /// Reads a tree as it is now.
   virtual void read(int tree, TreeModel& model, TreeState& state) const = 0;
   /// A link with its joint; −1: the base, which has only mass, inertia and no parent.
   virtual LinkModel read_link(int tree, int link) const = 0;
   /// @return why a tree cannot take part in exact constraints, or empty
   virtual std::string why_unsupported(int tree) const = 0;
+  /// Returns whether a tree sleeps.
   virtual bool is_asleep(int tree) const = 0;
+  /// Wakes a tree that sleeps.
   virtual void wake(int tree) = 0;
   /// Moves a tree to a configuration, without a velocity.
   virtual void move(int tree, const Configuration& to) = 0;
@@ -170,10 +176,11 @@ class LINCHPIN_API TreeWorld {
   /// Adds to the velocities, and to those of the host's row solver while it iterates.
   /// @param dv  in and out: what was added in the host's precision
   virtual void add_velocity(int tree, std::span<double> dv) = 0;
-  /// @param v  [columns] @return why the host will not integrate these velocities as they are, or empty
+  /// Returns why the host will not integrate these velocities [columns] as they are, or an empty text.
   virtual std::string why_limited(int /*tree*/, std::span<const double> /*v*/) const { return {}; }
   /// Mean wrenches of the host's own rows on the links, about their centres, base first [links + 1].
   virtual void read_row_wrenches(int tree, std::span<Wrench> on) const = 0;
+  /// Gravity of the world [m/s²] (W).
   virtual Vector3d gravity() const = 0;
 
   // Bodies.
@@ -219,6 +226,7 @@ class LINCHPIN_API TreeSolver {
   std::vector<int> set_trees(std::span<const int> before);
   /// The id of a link, −1 the base, as a body of constraints. @throws std::invalid_argument  it has none
   BodyId link_id(int tree, int link);
+  /// Returns whether an id is that of a link or a base.
   bool is_link(BodyId id) const;
 
   // ---- constraints on links, by entry ----
@@ -251,6 +259,7 @@ class LINCHPIN_API TreeSolver {
   void project_rows();
   /// Returns where impulses of rows on a tree are to be added, when the iterations are over. Null: it was not read.
   RowImpulses* rows_on(int tree);
+  /// The iterations are over: takes the impulses of rows on trees, ends the steps of the links, and writes velocities.
   void finish();
 
   // ---- reports of the last step ----

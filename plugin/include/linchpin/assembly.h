@@ -24,8 +24,8 @@ struct LINCHPIN_API IslandLayout {
 
   /// Index of a body in `bodies`, −1 outside the island. O(log).
   int body_index(BodyId id) const;
-  int n() const { return column.empty() ? 0 : column.back(); }
-  int m() const { return row.empty() ? 0 : row.back(); }
+  int n() const { return column.empty() ? 0 : column.back(); }  ///< Number of columns.
+  int m() const { return row.empty() ? 0 : row.back(); }        ///< Number of rows.
 };
 
 /// The whole system as one island.
@@ -38,8 +38,8 @@ LINCHPIN_API void lay_out_island(const System& system, std::span<const Constrain
 /// An Assembly is a value that owns all its memory. It refers to no system. Set `layout`, and call the two functions
 /// below. They write the other members, and private memory for later calls.
 struct LINCHPIN_API Assembly {
-  IslandLayout layout;
-  ConstrainedProblem problem;
+  IslandLayout layout;           ///< The island, set by the caller.
+  ConstrainedProblem problem;    ///< Mass matrix, forces and rows.
   std::vector<double> position;  ///< [m] φ (0 for rows of the other levels).
   std::vector<double> velocity;  ///< [m] φ̇ = A v + φ_t, or ψ.
   std::vector<double> v;         ///< [n] Velocities of the island, as in the state.

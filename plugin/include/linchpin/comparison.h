@@ -12,7 +12,7 @@ namespace linchpin::host {
 
 /// The answer of the host's solver from the same state, one per constraint, as reactions() orders them. A plain value.
 struct NativeComparison {
-  std::string name;
+  std::string name;                    ///< name of the constraint
   Vector3d force = Vector3d::Zero();   ///< the host's force on the first body, mean over the step [N]
   Vector3d moment = Vector3d::Zero();  ///< about the reaction's point on the first body [N·m]
   double force_difference = 0;         ///< |the host's − exact force on the first body| [N]
@@ -25,6 +25,7 @@ struct NativeComparison {
 /// and serves the thread of the solver.
 class LINCHPIN_API Comparison {
  public:
+  /// Compares with the steps of this solver, which is kept by reference.
   explicit Comparison(ConstraintSolver& solver) : solver_(solver) {}
 
   /// Sets the wrench of the host at a constraint, on its first body and about its centre of mass.

@@ -33,7 +33,11 @@ enum class Level {
 };
 
 /// Unit of one row of a position residual. It decides the column of a report in which the row appears.
-enum class RowUnit { metre, radian, custom };
+enum class RowUnit {
+  metre,   ///< A length [m].
+  radian,  ///< An angle [rad].
+  custom   ///< A unit of the user's own.
+};
 
 /// Output of `ConstraintFunction::linearize`, row-major, for all K bodies of the constraint, fixed ones included.
 struct Linearization {
@@ -57,10 +61,10 @@ class LINCHPIN_API ConstraintFunction {
   /// Returns a copy with the same internal state. Later changes of one do not influence the other. A derived class
   /// returns `std::make_unique<Derived>(*this)`.
   virtual std::unique_ptr<ConstraintFunction> clone() const = 0;
-  virtual int rows() const = 0;
-  virtual int bodies() const = 0;
-  virtual Level level() const = 0;
-  virtual RowUnit unit(int row) const = 0;
+  virtual int rows() const = 0;             ///< Number of rows.
+  virtual int bodies() const = 0;           ///< Number of bodies K.
+  virtual Level level() const = 0;          ///< The quantity on which the rows are conditions.
+  virtual RowUnit unit(int row) const = 0;  ///< Unit of a row.
   /// Residual φ(X, t), ψ(X, V, t) or α(X, V, V̇, t) by level, where V̇ is the `a`, `alpha` in X. @param X the K bodies.
   /// @param out [rows].
   virtual void residual(std::span<const BodyState> X, double t, std::span<double> out) const = 0;
@@ -72,7 +76,7 @@ class LINCHPIN_API ConstraintFunction {
   virtual void accept(std::span<const BodyState> /*X*/, double /*t*/) {}
   /// The internal state as numbers, with which a caller can restore an earlier time. Empty for functions without one.
   virtual std::vector<double> internal_state() const { return {}; }
-  /// @param kept  the result of internal_state(). Ignored if its size is different.
+  /// Sets the internal state. The argument is a result of internal_state(). It is ignored if its size is different.
   virtual void set_internal_state(std::span<const double> /*kept*/) {}
 
  protected:
@@ -120,11 +124,15 @@ class LINCHPIN_API Constraint {
     return copy;
   }
 
+  /// Name of the constraint, as in reports.
   const std::string& name() const { return name_; }
   /// Valid until the constraint is assigned, moved or destroyed.
   std::span<const BodyId> bodies() const { return bodies_; }
+  /// The equations of the constraint.
   const ConstraintFunction& function() const { return *function_; }
+  /// The equations of the constraint, for a change of their settings or internal state.
   ConstraintFunction& function() { return *function_; }
+  /// Returns whether application points are known, so that the constraint can have laws.
   bool has_application_points() const { return !points_.empty() || where_; }
   /// Acting point [m], body axes. Zero (the centre of mass) where nothing was declared.
   Vector3d point(int k) const { return points_.empty() ? Vector3d::Zero() : points_[static_cast<std::size_t>(k)]; }
@@ -167,13 +175,15 @@ inline constexpr bool never = false;
 template <class T>
 class PoseView {
  public:
-  using number = T;
+  using number = T;  ///< Number type of the components.
 
   /// World position of a body-fixed point [m], given in body axes from the centre of mass.
   Vec3<T> point(const Eigen::Vector3d& p_BQ) const { return p_ + turned(p_BQ); }
+  /// World position of a body-fixed point [m], by its components.
   Vec3<T> point(double x, double y, double z) const { return point({x, y, z}); }
   /// World components of a body-fixed direction (not normalised).
   Vec3<T> axis(const Eigen::Vector3d& u_B) const { return turned(u_B); }
+  /// World components of a body-fixed direction, by its components.
   Vec3<T> axis(double x, double y, double z) const { return turned({x, y, z}); }
   /// Centre of mass [m] (W).
   const Vec3<T>& position() const { return p_; }
@@ -183,27 +193,33 @@ class PoseView {
     return {dot(columns_[0], d), dot(columns_[1], d), dot(columns_[2], d)};
   }
 
+  /// Does not compile: a holonomic residual reads positions only.
   template <class... Point>
   Vec3<T> velocity(const Point&...) const {
     static_assert(detail::never<T, Point...>,
-                  "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+                  "linchpin: a holonomic residual must not read velocities. Use nonholonomic(), or "
+                  "constrain_velocity() in Bullet");
     return {};
   }
+  /// Does not compile: a holonomic residual reads positions only.
   template <class... None>
   Vec3<T> omega(const None&...) const {
-    static_assert(detail::never<T, None...>, "linchpin: a holonomic residual reads positions only; use nonholonomic()");
+    static_assert(detail::never<T, None...>,
+                  "linchpin: a holonomic residual must not read velocities. Use nonholonomic(), or "
+                  "constrain_velocity() in Bullet");
     return {};
   }
 
  protected:
+  /// Turns a vector from body to world axes.
   Vec3<T> turned(const Eigen::Vector3d& u) const {
     return {columns_[0].x * u.x() + columns_[1].x * u.y() + columns_[2].x * u.z(),
             columns_[0].y * u.x() + columns_[1].y * u.y() + columns_[2].y * u.z(),
             columns_[0].z * u.x() + columns_[1].z * u.y() + columns_[2].z * u.z()};
   }
   friend struct detail::AutodiffSeed;
-  Vec3<T> p_;
-  std::array<Vec3<T>, 3> columns_;  // Columns of R_WB.
+  Vec3<T> p_;                       ///< Centre of mass [m] (W).
+  std::array<Vec3<T>, 3> columns_;  ///< Columns of R_WB.
 };
 
 /// Pose and velocity of one body: the argument of a nonholonomic residual.
@@ -214,13 +230,14 @@ class VelocityView : public PoseView<T> {
   const Vec3<T>& velocity() const { return v_; }
   /// Velocity of a body-fixed point [m/s] (W).
   Vec3<T> velocity(const Eigen::Vector3d& p_BQ) const { return v_ + cross(w_, this->turned(p_BQ)); }
+  /// Velocity of a body-fixed point [m/s] (W), by its components.
   Vec3<T> velocity(double x, double y, double z) const { return velocity(Eigen::Vector3d(x, y, z)); }
   /// Angular velocity [rad/s] (W).
   const Vec3<T>& omega() const { return w_; }
 
  protected:
   friend struct detail::AutodiffSeed;
-  Vec3<T> v_, w_;
+  Vec3<T> v_, w_;  ///< Velocity of the centre of mass and angular velocity (W).
 };
 
 /// Pose, velocity and acceleration of one body: the argument of an acceleration residual.
@@ -229,23 +246,26 @@ class AccelerationView : public VelocityView<T> {
  public:
   const Vec3<T>& acceleration() const { return a_; }  ///< Acceleration of the centre of mass [m/s²] (W).
   const Vec3<T>& alpha() const { return alpha_; }     ///< Angular acceleration [rad/s²] (W).
+  /// Acceleration of a body-fixed point [m/s²] (W).
   Vec3<T> acceleration(const Eigen::Vector3d& p_BQ) const {
     const Vec3<T> r = this->turned(p_BQ);
     return a_ + cross(alpha_, r) + cross(this->w_, cross(this->w_, r));
   }
+  /// Acceleration of a body-fixed point [m/s²] (W), by its components.
   Vec3<T> acceleration(double x, double y, double z) const { return acceleration(Eigen::Vector3d(x, y, z)); }
 
  protected:
   friend struct detail::AutodiffSeed;
-  Vec3<T> a_, alpha_;
+  Vec3<T> a_, alpha_;  ///< Acceleration of the centre of mass and angular acceleration (W).
 };
 
 /// The argument `s` of a residual: s[k] is its k-th body, and s.t is the time. It refers to memory of the caller and is
 /// valid during the call of the residual.
 template <template <class> class View, class T>
 struct ResidualArgs {
-  std::span<const View<T>> bodies;
-  T t;  ///< Time [s].
+  std::span<const View<T>> bodies;  ///< The bodies, in the order of the constraint.
+  T t;                              ///< Time [s].
+  /// The k-th body. It ends in an exception if there is no such body.
   const View<T>& operator[](std::size_t k) const {
     if (k >= bodies.size()) detail::no_such_body(k, bodies.size());
     return bodies[k];
@@ -299,7 +319,7 @@ struct ConstraintCheck {
   double velocity = 0;        ///< Largest |φ̇| or |ψ| at the state.
   std::string message;        ///< Empty on success. Otherwise names the constraint, the row and the fault.
 
-  bool ok() const { return message.empty(); }
+  bool ok() const { return message.empty(); }  ///< Returns true if the check found no fault.
 };
 
 /// Compares A and b of a constraint with central differences of its residual, at `state`. It is the derivative test for
@@ -352,7 +372,8 @@ struct row_traits<std::array<T, m>> {
 template <class... Parts>
 auto rows(const Parts&... parts) {
   static_assert(((detail::row_traits<Parts>::count > 0) && ...),
-                "linchpin: rows() joins numbers, Vec3 and std::array of numbers, each made from s[k] or s.t");
+                "linchpin: each argument of rows() must be a number, a Vec3 or a std::array of numbers that is "
+                "computed from s[k] or s.t");
   using T = typename detail::row_traits<std::tuple_element_t<0, std::tuple<Parts...>>>::number;
   std::array<T, static_cast<std::size_t>((detail::row_traits<Parts>::count + ...))> all;
   int at = 0;

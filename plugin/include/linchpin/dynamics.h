@@ -33,7 +33,9 @@ struct Reaction;  // report.h
 /// evaluation returns Status::invalid, and reason() has the text.
 class LINCHPIN_API Dynamics {
  public:
+  /// All enabled constraints of a system. The system is kept by reference.
   explicit Dynamics(const System& system, SolveOptions options = {});
+  /// The block of the given constraints and of all bodies that they move.
   Dynamics(const System& system, std::span<const ConstraintId> constraints, SolveOptions options = {});
   ~Dynamics();
   Dynamics(Dynamics&&) noexcept;
@@ -61,7 +63,7 @@ class LINCHPIN_API Dynamics {
   /// caller has to apply the torque that belongs to it, and to report it. Empty: none.
   void add_inertia(std::span<const Eigen::Matrix3d> by_slot);
 
-  const std::string& reason() const;
+  const std::string& reason() const;              ///< Reason of Status::invalid. Empty otherwise.
   const Assembly& assembly() const;               ///< A, b, Q, c and residuals of the last evaluation.
   const ConstraintFactorization& solver() const;  ///< Factorisation of the last evaluation.
   std::span<const double> vdot() const;           ///< [n] Acceleration v̇.
@@ -86,7 +88,7 @@ class LINCHPIN_API Dynamics {
 
   /// @param dt  length of the steps that evaluations are for [s]. 0: instantaneous laws (the default).
   void set_step(double dt);
-  double step() const;
+  double step() const;  ///< Length of the steps that evaluations are for [s], as set_step() has set it.
   /// Selects laws of the instant between two steps of dt [s] (T11). Such a step leaves a small slip in an element that
   /// stuck at the last accept(). This slip is ignored: the element is at rest, with friction up to its bound. 0 is the
   /// same as set_step(0).
@@ -126,6 +128,7 @@ class LINCHPIN_API Dynamics {
   /// numbers, in row order. Evaluations at an instant later than the last accept() advance them to first order with
   /// their normal force. An integrator that integrates them in its stages sets them by set_internal_state().
   std::span<const double> internal_state() const;
+  /// Rates of the internal states, in the order of internal_state().
   std::span<const double> internal_state_rate() const;
   /// Sets internal states for the evaluations at an instant until accept(), which stores them. Empty: ends this.
   void set_internal_state(std::span<const double> values);
@@ -143,7 +146,7 @@ class LINCHPIN_API Dynamics {
   /// History of the laws between evaluations: internal states, and the friction found last. It does not change, and any
   /// number of objects may share it.
   struct LawHistory;
-  std::shared_ptr<const LawHistory> law_history() const;
+  std::shared_ptr<const LawHistory> law_history() const;  ///< Returns a copy of the history.
   /// Restores a history, in this Dynamics or in another one with the same constraints and laws. The next evaluation is
   /// then the same to the last bit. Null: as before the first evaluation.
   void set_law_history(const std::shared_ptr<const LawHistory>& history);
@@ -152,7 +155,7 @@ class LINCHPIN_API Dynamics {
   /// Restores the history of mark_law_history(). Friction modes stay as set_friction_mode() has set them. Without a
   /// mark it does nothing.
   void return_to_marked_law_history();
-  const LawReport& law_report() const;
+  const LawReport& law_report() const;  ///< How the laws were solved in the last evaluation.
   /// Warnings with names and advice: laws whose normal force is undetermined by redundancy (T6), laws without a free
   /// direction for friction, and law_report().warning. With redundant rows it costs O(m r²). Allocates.
   std::vector<std::string> warnings() const;

@@ -21,6 +21,7 @@
 
 namespace linchpin {
 
+/// The kinds of errors, by their exceptions.
 enum class ErrorKind {
   none,      ///< There is no error.
   argument,  ///< An argument has a value that the call does not take: std::invalid_argument.
@@ -43,8 +44,8 @@ class LINCHPIN_API FileError : public std::runtime_error {
 
 /// Why a call was refused. The text names the thing, the value and what to do.
 struct LINCHPIN_API Error {
-  ErrorKind kind = ErrorKind::none;
-  std::string message;
+  ErrorKind kind = ErrorKind::none;  ///< Kind of the error.
+  std::string message;               ///< The text.
 
   /// Throws the exception of the kind. It is compiled in the library, so that headers compile without exceptions. In a
   /// program without a handler it ends the program with the text.
@@ -57,20 +58,23 @@ struct LINCHPIN_API Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
+  /// A result with a value.
   Result(T value) : value_(std::move(value)) {}
+  /// A result with an error.
   Result(Error error) : error_(std::move(error)) {}
 
-  bool has_value() const { return value_.has_value(); }
-  explicit operator bool() const { return has_value(); }
-  const Error& error() const { return error_; }  ///< Its kind is none if there is a value.
+  bool has_value() const { return value_.has_value(); }   ///< Returns whether there is a value.
+  explicit operator bool() const { return has_value(); }  ///< Returns whether there is a value.
+  const Error& error() const { return error_; }           ///< Its kind is none if there is a value.
 
-  T& value() & { return checked(), *value_; }
-  const T& value() const& { return checked(), *value_; }
-  T&& value() && { return checked(), std::move(*value_); }
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
-  T* operator->() { return &value(); }
+  T& value() & { return checked(), *value_; }               ///< The value. Raises the error if there is none.
+  const T& value() const& { return checked(), *value_; }    ///< The constant value. Raises the error if there is none.
+  T&& value() && { return checked(), std::move(*value_); }  ///< Moves the value out. Raises the error if there is none.
+  T& operator*() & { return value(); }                      ///< Does what value() does.
+  const T& operator*() const& { return value(); }           ///< Does what value() does.
+  T&& operator*() && { return std::move(*this).value(); }   ///< Does what value() does.
+  T* operator->() { return &value(); }  ///< Pointer to the value. Raises the error if there is none.
+  /// Pointer to the constant value. Raises the error if there is none.
   const T* operator->() const { return &value(); }
 
  private:
@@ -86,11 +90,13 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
+  /// A result with an error.
   Result(Error error) : error_(std::move(error)) {}
 
-  bool has_value() const { return error_.kind == ErrorKind::none; }
-  explicit operator bool() const { return has_value(); }
-  const Error& error() const { return error_; }
+  bool has_value() const { return error_.kind == ErrorKind::none; }  ///< Returns whether the call was successful.
+  explicit operator bool() const { return has_value(); }             ///< Returns whether the call was successful.
+  const Error& error() const { return error_; }                      ///< Its kind is none if the call was successful.
+  /// Raises the error if there is one.
   void value() const {
     if (!has_value()) error_.raise();
   }

@@ -11,8 +11,11 @@
 #define LINCHPIN_STATIC
 #define LINCHPIN_PRIVATE
 #elif defined(__GNUC__)
+/// Exports a name from a shared library, while the library is compiled.
 #define LINCHPIN_EXPORT __attribute__((visibility("default")))
+/// Imports a name from a shared library.
 #define LINCHPIN_IMPORT __attribute__((visibility("default")))
+/// Marks a name of a static library.
 #define LINCHPIN_STATIC __attribute__((visibility("default")))
 /// Marks a part of a public class that is not exported.
 #define LINCHPIN_PRIVATE __attribute__((visibility("hidden")))

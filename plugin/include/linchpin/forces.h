@@ -18,9 +18,11 @@ namespace linchpin {
 /// and is valid during the call of the force. Do not keep it or references to its states.
 class ForceFrame {
  public:
+  /// Made by the library. `wrenches` has one wrench for each body, or is empty.
   ForceFrame(double time, std::span<const BodyState> bodies, std::span<Vector6> wrenches)
       : t(time), bodies_(bodies), wrenches_(wrenches) {}
   const double t;  ///< Time [s].
+  /// State of the k-th body of the force.
   const BodyState& operator[](std::size_t k) const { return bodies_[k]; }
   /// Adds a force [N] on body k at a world point [m].
   void add_force(std::size_t k, const Vector3d& force, const Vector3d& p_WQ) {
@@ -55,10 +57,11 @@ class LINCHPIN_API Force {
   /// system, and reports say so.
   Force(std::string name, std::vector<BodyId> bodies, std::function<void(ForceFrame&)> act,
         std::function<double(std::span<const BodyState>, double t)> energy = {});
-  const std::string& name() const { return name_; }
-  std::span<const BodyId> bodies() const { return bodies_; }  ///< Valid as long as the Force is not assigned.
-  void act(ForceFrame& frame) const { act_(frame); }
-  bool has_energy() const { return static_cast<bool>(energy_); }
+  const std::string& name() const { return name_; }               ///< Name of the force, as in messages.
+  std::span<const BodyId> bodies() const { return bodies_; }      ///< Valid as long as the Force is not assigned.
+  void act(ForceFrame& frame) const { act_(frame); }              ///< Calls the function that adds the forces.
+  bool has_energy() const { return static_cast<bool>(energy_); }  ///< Returns whether the force has a potential.
+  /// Potential energy at a state [J]. Call it only if has_energy().
   double energy(std::span<const BodyState> bodies, double t) const { return energy_(bodies, t); }
 
  private:

@@ -55,10 +55,10 @@ enum class Stepping {
 /// Settings of a solver. `mode` and `threads` are chosen when it is made. The others can be changed between two steps:
 /// see ConstraintSolver::set_options().
 struct SolverOptions {
-  Mode mode = Mode::exact;
-  Stepping stepping = Stepping::semi_implicit;
-  double rank_tolerance = 1e-6;      ///< T6
-  double newton_tolerance = 1e-15;   ///< |φ| at the end of a step [m or the row's unit] (T12)
+  Mode mode = Mode::exact;                      ///< Who solves the equality constraints.
+  Stepping stepping = Stepping::semi_implicit;  ///< How an island goes through a step of the host.
+  double rank_tolerance = 1e-6;                 ///< T6
+  double newton_tolerance = 1e-15;              ///< |φ| at the end of a step [m or the row's unit] (T12)
   double gap_tolerance = 1e-9;       ///< |φ| at the start of a step above which poses are corrected [m or rad]
   double tolerance = 1e-9;           ///< error of a substep of Stepping::adaptive
   double max_tension_frequency = 1;  ///< ω·dt above which a step is taken in substeps (T15)
@@ -118,7 +118,7 @@ SolverOptions options_of(const O& o) {
 
 /// Counts since the start or the last reset().
 struct Counts {
-  long steps = 0;
+  long steps = 0;             ///< steps of the host
   long solves = 0;            ///< solves of islands
   long factorizations = 0;    ///< factorisations: one for a step or substep, more where a gap is closed
   long newton_solves = 0;     ///< back-solves of the end-of-step Newton
@@ -176,11 +176,16 @@ struct Load {
 
 /// A body of the host's row solver during a step, with the velocities that its rows change.
 struct RowBody {
-  enum class Motion : unsigned char { fixed, kinematic, free };
-  BodyId body;  ///< Its index is −1 where linchpin does not know the body.
-  Motion motion = Motion::fixed;
-  double inverse_mass = 0;                                            ///< along the first axis [1/kg]
-  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();                ///< at the start of the step
+  /// How a body moves.
+  enum class Motion : unsigned char {
+    fixed,      ///< The body does not move.
+    kinematic,  ///< The program prescribes its motion.
+    free        ///< Forces move it.
+  };
+  BodyId body;                                          ///< Its index is −1 where linchpin does not know the body.
+  Motion motion = Motion::fixed;                        ///< how it moves
+  double inverse_mass = 0;                              ///< along the first axis [1/kg]
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();  ///< at the start of the step
   Vector3d force_v = Vector3d::Zero(), force_w = Vector3d::Zero();    ///< change by applied forces
   Vector3d v_forces = Vector3d::Zero(), w_forces = Vector3d::Zero();  ///< v + force_v in the host's own arithmetic
   Vector3d row_v = Vector3d::Zero(), row_w = Vector3d::Zero();        ///< change by rows
@@ -189,6 +194,7 @@ struct RowBody {
 /// One row of the host's own: a contact, friction, a limit, a motor, a spring. Its target is a velocity along J. It
 /// applies the impulse Jᵀ · impulse.
 struct Row {
+  /// The kind of a row, by what made it.
   enum class Kind : unsigned char {
     contact,   ///< the normal of a contact
     friction,  ///< of a contact, rolling friction included
@@ -199,12 +205,13 @@ struct Row {
     equality,  ///< Mode::passive: the host's row of an equality constraint that linchpin knows
     multibody  ///< acts on an articulated body as well
   };
+  /// One of the two bodies of a row, and how the row acts on it.
   struct Side {
     int body = -1;                ///< index in Rows::bodies; −1: the row has no body there
     Vector6 J = Vector6::Zero();  ///< force and moment of an impulse of one
     double mobility = 0;          ///< J M⁻¹ Jᵀ of that body alone, in the host's own arithmetic [1/kg]
   };
-  Kind kind = Kind::motor;
+  Kind kind = Kind::motor;     ///< what made the row
   bool penetrates = false;     ///< a contact whose target velocity removes an overlap
   bool bounded = false;        ///< It has a bound on both sides: it gives way where it cannot hold.
   bool was_cut = false;        ///< out: a part of the impulse was left out, and `impulse` is the rest
@@ -216,9 +223,11 @@ struct Row {
   double softness = 0;         ///< compliance of the row [1/kg]
   double host_mobility = 0;    ///< motion of the row by a unit impulse that the host relaxes to [1/kg]
   double impulse = 0;          ///< [N·s or N·m·s]
-  std::array<Side, 2> side;
+  std::array<Side, 2> side;    ///< first and second body of the row
 
+  /// Returns whether an impulse on the row moves neither of its bodies.
   bool moves_nothing() const { return side[0].J.isZero(0) && side[1].J.isZero(0); }
+  /// Returns whether the row belongs to a joint, as a limit, a lock or a motor.
   bool of_joint() const { return kind == Kind::limit || kind == Kind::lock || kind == Kind::motor; }
   /// Returns whether the row can only be passive.
   bool is_passive() const { return kind != Kind::belt && kind != Kind::motor; }
@@ -226,7 +235,8 @@ struct Row {
 
 /// Rows of the host that act on islands or belong to joints that linchpin knows, in the order of the host's arrays.
 struct Rows {
-  std::vector<RowBody> bodies;
+  std::vector<RowBody> bodies;  ///< all bodies on which rows act; Row::Side::body is an index into them
+  /// The rows, by kind. `rolling` has rolling friction. `multibody` has all rows on articulated bodies.
   std::vector<Row> contacts, joints, friction, rolling, multibody;
   /// Returns the body of a side of a row. It is a fixed body where the side has none.
   const RowBody& body_of(const Row::Side& side) const {
@@ -235,6 +245,7 @@ struct Rows {
   }
   /// All but `multibody`, in the order in which their responses are found.
   std::array<std::vector<Row>*, 4> all() { return {&contacts, &joints, &friction, &rolling}; }
+  /// The same lists of constant rows.
   std::array<const std::vector<Row>*, 4> all() const { return {&contacts, &joints, &friction, &rolling}; }
 };
 
@@ -279,29 +290,30 @@ struct Response {
 
 /// Velocities of a body of the host's row solver.
 struct RowVelocity {
-  int body;
-  bool turns;
-  Vector3d v, w;
+  int body;       ///< index in Rows::bodies
+  bool turns;     ///< false: a particle, which has no angular velocity
+  Vector3d v, w;  ///< linear [m/s] and angular velocity [rad/s] (W)
 };
 
 /// An island that welds make one rigid body of the host's row solver.
 struct CompositeBody {
+  /// One of the bodies that the welds join.
   struct Member {
     int body;      ///< index in Rows::bodies
     Vector3d arm;  ///< from the centre of the whole
   };
-  int island = -1;
-  double inverse_mass = 0;  ///< 0: the welds hold it to what does not move
-  Vector3d centre = Vector3d::Zero();
+  int island = -1;                              ///< index of the island; −1: none
+  double inverse_mass = 0;                      ///< 0: the welds hold it to what does not move
+  Vector3d centre = Vector3d::Zero();           ///< centre of mass of the whole [m] (W)
   Matrix3d inverse_inertia = Matrix3d::Zero();  ///< (W)
-  std::vector<Member> members;
+  std::vector<Member> members;                  ///< the bodies, in the order of the island
 };
 /// A row as it acts on composite bodies.
 struct CompositeRow {
   std::array<int, 2> composite{-1, -1};  ///< Index in ConstraintSolver::composites(); −1: that side is unchanged.
   std::array<Vector3d, 2> moment, turn;  ///< Moment of a unit impulse; the angular velocity by it.
   double had = 0;                        ///< Velocity of the row so far. The composite body does not have it.
-  RowChange change;
+  RowChange change;                      ///< Change of the row that belongs to it.
 };
 
 // ---- constraints ----
@@ -319,6 +331,7 @@ struct JointGeometry {
 /// One constraint that the solver knows, by its index: a joint of the host, one of the user's own, or the locked axes
 /// of a body.
 struct ConstraintEntry {
+  /// What the constraint is, and who owns it.
   enum class Owner : unsigned char {
     joint,                 ///< a joint of the host's world
     user,                  ///< a constraint of the user's own on rigid bodies
@@ -327,6 +340,7 @@ struct ConstraintEntry {
     multibody_constraint,  ///< a constraint of the host's world on links
     multibody_joint        ///< a joint of a multibody: no row, as its coordinates keep to it
   };
+  /// Whether the constraint depends on time explicitly.
   enum class Time : unsigned char {
     constant,  ///< φ_t has always been zero.
     stopped,   ///< φ_t was not zero in an earlier step.
@@ -337,63 +351,66 @@ struct ConstraintEntry {
     bool contradictory = false;  ///< contradicts others: met in the least squares only
     bool left_to_host = false;   ///< no exact reaction
     bool has_host_rows = false;  ///< `host` is of the last step
-    bool broken = false;
+    bool broken = false;         ///< It broke in the step.
   };
   /// The state of a joint of the host.
   struct Joint {
-    std::array<BodyId, 2> bodies;
+    std::array<BodyId, 2> bodies;   ///< first and second body
     bool is_mapped = false;         ///< as it is configured, and its bodies have stayed what they were
     bool released_to_host = false;  ///< It has a name, but the host solves it until it is adopted again.
   };
   /// A range of ConstraintSolver::laws().
   struct LawRange {
-    int first = -1, count = 0;
+    int first = -1, count = 0;  ///< first term, and number of terms; −1: it has none
   };
+  /// Returns whether it is a joint of the host's world between rigid bodies.
   bool is_joint() const { return owner == Owner::joint; }
+  /// Returns whether it acts on links of articulated bodies.
   bool is_on_links() const { return owner >= Owner::user_on_links; }
   /// Returns whether the host can solve it.
   bool is_of_host() const { return is_joint() || owner == Owner::multibody_constraint; }
-  Owner owner = Owner::user;
-  bool alive = true;
-  bool enabled = true;              ///< by the program
-  bool released = false;            ///< unilateral, and not holding
-  bool may_have_host_rows = false;  ///< The host keeps rows of it, such as limits, or all of it.
-  ConstraintId id;                  ///< in the system; −1 while the host has all of it
-  std::string name;
-  unsigned version = 0;  ///< number of entries made before: another entry may take its place
-  unsigned order = 0;    ///< number of constraints that the system had been given before
-  int reaction = -1;     ///< place in reactions(); −1: the host's world does not contain it
-  LawRange law_range;    ///< its terms in laws()
-  Time time = Time::constant;
-  Outcome outcome;
-  unsigned frames_moved_at = 0;  ///< step in which the program was last found to have moved its frames
-  double work = 0;               ///< since the start [J]
-  double parting_speed = 0;      ///< unilateral: |φ̇| at the start of the last step
-  Unilateral unilateral{.on = false};
-  bool has_limits = false;  ///< unilateral at one of two limits
+  Owner owner = Owner::user;           ///< what the constraint is
+  bool alive = true;                   ///< false: it has been removed, and another entry may take its place
+  bool enabled = true;                 ///< by the program
+  bool released = false;               ///< unilateral, and not holding
+  bool may_have_host_rows = false;     ///< The host keeps rows of it, such as limits, or all of it.
+  ConstraintId id;                     ///< in the system; −1 while the host has all of it
+  std::string name;                    ///< its name in reports
+  unsigned version = 0;                ///< number of entries made before: another entry may take its place
+  unsigned order = 0;                  ///< number of constraints that the system had been given before
+  int reaction = -1;                   ///< place in reactions(); −1: the host's world does not contain it
+  LawRange law_range;                  ///< its terms in laws()
+  Time time = Time::constant;          ///< its dependence on time
+  Outcome outcome;                     ///< outcome of the last step
+  unsigned frames_moved_at = 0;        ///< step in which the program was last found to have moved its frames
+  double work = 0;                     ///< since the start [J]
+  double parting_speed = 0;            ///< unilateral: |φ̇| at the start of the last step
+  Unilateral unilateral{.on = false};  ///< how it is unilateral, if it is
+  bool has_limits = false;             ///< unilateral at one of two limits
   /// Of the user's own: impulse of one row above which the constraint breaks [N·s or N·m·s].
   double breaking_impulse = std::numeric_limits<double>::infinity();
-  std::vector<Law> laws;
+  std::vector<Law> laws;                 ///< its laws, where the entry keeps them
   std::optional<Compliance> compliance;  ///< of a joint of the host; its springs are the law of it
   std::unique_ptr<Constraint> deferred;  ///< while the system cannot take it: none of its bodies can move
   ConstraintId link_id;                  ///< in the system, of one on links of multibodies that have laws
   std::string host_part;                 ///< what the host keeps and why; empty: nothing
   std::string fallback;                  ///< why the host had all of it in the last step; empty: it had not
-  Joint joint;
-  JointGeometry geometry;
-  std::unique_ptr<Wrenches> host;  ///< mean wrenches of the host's own rows of it, about the centres of mass
+  Joint joint;                           ///< for joints of the host only
+  JointGeometry geometry;                ///< for joints of the host only: the exact part
+  std::unique_ptr<Wrenches> host;        ///< mean wrenches of the host's own rows of it, about the centres of mass
 };
 
 // ---- what an adapter implements ----
 
 /// The ways in which a host can couple linchpin with its own solver.
 struct Capabilities {
+  /// How far the host couples its rows with the islands. Each value includes those before it.
   enum class Coupling : unsigned char {
     after_solve,         ///< linchpin reads the impulses of the host's rows when the host has solved them.
     between_iterations,  ///< It also puts velocities back on the constraints between two iterations of the host.
     rows                 ///< Rows also know what their impulses do to a whole island, and the host applies that.
   };
-  Coupling coupling = Coupling::after_solve;
+  Coupling coupling = Coupling::after_solve;                 ///< how far the host couples its rows
   double rounding = std::numeric_limits<double>::epsilon();  ///< of poses as the host stores them, relative
   /// Largest rotation in one step up to which the host integrates the angular velocity that it gets [rad].
   double largest_turn = std::numeric_limits<double>::infinity();
@@ -401,18 +418,18 @@ struct Capabilities {
 
 /// Velocities that a body is to have when the host integrates, and the pose that it starts from.
 struct Motion {
-  BodyId body;
+  BodyId body;              ///< the body
   bool turns = true;        ///< false: a particle, whose w the host keeps
   bool write_pose = false;  ///< `start` is another pose than the host has
   bool written = false;     ///< out: false where a velocity is not finite in the host's precision
-  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
-  Pose start;
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();  ///< linear [m/s] and angular velocity [rad/s] (W)
+  Pose start;                                           ///< pose from which the host integrates
 };
 
 /// Impulse of the force rows of a joint in the step [N·s].
 struct JointImpulse {
-  int entry;
-  double impulse;
+  int entry;       ///< entry of the joint
+  double impulse;  ///< magnitude [N·s]
 };
 
 /// The bodies and joints of a host. An adapter implements it; it contains no algorithm. Bodies are identified by the
@@ -439,6 +456,7 @@ class LINCHPIN_API World {
   /// The pose as the host stores it: position of the centre of mass, and a rotation matrix that is not made
   /// orthonormal.
   virtual void read_frame(BodyId body, Vector3d& p, Matrix3d& R) const;
+  /// Writes velocities, and poses where Motion::write_pose is set. Sets Motion::written.
   virtual void write(std::span<Motion> motions) = 0;
   /// After the host has integrated: the velocities that were written as `given` become v and w; what the host has added
   /// since stays added. Default: write().
@@ -458,10 +476,13 @@ class LINCHPIN_API World {
   virtual double swept_motion(BodyId) const { return 0; }
 
   // Sleeping. By default the host has none.
+  /// Returns whether the host moves a body in this step.
   virtual bool is_awake(BodyId) const { return true; }
+  /// Wakes a body that sleeps.
   virtual void wake(BodyId) {}
   virtual bool may_fall_asleep(BodyId) const { return false; }  ///< in the step that begins
   virtual double rest_time(BodyId) const { return 0; }          ///< since when the sleep timer runs [s]
+  /// Starts the sleep timer of a body again at zero.
   virtual void restart_rest_timer(BodyId) {}
 
   // The world itself. The solver calls the following only while why_absent() is null.
@@ -471,7 +492,11 @@ class LINCHPIN_API World {
   virtual bool has_ended() const { return false; }  ///< The world has been destroyed before its solver.
   virtual double energy() const { return 0; }       ///< of its bodies that move, gravity included [J]
 
-  enum class Access { frame, state };  ///< `state`: frame, velocities and forces
+  /// What the solver reads of a body.
+  enum class Access {
+    frame,  ///< position and rotation
+    state   ///< frame, velocities and forces
+  };
   /// A hint, without effect on results: the solver reads the body soon.
   virtual void prefetch_body(BodyId, Access) const {}
 
@@ -481,22 +506,26 @@ class LINCHPIN_API World {
   /// Looks at all bodies: whether they are still there (ConstraintSolver::set_in_world, remove_body) and, in a step
   /// that begins, what has changed of them (change_body, replace_body). The solver then reads the bodies.
   virtual void look_at_bodies(bool /*step_begins*/) {}
-  /// Calls ConstraintSolver::set_joint() for joints that are to be mapped.
-  /// @param is_anew  as if they had always been as they are
+  /// Calls ConstraintSolver::set_joint() for joints that are to be mapped. The argument `is_anew` is true where joints
+  /// are to be mapped as if they had always been as they are.
   virtual void map_joints(bool /*is_anew*/) {}
   virtual void map_joint(int) {}                         ///< Maps one joint, or one constraint of the host on links.
   virtual void entry_removed(int) {}                     ///< An entry is gone.
   virtual bool keeps_entry(int) const { return false; }  ///< It still names an entry that is gone.
 
   // Joints and the user's constraints, by entry.
+  /// Returns whether the host has a joint, or a constraint of the user's own, enabled.
   virtual bool is_enabled(int) const { return true; }
+  /// Enables or disables a joint, or a constraint of the user's own.
   virtual void enable(int, bool) {}
   /// Returns whether the program reads the forces of a joint in every step.
   virtual bool needs_forces(int) const { return false; }
   /// Impulse of one row above which a joint breaks [N·s or N·m·s].
   virtual double breaking_impulse(int) const { return std::numeric_limits<double>::infinity(); }
+  /// Breaks a joint as the host does: it is disabled.
   virtual void break_joint(int) {}
   virtual bool is_host_part_broken(int) const { return false; }  ///< The host has broken its own rows of a joint.
+  /// Receives the impulses of joints in the step, for hosts that store them in their joints.
   virtual void report_impulses(std::span<const JointImpulse>) {}
   /// Mean forces of a joint in the step, about the centres of mass, without the host's own rows of it.
   virtual void report_forces(int, const Wrench&, const Wrench&) {}
@@ -508,11 +537,11 @@ class LINCHPIN_API World {
 
 /// The part of a constraint that a host solves, and the reason.
 struct HostPart {
-  std::string name, why;
+  std::string name, why;  ///< name of the constraint, and what the host solves and why
 };
 /// A fault of a constraint.
 struct Finding {
-  std::string constraint, message;
+  std::string constraint, message;  ///< name of the constraint, and the fault
 };
 
 /// A solver of constraints beside the islands of rigid bodies, as that of articulated bodies. Reports contain what it
@@ -521,21 +550,31 @@ struct Finding {
 class LINCHPIN_API Companion {
  public:
   virtual ~Companion() = default;
+  /// Computes reactions and balances of the last step, if they are not known yet.
   virtual void update_reports() = 0;
+  /// Computes which of its constraints are redundant or undetermined.
   virtual void update_redundancy() = 0;
+  /// Number of rows of its constraints.
   virtual int rows() const = 0;
+  /// Rank of these rows.
   virtual int rank() const = 0;
   virtual RankReport rank_report() const = 0;           ///< indices as reactions()
   virtual bool has(int entry) const = 0;                ///< It solves the constraint.
   virtual std::string why_no_law(int entry) const = 0;  ///< why the constraint takes no law, or empty
   virtual void add_law(int entry, const Law& law) = 0;  ///< @throws what linchpin::add_law throws
+  /// The problem of the last step.
   virtual ConstrainedProblem problem() const = 0;
+  /// Parts of its constraints that the host solves, with reasons.
   virtual std::vector<HostPart> host_parts() const = 0;
+  /// Checks its constraints at the present state. Empty if there is no fault.
   virtual std::vector<Finding> check() = 0;
+  /// History of its laws, for a history of the solver.
   virtual std::shared_ptr<const Dynamics::LawHistory> law_history() const = 0;
+  /// Restores a history of its laws. Null: as at the start.
   virtual void restore(std::shared_ptr<const Dynamics::LawHistory> laws) = 0;
   virtual void end_step() = 0;                                     ///< after the host has integrated
   virtual bool read_state(BodyId body, BodyState& out) const = 0;  ///< @return false: the body is none of its own
+  /// Clears the data of earlier steps, counts and work.
   virtual void reset() = 0;
 };
 
@@ -575,6 +614,7 @@ class LINCHPIN_API ConstraintSolver {
   ConstraintSolver(const ConstraintSolver&) = delete;
   ConstraintSolver& operator=(const ConstraintSolver&) = delete;
 
+  /// Returns the options. Valid as long as the solver.
   const SolverOptions& options() const;
   /// Changes the options between two steps. Islands are made again, without their warm starts.
   /// @throws std::invalid_argument  as the constructor, and for another mode or another number of threads
@@ -582,6 +622,7 @@ class LINCHPIN_API ConstraintSolver {
 
   // ---- bodies ----
 
+  /// Returns the model. Change its bodies and constraints only by the functions of this class.
   System& system();
   /// Adds a body. A kinematic body has BodyKind::kinematic. @param mass, inertia  [kg], principal moments [kg·m²]
   /// @return its id; where the mass or the inertia is no number that a body can have, that of a fixed body
@@ -596,17 +637,23 @@ class LINCHPIN_API ConstraintSolver {
   /// Settings of a body have changed: its mass, or what World says about it.
   void change_body(BodyId body, double mass, const Vector3d& inertia);
   bool is_named(BodyId body) const;  ///< Some constraint names it.
+  /// Sets whether a body is in the host's world now. A constraint on a body outside of it is not exact.
   void set_in_world(BodyId body, bool is);
 
   // ---- constraints ----
 
+  /// Returns an entry by its index, which is below entry_count().
   ConstraintEntry& entry(int index);
+  /// Returns a constant entry by its index, which is below entry_count().
   const ConstraintEntry& entry(int index) const;
+  /// Number of entries, removed ones included. Indices are below it.
   int entry_count() const;
   /// The constraint of an entry, deferred or in the system.
   const Constraint& constraint(int entry) const;
   int find(std::string_view name) const;  ///< −1: none
+  /// Returns `base` if no entry has this name. Otherwise returns it with the first free number: "base.2".
   std::string free_name(std::string base) const;
+  /// Adds an entry without a constraint, such as a joint that is mapped later. @return its index
   int add_entry(ConstraintEntry::Owner owner, std::string name);
   /// Adds a constraint of the user's own and its reaction, behind all others. Calls its function to check its
   /// derivatives at the present state of its bodies. @return its entry @throws std::invalid_argument  if the name is in
@@ -626,12 +673,15 @@ class LINCHPIN_API ConstraintSolver {
   /// The following throw std::out_of_range for an index that no entry has had.
   void remove(int entry);
   void add_law(int entry, Law law);  ///< @throws also what linchpin::add_law throws
+  /// Removes all laws of a constraint.
   void clear_laws(int entry);
   /// @throws also std::invalid_argument  a joint of the host, or a constraint that is not one position row
   void set_unilateral(int entry, Unilateral how);
   // The following four throw std::invalid_argument for a joint of the host and for values that have no meaning. The
   // first three throw it also for a constraint that has another of these settings, a law or unilateral().
+  /// Makes one row a motor (row_forces.h).
   void set_motor(int entry, const Motor& motor);
+  /// Makes rows springs and dampers (row_forces.h).
   void set_compliance(int entry, const Compliance& compliance);
   /// Gives compliance to the constraints that the last step has chosen (SolverOptions::automatic_compliance).
   void apply_automatic_compliance();
@@ -641,8 +691,11 @@ class LINCHPIN_API ConstraintSolver {
   void set_limits(int entry, double lower, double upper);
   /// @param impulse  > 0; infinite: it does not break
   void set_breaking_impulse(int entry, double impulse);
+  /// Sets the points at which a constraint of the user's own acts, one for each body [m], in body axes.
   void set_application_points(int entry, std::vector<Vector3d> p_BQ);
+  /// Enables or disables a constraint. Enabling also repairs a broken constraint of the user's own.
   void enable(int entry, bool on);
+  /// Wakes the bodies of a constraint.
   void wake(int entry);
   /// All joints of the host's world, in its order. Reactions are ordered so, then those of all other entries. Other
   /// numbers in the list have no effect.
@@ -650,6 +703,7 @@ class LINCHPIN_API ConstraintSolver {
   void refresh_order();  ///< Entries have come or gone that are no joints.
   /// Bodies, constraints or their settings have changed.
   void structure_changed();
+  /// Returns a number that changes with structure_changed(). Use it as a key for results that depend on the structure.
   unsigned structure() const;
   bool has_exact_constraints() const;  ///< in the step that has begun
   /// The rows of a constraint between two of its bodies, at the states that its bodies have in the host now.
@@ -657,10 +711,12 @@ class LINCHPIN_API ConstraintSolver {
   /// @param rate  steps per second [1/s] @param erp  share of a position error that a row removes in a step
   /// A motor has a row with a largest impulse. Rows with compliance are rigid.
   std::vector<PairRow> pair_rows(int entry, int first, int second, double rate, double erp) const;
+  /// Number of rows that pair_rows() returns for each pair.
   int pair_row_count(int entry) const;
 
   // ---- a step, in this order ----
 
+  /// Sets what the host can do, before its first step.
   void set_capabilities(const Capabilities& capabilities);
   /// Reads the changes of the world, and switches unilateral constraints.
   void begin_step();
@@ -679,13 +735,16 @@ class LINCHPIN_API ConstraintSolver {
   /// once
   /// @return bodies of islands that the host must solve
   std::span<const BodyId> solve_separate(bool host_is_idle);
+  /// Writes velocities, and start poses where they changed, of the separated islands to the host. Ends the group.
   void write_separate();
   bool has_group() const;  ///< some island of the group is not separated
 
   /// Rows are set up: reads the islands of the group. @return false where an island is left to the host, and rows have
   /// to be set up once more
   bool begin_among_rows(const Rows& rows);
+  /// Returns whether a body of Rows::bodies belongs to an exact island of the group.
   bool acts_on_island(int row_body) const;
+  /// Returns whether both bodies of a row belong to one rigid part, so that the row can change nothing.
   bool is_within_rigid_part(const Rows& rows, const Row& row) const;
   /// Finds the velocities that rows start from, coupled_bodies(). @return false as begin_among_rows()
   bool start_rows(Rows& rows);
@@ -693,18 +752,26 @@ class LINCHPIN_API ConstraintSolver {
   std::span<RowVelocity> coupled_bodies();
   /// Takes the host's split impulses, given as velocities in coupled_bodies(), to the start poses of islands.
   void push();
+  /// Finds the islands of the group that welds make rigid. The result is also that of composites().
   std::span<const CompositeBody> find_composites();
+  /// Returns the composite bodies that find_composites() has found.
   std::span<const CompositeBody> composites() const;
+  /// Returns how a row acts on composite bodies, with the change that belongs to it.
   CompositeRow on_composites(const Rows& rows, const Row& row) const;
+  /// Finds the responses to unit impulses on all rows. @return false where the host must not use responses
   bool find_responses(const Rows& rows, const RowSettings& settings);
+  /// Returns the response to a unit impulse on row i of a list of Rows.
   const Response& response(std::span<const Row> rows, std::size_t i) const;
+  /// Returns the change that is to be made to row i of a list of Rows before the iterations.
   const RowChange& row_change(std::span<const Row> rows, std::size_t i) const;
+  /// Returns the motions of all responses: six numbers for each body, a linear and an angular velocity (W).
   std::span<const double> response_motion() const;
   /// Indices in Rows::bodies of the bodies that responses of an island move, in the order of their numbers.
   std::span<const int> response_bodies(int island) const;
   /// Bodies of islands that are to be projected between two iterations. Write their velocities into them; project()
   /// replaces these by changes.
   std::span<RowVelocity> projected_bodies();
+  /// Projects the velocities that were written into projected_bodies(), and replaces them by their changes.
   void project();
   /// The iterations are over: ends the steps of the group, and takes the mean wrenches of the host's rows of joints,
   /// also where there are no islands. Row::was_cut says which impulses are other ones. @return false as
@@ -712,7 +779,9 @@ class LINCHPIN_API ConstraintSolver {
   bool finish_rows(Rows& rows);
   /// Entries that the host solves in this step although they are exact.
   std::span<const int> entries_left_to_host() const;
+  /// Writes velocities, and start poses where they changed, of the islands of the group to the host.
   void write_group();
+  /// Ends the group. A joint breaks if the host has broken its own rows of it.
   void end_group();
 
   /// Right after the host has integrated: end velocities of steps by stages.
@@ -721,25 +790,32 @@ class LINCHPIN_API ConstraintSolver {
   /// mid-step
   /// @param timers_run  the host's sleep timer may run for some body
   struct StepEnd {
-    double dt = 0;
-    bool may_stop_bodies = false;
-    bool timers_run = true;
+    double dt = 0;                 ///< length of the step [s]
+    bool may_stop_bodies = false;  ///< CCD may have stopped bodies in mid-step
+    bool timers_run = true;        ///< the host's sleep timer may run for some body
   };
+  /// Ends a step, when the host has integrated.
   void end_step(const StepEnd& end);
   /// The host has taken a step without this solver.
   void skip_step(double dt);
 
   // ---- reports ----
 
+  /// Makes the list of reactions again if constraints have changed.
   void make_reactions();
   void update_reports();     ///< reactions and balances of the last step
   void update_redundancy();  ///< and which of them are redundant or undetermined
+  /// Returns the reactions, in the order of set_order().
   std::span<Reaction> reactions();
   const Reaction& reaction(std::string_view name);  ///< an empty one named "" where there is none
+  /// Returns the reports of all terms of all laws, in the order of the reactions.
   std::span<LawWork> laws();
   std::span<LawWork> laws_of(int entry);  ///< @throw std::out_of_range  there is no such entry
+  /// Returns the momentum balances of the last step, one for each body that exact islands move.
   std::span<const MomentumBalance> momentum_balances() const;
+  /// Returns the counts since the start or the last reset().
   Counts& counts();
+  /// Returns the first 16 different warnings of laws since the start or the last reset().
   const std::vector<LawWarning>& law_warnings() const;
   /// Gains of energy without a source since the start, the first 100 of them. Counts::energy_gains counts all.
   std::span<const EnergyGain> energy_gains() const;
@@ -749,39 +825,55 @@ class LINCHPIN_API ConstraintSolver {
   std::string& fallback_reason();  ///< reason of the last fallback
   std::string summary();           ///< text about the last step
   double energy() const;           ///< of the world [J]; NaN where there is none
+  /// Returns the parts of constraints that the host solves, with reasons.
   std::vector<HostPart> host_parts() const;
+  /// Computes the ranks of all exact constraints at the last step. Indices are those of reactions().
   RankReport rank_report();
+  /// Returns the problem of the island of one constraint at the last step. It is empty for an unknown name.
   ConstrainedProblem problem(std::string_view constraint);
+  /// Checks derivatives, residuals and rank of all constraints at the present state. Empty if there is no fault.
   std::vector<Finding> check();
-  enum class Line { gap, on_first, on_second };
+  /// What a line of draw_reactions() shows.
+  enum class Line {
+    gap,       ///< an arm of the cross at an open gap
+    on_first,  ///< a reaction on the first body
+    on_second  ///< a reaction on the second body
+  };
   /// Draws reactions on the first two bodies as arrows of `scale` [m/N], and open gaps as crosses whose arms are as
   /// long.
   using DrawLine = std::function<void(const Vector3d& from, const Vector3d& to, Line what)>;
   /// Calls `draw` for each line before it returns. `draw` must not change the solver.
   /// @throws std::invalid_argument  `scale` is negative or not finite, or `draw` is empty
   void draw_reactions(double scale, const DrawLine& draw);
+  /// Returns the state of a body at which the last step began.
   const BodyState& start_state(BodyId body) const;
   /// A body, or a link, with the pose that the host has now. @throws std::invalid_argument  the system has no such body
   joints::PlacedBody placed(BodyId body) const;
   std::span<const BodyId> solved_bodies();  ///< bodies of the islands that were solved in the last step
+  /// Time [s].
   double t() const;
+  /// Sets the time [s].
   void set_t(double t);
+  /// Length of the last step [s].
   double dt() const;
 
   /// Clears all islands. They are made and analysed again.
   void clear_islands();
   /// Clears histories, counts and work.
   void reset();
+  /// Returns a copy of the data that later steps depend on.
   std::shared_ptr<SolverHistory> history();
   /// @throws std::invalid_argument  of another solver, or constraints have come or gone since
   /// @throws OrderError  there is no world
   void restore(const SolverHistory& past);
 
+  /// Sets or, by null, removes a solver beside this one. It is not owned.
   void set_companion(Companion* companion);
   /// Expires with this solver.
   std::weak_ptr<const void> life() const { return life_; }
   /// For solvers inside the core only.
   Context& context();
+  /// Returns the World of the constructor.
   World& world();
 
  private:
@@ -797,6 +889,7 @@ class LINCHPIN_API ConstraintSolver {
 
 // ---- for the facade of an adapter ----
 
+/// Text of World::why_absent() after the world has been destroyed.
 inline constexpr const char* world_has_ended = "the world of this solver has been destroyed";
 
 /// @throws std::invalid_argument with the reason, where there is one
@@ -820,8 +913,11 @@ LINCHPIN_API void demand_world(const World& world, const std::string& who);
 class LINCHPIN_API ConstraintHandle {
  public:
   ConstraintHandle() = default;
+  /// Makes the handle of an entry.
   ConstraintHandle(ConstraintSolver& solver, int entry);
+  /// Returns whether the constraint exists still.
   bool valid() const;
+  /// Returns its name. It is empty if the handle is not valid.
   const std::string& name() const;
   Result<void> try_law(Law law) noexcept;
   /// Returns the report of its laws, term by term: force, work, power, friction mode, normal force and branch. The
@@ -850,11 +946,15 @@ class LINCHPIN_API ConstraintHandle {
   RowUnit unit() const;
 
  protected:
+  /// Index of the entry; −1: the handle is empty.
   int entry() const { return entry_; }
   /// Returns whether the constraint exists still. Looks for joints that the program has deleted.
   bool is_there();
+  /// Removes all laws.
   void remove_laws();
+  /// Sets the points at which the constraint acts, one for each body [m], in body axes.
   void set_application_points(std::vector<Vector3d> p_BQ);
+  /// Enables or disables the constraint.
   void set_enabled(bool on);
 
  private:
@@ -872,12 +972,14 @@ class LINCHPIN_API ConstraintHandle {
 template <class Derived>
 class ChainedHandle : public ConstraintHandle {
  public:
+  /// Has the constructors of ConstraintHandle.
   using ConstraintHandle::ConstraintHandle;
   /// Adds a law for the nonideal force; see linchpin::Law. Laws add up. @throws std::invalid_argument as add_law does.
   Derived& law(Law law) {
     try_law(std::move(law)).value();
     return self();
   }
+  /// Removes all laws of the constraint.
   Derived& clear_laws() {
     remove_laws();
     return self();
@@ -945,6 +1047,7 @@ class ChainedHandle : public ConstraintHandle {
     ConstraintHandle::set_application_points(std::move(p_BQ));
     return self();
   }
+  /// Enables or disables the constraint. Enabling also repairs a broken one.
   Derived& enable(bool on) {
     set_enabled(on);
     return self();

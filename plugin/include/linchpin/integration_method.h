@@ -24,6 +24,7 @@ enum class Method {
   rattle,
   rattle4  ///< Order 4. Composition of five rattle steps (Suzuki), one of them backwards.
 };
+/// All methods, in the order of the enum.
 inline constexpr std::array all_methods{Method::semi_implicit, Method::rk4,    Method::adaptive,
                                         Method::adaptive8,     Method::rattle, Method::rattle4};
 /// Name in scenes and on the command line: "semi-implicit", "rk4", …

@@ -38,13 +38,17 @@ struct LINCHPIN_API JointShape {
     s.leave_all(why);
     return s;
   }
+  /// Returns whether linchpin holds any part of the joint.
   bool any_exact() const { return function || !rows.points.empty() || !rows.axes.empty() || !rows.dots.empty(); }
 
   void leave(std::string_view part);  ///< The host keeps a part of the joint.
+  /// Leaves the whole joint to the host.
   void leave_all(std::string_view why) { host_part = "all (" + std::string(why) + ")"; }
+  /// Holds the two application points together.
   void hold_point() { rows.points.push_back({application_A, application_B}); }
   /// Holds a distance along an axis of A between the application points.
   void hold_distance(const Vector3d& u_A, double d) { rows.axes.push_back({u_A, application_A, application_B, d}); }
+  /// Holds u_A · w_B = c.
   void hold_dot(const Vector3d& u_A, const Vector3d& w_B, double c = 0) { rows.dots.push_back({u_A, w_B, c}); }
   /// Holds axis i of two frames together.
   void hold_direction(const JointFrame& a, const JointFrame& b, int i);
@@ -56,8 +60,10 @@ struct LINCHPIN_API JointShape {
 /// One of the six axes of a joint: how far its bodies may go along or about it, and what else acts there.
 struct JointAxis {
   double lower = 1, upper = -1;  ///< free where lower > upper; locked where they are equal
+  /// A motor, a spring, or softened rows act along or about the axis.
   bool motor = false, spring = false, soft = false;
   bool stops_at_half_turn = true;  ///< Limits of a whole turn, too, have rows in the host.
+  /// Returns whether the axis is held exactly.
   bool is_locked() const { return lower == upper && !motor && !spring && !soft; }
 };
 /// Limits of an angle that is brought to −π … π before: those that span a whole turn stop nothing.
@@ -75,7 +81,7 @@ LINCHPIN_API JointShape cone_twist_joint(const JointFrame& a, const JointFrame& 
 /// The order of the Euler angles of a joint: the axes of A and of B that span them, the middle one, and the parity.
 struct EulerOrder {
   int a = 2, b = 0, middle = 1;  ///< x, y, z
-  double sign = 1;
+  double sign = 1;               ///< 1 or −1: parity of the order
 };
 /// A joint with a linear and an angular position for each of three axes.
 /// @param axes  linear x y z [m], angular x y z [rad]
@@ -87,10 +93,12 @@ LINCHPIN_API JointShape six_axis_joint(const JointFrame& a, const JointFrame& b,
 /// of 2⁻⁶⁴. A plain value.
 class SettingsMixer {
  public:
+  /// Adds settings.
   template <class... Numbers>
   void add(Numbers... numbers) {
     (mix(static_cast<double>(numbers)), ...);
   }
+  /// The number for all settings so far.
   std::uint64_t sum() const {
     std::uint64_t all = 0;
     for (const std::uint64_t sum : sums_) all = mixed(all, sum);

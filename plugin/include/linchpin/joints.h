@@ -30,8 +30,8 @@ namespace linchpin {
 
 /// A frame fixed in a body: origin [m] from the centre of mass, axes as columns of a rotation (body axes).
 struct JointFrame {
-  Vector3d origin = Vector3d::Zero();
-  Matrix3d axes = Matrix3d::Identity();
+  Vector3d origin = Vector3d::Zero();    ///< Origin [m], from the centre of mass in body axes.
+  Matrix3d axes = Matrix3d::Identity();  ///< The axes as columns (body axes).
 };
 
 namespace joints {
@@ -81,6 +81,7 @@ LINCHPIN_API Constraint gear(std::string name, BodyId a, const Vector3d& u_A, Bo
 /// One single row of the primitives, for hosts and for joints not listed here.
 LINCHPIN_API Constraint dot_row(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& w_B,
                                 double c = 0);
+/// One row of a point along an axis of a: u_A · (p_WB − p_WA) = d0 [m].
 LINCHPIN_API Constraint axis_row(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                                  const Vector3d& p_BQ, double d0 = 0);
 
@@ -89,38 +90,42 @@ LINCHPIN_API Constraint axis_row(std::string name, BodyId a, const Vector3d& p_A
 /// The general joint: any of the primitives between two bodies, in the order of the members. Adapters build their
 /// joints from it.
 struct JointRows {
+  /// Two points that coincide: 3 rows.
   struct Point {
-    Vector3d p_AQ, p_BQ;
+    Vector3d p_AQ, p_BQ;  ///< The points, from the centres of mass in body axes [m].
   };
+  /// A scalar product of two unit vectors: 1 row.
   struct Dot {
-    Vector3d u_A, w_B;
-    double c = 0;
+    Vector3d u_A, w_B;  ///< The unit vectors, in the axes of A and of B.
+    double c = 0;       ///< Value of the product.
   };
+  /// A distance along an axis of A: 1 row.
   struct Axis {
-    Vector3d u_A, p_AQ, p_BQ;
-    double d0 = 0;
+    Vector3d u_A, p_AQ, p_BQ;  ///< The axis and the two points, in the axes of their bodies [m].
+    double d0 = 0;             ///< The distance [m].
   };
   static constexpr std::size_t primitive_count = 3;  ///< Number of kinds: points, axes and dots.
   /// The relative rotation that the dots hold, by frames of A and B (axes as columns, body axes). Dots alone vanish at
   /// other rotations, too, such as half a turn away. A joint that is turned by more than half a radian is brought to
   /// this rotation (`project_positions`).
   struct Alignment {
+    /// What the dots hold.
     enum class Of {
-      nothing,
+      nothing,     ///< The dots hold no rotation that is known.
       angle,       ///< The first axis of B, seen along the third of A, lies along the first of A.
       angle_in_b,  ///< The first axis of A, seen along the third of B, lies along the first of B.
       direction,   ///< The third axes are the same.
       orientation  ///< All axes are the same.
     };
-    Of of = Of::nothing;
-    Matrix3d A = Matrix3d::Identity(), B = Matrix3d::Identity();
+    Of of = Of::nothing;                                          ///< What the dots hold.
+    Matrix3d A = Matrix3d::Identity(), B = Matrix3d::Identity();  ///< The frames in A and in B.
     /// Number of dots that the alignment stands for.
     int held() const { return of == Of::nothing ? 0 : of == Of::direction ? 2 : of == Of::orientation ? 3 : 1; }
   };
-  std::vector<Point> points;
-  std::vector<Axis> axes;
-  std::vector<Dot> dots;
-  Alignment alignment = {};
+  std::vector<Point> points;  ///< Points, 3 rows each.
+  std::vector<Axis> axes;     ///< Distances along axes, 1 row each.
+  std::vector<Dot> dots;      ///< Scalar products, 1 row each.
+  Alignment alignment = {};   ///< The rotation that the dots hold.
 };
 namespace joints {
 

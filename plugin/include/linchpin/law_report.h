@@ -37,7 +37,7 @@ struct FrictionElement {
   int constraint = 0;     ///< Index into the block's constraints.
   int law = 0, term = 0;  ///< Position in laws_on(system, id)[law].terms()[term].
   int dim = 0;            ///< Number of free directions in which friction acts. With 0 the element does nothing.
-  bool sticks = false;
+  bool sticks = false;    ///< The element sticks.
   /// Slip velocity at the state, the belt included.
   Vector6 slip_velocity = Vector6::Zero();
   /// Rate of change of the slip velocity. It is 0 while the element sticks.

@@ -39,7 +39,7 @@ struct LINCHPIN_API ConstraintReaction {
       Vector3d::Zero();                        ///< Velocity of the first body relative to the second at `point` [m/s].
   Vector3d internal_state = Vector3d::Zero();  ///< Internal state of the law, for laws that have one.
   const BodyState* first = nullptr;            ///< The two bodies. `second` is null for a constraint on one body.
-  const BodyState* second = nullptr;
+  const BodyState* second = nullptr;           ///< Second body. Null for a constraint on one body.
   /// The value of `internal_state` a time `internal_state_span` ago, for laws at the end of a step.
   Vector3d internal_state_before = Vector3d::Zero();
   double internal_state_span = 0;  ///< Time since `internal_state_before` [s]. 0: the law is evaluated at an instant.
@@ -72,7 +72,7 @@ enum class Branch {
   /// default.
   continuous,
   smallest,  ///< Smallest magnitude.
-  largest
+  largest    ///< Largest magnitude.
 };
 /// The relative motion that dry friction opposes.
 enum class FrictionKind {
@@ -82,8 +82,16 @@ enum class FrictionKind {
   both   ///< Sliding and rotation of one surface of radius `arm`. Force and moment / arm share one bound.
 };
 /// The axes in which a vector is given.
-enum class Axes { of_world, of_first, of_second };
-enum class Side { first, second };  ///< One of the two bodies of a law.
+enum class Axes {
+  of_world,  ///< World axes.
+  of_first,  ///< Axes of the first body of the constraint.
+  of_second  ///< Axes of the second body.
+};
+/// One of the two bodies of a law.
+enum class Side {
+  first,  ///< The first body.
+  second  ///< The second body.
+};
 
 /// A law for the nonideal force of a constraint. It is a value. Either it is made from a lambda
 ///
@@ -106,9 +114,9 @@ class LINCHPIN_API Law {
  public:
   /// One summand. Exactly one of `force`, `static_limit` and `multiplier` is set.
   struct Term {
-    std::string name = "law";
-    NormalForce normal_force = NormalForce::coupled;
-    Branch branch = Branch::continuous;
+    std::string name = "law";                         ///< Name in messages and reports.
+    NormalForce normal_force = NormalForce::coupled;  ///< The normal force that it reads.
+    Branch branch = Branch::continuous;               ///< The solution that it takes where there are several.
     bool has_moment = true;  ///< False: the force has no moment. This saves half the work of a coupled normal force.
     /// Declared to dissipate energy only. An evaluation in which it gives energy is invalid.
     bool dissipative = false;
@@ -117,7 +125,7 @@ class LINCHPIN_API Law {
 
     // Dry friction opposes the relative motion of `friction_kind`. At rest it takes any value up to `static_limit`
     // (T10).
-    FrictionKind friction_kind = FrictionKind::slip;
+    FrictionKind friction_kind = FrictionKind::slip;                ///< The motion that dry friction opposes.
     double arm = 1;                                                 ///< Radius for `FrictionKind::both` [m].
     std::function<double(const ConstraintReaction&)> static_limit;  ///< Bound at rest [N or N·m] ≥ 0.
     std::function<double(const ConstraintReaction&, double speed)>
@@ -126,7 +134,7 @@ class LINCHPIN_API Law {
     /// Velocity [m/s] (W) of a surface that moves along the body `belt_on` (a conveyor), relative to that body. Without
     /// `belt_on` the body is that of Law::on_belt(velocity).
     std::function<Vector3d(const ConstraintReaction&)> belt;
-    std::optional<Side> belt_on;
+    std::optional<Side> belt_on;  ///< The body along which the surface moves.
     /// Contribution of the belt to `ConstraintReaction::slip` [m/s] (W). Zero without a belt.
     LINCHPIN_API Vector3d belt_slip(const ConstraintReaction& n) const;
 
@@ -136,7 +144,7 @@ class LINCHPIN_API Law {
     /// `ConstraintReaction::internal_state`. All other steps use it, because it is exact where the rate is fast for the
     /// step.
     std::function<Vector3d(const ConstraintReaction&)> internal_state_rate;
-    std::function<Vector3d(const ConstraintReaction&, double dt)> advance_state;
+    std::function<Vector3d(const ConstraintReaction&, double dt)> advance_state;  ///< Value of the state after `dt`.
 
     /// Row of the residual along which the term acts, in place of the row (row_forces.h). −1: it acts in the free
     /// directions of its constraint. Dry friction along a row opposes the velocity of the row.
@@ -146,6 +154,7 @@ class LINCHPIN_API Law {
   };
 
   Law() = default;  ///< No law. add_law refuses it.
+  /// Makes a law from a function that returns a force (Vector3d) or a ForceMoment.
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, Law> &&
            std::invocable<const std::remove_cvref_t<F>&, const ConstraintReaction&>)
@@ -155,14 +164,14 @@ class LINCHPIN_API Law {
       term.force = std::move(f);
     } else {
       static_assert(std::convertible_to<std::invoke_result_t<const F&, const ConstraintReaction&>, Vector3d>,
-                    "linchpin: a law returns a force (Vector3d) or a ForceMoment");
+                    "linchpin: a law must return a force (Vector3d) or a ForceMoment");
       term.has_moment = false;
       term.force = [f = std::move(f)](const ConstraintReaction& n) { return ForceMoment{f(n), Vector3d::Zero()}; };
     }
     terms_.push_back(std::move(term));
   }
   /// @throws std::invalid_argument unless the term has a name, exactly one of force and static_limit (with
-  /// sliding_magnitude), and both or neither of internal_state_rate and advance.
+  /// sliding_magnitude), and both or neither of internal_state_rate and advance_state.
   explicit Law(Term term);
 
   // Each of these functions changes every summand of this law and returns the law.
@@ -170,7 +179,8 @@ class LINCHPIN_API Law {
   /// `with_normal_force(NormalForce::frictionless)` makes it the explicit law of the papers. LawForce::difference and
   /// LawWork::difference report by how much the two normal forces differ.
   Law& with_normal_force(NormalForce normal_force);
-  Law& with_branch(Branch branch);
+  Law& with_branch(Branch branch);  ///< The solution that the law takes where there are several.
+  /// Declares that the law only dissipates energy, or that it may give energy.
   Law& dissipative(bool declared = true);
   /// Lets friction act on a belt. A thing that lies still on the belt is carried along with `velocity`, of the surface
   /// relative to its body [m/s] (W). The belt is the first body of a joint, which has its surface or rail. A constraint
@@ -189,8 +199,10 @@ class LINCHPIN_API Law {
   /// friction at rest.
   ForceMoment operator()(const ConstraintReaction& n) const;
   std::span<const Term> terms() const { return terms_; }  ///< Valid until the Law is changed or assigned.
+  /// Returns whether it has a summand.
   explicit operator bool() const { return !terms_.empty(); }
 
+  /// The sum of two laws.
   friend LINCHPIN_API Law operator+(Law a, const Law& b);
 
  private:
@@ -220,6 +232,7 @@ struct Stribeck {
   double shape = 2;                      ///< Exponent > 0.
   double viscous = 0;                    ///< Viscous coefficient [N·s/m].
 };
+/// Friction with the Stribeck effect; see Stribeck. @throws std::invalid_argument for parameters out of their range
 LINCHPIN_API Law stribeck(const Stribeck& parameters);
 /// `stribeck` smoothed through zero over `width` [m/s] > 0, as regularized_coulomb is.
 LINCHPIN_API Law regularized_stribeck(const Stribeck& parameters, double width);
@@ -227,12 +240,13 @@ LINCHPIN_API Law regularized_stribeck(const Stribeck& parameters, double width);
 /// e^{−(|slip|/speed)²}) / stiffness. The force is −(stiffness z + damping ż + viscous slip). It is regular: below the
 /// bound it yields elastically. It is not declared dissipative, because bristles release the energy that they stored.
 struct LuGre {
-  double stiffness = 0;  ///< Bristle stiffness [N/m] > 0.
-  double damping = 0;    ///< Bristle damping [N·s/m].
-  double mu_static = 0, mu_kinetic = 0;
-  double speed = 0;    ///< Stribeck speed [m/s] > 0.
-  double viscous = 0;  ///< Viscous coefficient [N·s/m].
+  double stiffness = 0;                  ///< Bristle stiffness [N/m] > 0.
+  double damping = 0;                    ///< Bristle damping [N·s/m].
+  double mu_static = 0, mu_kinetic = 0;  ///< Coefficients of friction at rest and in motion.
+  double speed = 0;                      ///< Stribeck speed [m/s] > 0.
+  double viscous = 0;                    ///< Viscous coefficient [N·s/m].
 };
+/// LuGre friction; see LuGre. @throws std::invalid_argument for parameters out of their range
 LINCHPIN_API Law lugre(const LuGre& parameters);
 /// Quadratic drag −coefficient·|slip|·slip. @param coefficient [N·s²/m²].
 LINCHPIN_API Law drag(double coefficient);
@@ -261,8 +275,8 @@ LINCHPIN_API Law hinge_friction(const JointFriction& parameters);
 LINCHPIN_API Law ball_friction(const JointFriction& parameters);
 /// Force along the free direction up to μ (|F| + |M|/bending_arm) + preload.
 LINCHPIN_API Law slider_friction(const JointFriction& parameters);
-/// Friction of one bore that slides and rotates. Force and torque/pin_radius share the slider's bound. @param
-/// pin_radius > 0.
+/// Friction of one bore that slides and rotates. Force and torque/pin_radius share the slider's bound. The pin_radius
+/// is above 0.
 LINCHPIN_API Law cylinder_friction(const JointFriction& parameters);
 
 }  // namespace laws
@@ -275,13 +289,14 @@ LINCHPIN_API Law cylinder_friction(const JointFriction& parameters);
 /// Constraints between particles only, or between one particle and fixed or kinematic bodies, need neither.
 LINCHPIN_API void add_law(System& system, ConstraintId on, Law law);
 LINCHPIN_API Result<void> try_add_law(System& system, ConstraintId on, Law law) noexcept;
+/// Removes all laws of a constraint.
 LINCHPIN_API void clear_laws(System& system, ConstraintId on);
 /// The laws of a constraint. Valid until a law or a constraint is added or removed.
 LINCHPIN_API std::span<const Law> laws_on(const System& system, ConstraintId on);
 
 /// A unilateral constraint: active while its multiplier is ≥ 0 for φ ≥ 0 on the free side (or ≤ 0 for φ ≤ 0).
 struct Unilateral {
-  bool on = true;
+  bool on = true;         ///< False: the constraint is an equality.
   bool negative = false;  ///< The free side is φ < 0 instead of φ > 0.
   bool reengage = false;  ///< Activated again when φ comes back to zero (inelastically). Otherwise it stays inactive.
 };

@@ -20,9 +20,10 @@ namespace linchpin {
 /// All data that `solve` needs, at one time: M v̇ = Q + Q^N + Q^W under A v̇ = b (T5). It is plain data, so that a
 /// program can print, save and replay it (`write_json`, `read_json`). SI units, world axes, n columns, m rows.
 struct LINCHPIN_API ConstrainedProblem {
+  /// An entry of A.
   struct Entry {
-    int column = 0;
-    double value = 0;
+    int column = 0;    ///< Column of the entry.
+    double value = 0;  ///< Value of the entry.
   };
   double t = 0;                     ///< Time [s].
   std::vector<int> block_sizes;     ///< Sizes n_k of the diagonal blocks of M. Their sum is n.
@@ -35,8 +36,8 @@ struct LINCHPIN_API ConstrainedProblem {
   std::vector<int> row_constraint;  ///< [m] Index into `constraints`. Rows of one constraint are consecutive.
   std::vector<std::string> constraints;  ///< Distinct names.
 
-  int n() const { return static_cast<int>(Q.size()); }
-  int m() const { return static_cast<int>(b.size()); }
+  int n() const { return static_cast<int>(Q.size()); }  ///< Number of columns.
+  int m() const { return static_cast<int>(b.size()); }  ///< Number of rows.
   /// Clears the content and keeps the memory.
   void clear();
   /// Returns why this is not a problem: shapes, non-finite numbers, M not symmetric positive definite. Empty when it is
@@ -51,11 +52,25 @@ struct LINCHPIN_API ConstrainedProblem {
 /// checked here. `solve` checks positive definiteness and finiteness.
 [[nodiscard]] LINCHPIN_API ConstrainedProblem read_json(std::string_view text);
 
-enum class Status { ok, redundant, contradictory, invalid };  ///< The values are in rising precedence.
+/// The outcome of a solution. The values are in rising precedence.
+enum class Status {
+  ok,             ///< The rows are independent.
+  redundant,      ///< Some rows follow from the others.
+  contradictory,  ///< No acceleration meets all rows.
+  invalid         ///< The data are wrong, and there are no numbers.
+};
+/// Text of a status: "ok", "redundant", …
 LINCHPIN_API const char* to_string(Status status);
-enum class Backend { automatic, dense, sparse };
+/// The solvers.
+enum class Backend {
+  automatic,  ///< The library chooses.
+  dense,      ///< The dense reference solver (T8).
+  sparse      ///< Factorisation over the graph of bodies and constraints (T7).
+};
+/// Text of a backend: "auto", "dense", "sparse".
 LINCHPIN_API const char* to_string(Backend backend);
 
+/// Settings of a solution.
 struct SolveOptions {
   /// `dense` is the dense reference solver (T8). `sparse` and `automatic` factor over the graph of bodies and
   /// constraints (T7). They use the dense solver only for islands that they cannot solve.
@@ -88,13 +103,13 @@ struct SolveInfo {
 /// Redundant, undetermined and contradictory constraints (T6), by index into ConstrainedProblem::constraints,
 /// ascending.
 struct RankReport {
-  int rank = 0;
+  int rank = 0;  ///< Rank of all rows.
   /// Smallest singular value kept, relative to the largest. 0 when the rank is 0. It is exact from the dense solver,
   /// and otherwise an estimate by iteration.
   double smallest_kept = 0;
   /// Largest dropped singular value, relative to the largest of all. 0 when none was dropped.
   double largest_dropped = 0;
-  std::vector<int> redundant, undetermined, contradictory;
+  std::vector<int> redundant, undetermined, contradictory;  ///< The constraints.
 };
 
 /// A vector of any length. Its memory is not aligned for vector units, so that a program and the library that are built
@@ -103,13 +118,13 @@ using VectorX = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::DontAlign>;
 
 /// The result of `solve` (T5): M v̇ = Q + ideal + nonideal.
 struct Acceleration {
-  Status status = Status::ok;
-  std::string reason;  ///< For `invalid`: what is wrong and where. Otherwise empty.
-  VectorX vdot;        ///< [n] v̇.
-  VectorX ideal;       ///< [n] Q^N = Aᵀλ. It does no work in any virtual displacement.
-  VectorX nonideal;    ///< [n] Q^W = c − AᵀG⁺A M⁻¹c.
-  VectorX lambda;      ///< [m] Multipliers of Q^N, least norm in the rows as given.
-  int rank = 0;
+  Status status = Status::ok;        ///< Outcome.
+  std::string reason;                ///< For `invalid`: what is wrong and where. Otherwise empty.
+  VectorX vdot;                      ///< [n] v̇.
+  VectorX ideal;                     ///< [n] Q^N = Aᵀλ. It does no work in any virtual displacement.
+  VectorX nonideal;                  ///< [n] Q^W = c − AᵀG⁺A M⁻¹c.
+  VectorX lambda;                    ///< [m] Multipliers of Q^N, least norm in the rows as given.
+  int rank = 0;                      ///< Rank of A.
   double residual = 0;               ///< ‖A v̇ − b‖∞, recomputed from A.
   Backend backend = Backend::dense;  ///< The solver that was used.
   std::string fallback;              ///< Why islands used the dense solver. Empty when none did.
@@ -132,12 +147,14 @@ struct Acceleration {
 /// one object. Different objects are independent.
 class LINCHPIN_API ConstraintFactorization {
  public:
+  /// Makes an object without a factor.
   explicit ConstraintFactorization(SolveOptions options = {});
   ~ConstraintFactorization();
   ConstraintFactorization(ConstraintFactorization&&) noexcept;
   ConstraintFactorization& operator=(ConstraintFactorization&&) noexcept;
 
-  const SolveOptions& options() const;
+  const SolveOptions& options() const;  ///< The options.
+  /// Changes the options for the next factorisation.
   void set_options(const SolveOptions& options);
 
   /// Factors A and M of the instant. Q, b and c are not read. A block of M may be singular where rows that use no other
@@ -150,11 +167,11 @@ class LINCHPIN_API ConstraintFactorization {
   /// start. For other M it does nothing.
   void complete_force(std::span<const double> b, std::span<double> Q) const noexcept;
 
-  int rank() const;
-  int rows() const;
-  int columns() const;
-  bool full_row_rank() const;
-  SolveInfo info() const;
+  int rank() const;            ///< Rank of the factored A.
+  int rows() const;            ///< Number of rows m.
+  int columns() const;         ///< Number of columns n.
+  bool full_row_rank() const;  ///< Returns whether no row is redundant.
+  SolveInfo info() const;      ///< How the factorisation was done.
 
   /// Computes λ = G⁺ e for G = A M⁻¹ Aᵀ: the exact solution of A Δv = e with the least M-norm of Δv.
   /// @param e       [m]

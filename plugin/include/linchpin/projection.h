@@ -20,10 +20,10 @@ namespace linchpin {
 
 /// Result of the Newton to the end of the step.
 struct NewtonReport {
-  bool converged = false;
+  bool converged = false;  ///< The residuals are within the tolerance.
   /// Converged, but the rows contradict each other. No velocity meets them all, and this one is the nearest.
   bool least_squares = false;
-  int solves = 0;
+  int solves = 0;       ///< Number of solves.
   double residual = 0;  ///< Largest remaining |φ|/dt or |ψ| [m/s or as the row's unit implies].
 };
 
@@ -80,10 +80,10 @@ LINCHPIN_API void geometric_stiffness(const System& system, const Dynamics& dyna
 struct ProjectionReport {
   bool converged = false;      ///< Poses and velocities converged.
   bool least_squares = false;  ///< Both converged, but the rows contradict each other (T6).
-  int solves = 0;
-  double residual = 0;  ///< Largest remaining |φ| [m or the row's unit].
-  double moved = 0;     ///< Largest |component| of the displacement of a body [m, rad].
-  double changed = 0;   ///< Largest |component| of the change of a velocity [m/s, rad/s].
+  int solves = 0;              ///< Number of solves.
+  double residual = 0;         ///< Largest remaining |φ| [m or the row's unit].
+  double moved = 0;            ///< Largest |component| of the displacement of a body [m, rad].
+  double changed = 0;          ///< Largest |component| of the change of a velocity [m/s, rad/s].
 };
 
 /// Projects first poses, then velocities, in the mass metric (T13) by a chord iteration. It solves only with the factor

@@ -18,7 +18,7 @@ namespace linchpin {
 /// Reaction of one constraint at one time (design: two forces, T11). The wrenches of the base are the instantaneous
 /// reaction: ideal + induced + prescribed.
 struct Reaction : Wrenches {
-  std::string name;
+  std::string name;  ///< Name of the constraint.
   /// Time [s] of the state to which the forces belong, laws included. In a host it is the state before the step, and
   /// without a host the current state.
   double t = 0;
@@ -37,8 +37,8 @@ struct Reaction : Wrenches {
   double velocity_residual = 0;  ///< Largest |φ̇| or |ψ| at t.
   /// T6: false where redundancy leaves this reaction undetermined (λ is the least-norm choice).
   bool determined = true;
-  bool redundant = false;
-  bool native = false;  ///< In the last step the host solved the constraint, and there is no exact reaction.
+  bool redundant = false;  ///< Some rows follow from those of other constraints (T6).
+  bool native = false;     ///< In the last step the host solved the constraint, and there is no exact reaction.
 };
 
 /// Energy that an island has gained without a source, because the step is too long for its motion (T15). An island is a
@@ -72,7 +72,7 @@ LINCHPIN_API std::string velocity_residual_text(const VelocityResidual& residual
 /// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + constraints +
 /// (imbalance). Each term is recorded separately, none by subtraction (T11).
 struct LINCHPIN_API MomentumBalance {
-  BodyId body;
+  BodyId body;                         ///< The body.
   Vector6 momentum = Vector6::Zero();  ///< M (v₁ − v₀).
   Vector6 applied = Vector6::Zero();   ///< dt·Q as the step applied it.
   /// Contacts, limits, motors and springs of the host.
@@ -81,9 +81,8 @@ struct LINCHPIN_API MomentumBalance {
   Vector6 constraints = Vector6::Zero();
   /// M·(velocity as written to the host − v₁).
   Vector6 rounding = Vector6::Zero();
-  double gross_force = 0,
-         /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
-      gross_moment = 0;
+  /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
+  double gross_force = 0, gross_moment = 0;
   double linear_motion = 0, angular_motion = 0;  ///< Size of M v₀. The imbalance ignores 16 roundings of it.
   /// |momentum − applied − host − constraints| relative to the largest term or single impulse. Forces and moments are
   /// compared separately. The scale of moments is at least that of the forces on an arm of 1 mm. The scale of forces is
@@ -100,18 +99,20 @@ struct EnergyBalance {
   double laws = 0;     ///< Work of the prescribed forces of laws, on bodies that the equations move.
   /// Work of all other constraint forces: of rheonomic constraints and of the end-of-step corrections.
   double constraints = 0;
+  /// The part of the change that no term explains [J].
   double imbalance() const { return kinetic - applied - laws - constraints; }
 };
 
 /// One term of one law: its effort at the end of the last step, and sums since the start. Work is on its two bodies
 /// together, kinematic and fixed ones included. It is ≤ 0 for dissipative laws without a belt.
 struct LINCHPIN_API LawWork {
+  /// How the term acts.
   enum class Mode {
     smooth,  ///< Not dry friction.
-    sticks,
-    slides
+    sticks,  ///< Dry friction without slip.
+    slides   ///< Dry friction with slip.
   };
-  ConstraintId on;
+  ConstraintId on;               ///< The constraint.
   int law = 0, term = 0;         ///< Position in laws_on(system, on)[law].terms()[term].
   double work = 0;               ///< Work since the start [J].
   double last = 0;               ///< Work in the last step [J].
@@ -119,10 +120,10 @@ struct LINCHPIN_API LawWork {
 
   // At the last evaluation of the last step: as the law acted in the step, or at its end where the law is implicit
   // (T10). Reaction::prescribed is that of the state before it.
-  Wrench force;      ///< Force and moment on the first body. Its opposite acts on the second.
-  double power = 0;  ///< Power at the state before the step [W].
-  Mode mode = Mode::smooth;
-  double bound = 0;  ///< Bound of dry friction at rest [N or N·m].
+  Wrench force;              ///< Force and moment on the first body. Its opposite acts on the second.
+  double power = 0;          ///< Power at the state before the step [W].
+  Mode mode = Mode::smooth;  ///< How the term acts.
+  double bound = 0;          ///< Bound of dry friction at rest [N or N·m].
   /// The normal force that the law received. It is also `frictionless` where the law selects the coupled one and
   /// none was found.
   NormalForce normal_force = NormalForce::frictionless;
@@ -141,6 +142,7 @@ struct LINCHPIN_API LawWork {
   long switches = 0;
   double time = 0;   ///< Time over which they are counted [s].
   long counted = 0;  ///< LawForce::switches counted up to now.
+  /// Mean number of switches in a second.
   double switches_per_second() const { return time > 0 ? static_cast<double>(switches) / time : 0; }
 
   void end_step(double dt);  ///< Adds the values of the last step to the sums and maxima.
@@ -164,6 +166,7 @@ LINCHPIN_API double potential_energy(const System& system, const State& state);
 /// Returns true if every force of the system has a potential, no law is active and no kinetic energy depends on time.
 /// Only then does energy have a meaning.
 LINCHPIN_API bool conservative(const System& system);
+/// Kinetic and potential energy together [J].
 LINCHPIN_API double energy(const System& system, const State& state);
 /// Jacobi's integral Σ q̇ ∂L/∂q̇ − L [J]. It is the energy, except for a kinetic energy of coordinates. There terms of
 /// first degree in the rates do not count, and terms of degree zero count negatively. It is constant where T and V do

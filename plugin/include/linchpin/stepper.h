@@ -16,18 +16,20 @@
 
 namespace linchpin {
 
+/// How a step keeps the constraints.
 enum class Drift {
   exact,     ///< Newton to the end of the step; projection with the Runge–Kutta methods. The default.
   none,      ///< The bare acceleration (T5). It drifts without bound, and is offered for comparison.
   baumgarte  ///< Feedback on φ and φ̇ with `baumgarte_rate`. It gains energy, and is offered for comparison.
 };
 
+/// Settings of a Stepper.
 struct StepOptions {
-  Method method = Method::semi_implicit;
-  Drift drift = Drift::exact;
-  double baumgarte_rate = 10;       ///< α [1/s] of φ̈ + 2αφ̇ + α²φ = 0.
-  double newton_tolerance = 1e-13;  ///< Tolerance on |φ|, relative to 1 m (or the row's unit).
-  int max_newton = 30;
+  Method method = Method::semi_implicit;  ///< Integration method.
+  Drift drift = Drift::exact;             ///< How the constraints are kept.
+  double baumgarte_rate = 10;             ///< α [1/s] of φ̈ + 2αφ̇ + α²φ = 0.
+  double newton_tolerance = 1e-13;        ///< Tolerance on |φ|, relative to 1 m (or the row's unit).
+  int max_newton = 30;                    ///< Largest number of solves of the Newton that ends a step.
   /// Limit of the geometric-stiffness frequency times dt, above which a semi-implicit step is repeated in substeps
   /// (T15). At 1.5 every motion survives, but chains gain energy at each impact when they become taut. At 1 they lose
   /// some instead.
@@ -56,14 +58,14 @@ struct StepOptions {
   /// For adaptive8: whether state_at() and the results of watch() are of order 7 or of order 3. Order 7 costs each
   /// substep four evaluations beside its twelve. Watched functions set it.
   bool dense_output = true;
-  SolveOptions solve{};
+  SolveOptions solve{};  ///< Settings of the solver.
 };
 
 /// Result of one step.
 struct StepReport {
-  Status status = Status::ok;
-  int substeps = 1;
-  int newton_solves = 0;
+  Status status = Status::ok;    ///< Outcome of the evaluations.
+  int substeps = 1;              ///< Number of substeps.
+  int newton_solves = 0;         ///< Number of solves of the Newton that ends a step.
   double tension_frequency = 0;  ///< Largest geometric-stiffness frequency times dt of the accepted substeps.
   /// Number of mode changes: friction elements that stopped, turned or slid, unilateral constraints that released or
   /// engaged.
@@ -85,6 +87,7 @@ struct StepReport {
 /// A friction element or a unilateral constraint that changed its mode (T10). rk4 locates it to event_tolerance, the
 /// semi-implicit method at the end of its step.
 struct ModeSwitch {
+  /// The kinds of changes.
   enum class What {
     sticks,    ///< Came to rest and stays.
     turns,     ///< Came to rest and slides on in another direction.
@@ -92,18 +95,18 @@ struct ModeSwitch {
     releases,  ///< The constraint force of a unilateral constraint came to zero.
     engages    ///< The gap of a unilateral constraint came to zero.
   };
-  double t = 0;  ///< Time [s].
-  ConstraintId on;
-  int law = -1, term = -1;  ///< Position in laws_on(system, on)[law].terms()[term]. −1 for unilateral constraints.
-  What what = What::sticks;
+  double t = 0;              ///< Time [s].
+  ConstraintId on;           ///< The constraint.
+  int law = -1, term = -1;   ///< Position in laws_on(system, on)[law].terms()[term]. −1 for unilateral constraints.
+  What what = What::sticks;  ///< The kind of the change.
 };
 
 /// A zero crossing of a function of the user's (Stepper::watch).
 struct Crossing {
-  double t = 0;      ///< Time [s].
-  int function = 0;  ///< Number that watch() returned.
-  bool rising = false;
-  State state;  ///< State just after the crossing.
+  double t = 0;         ///< Time [s].
+  int function = 0;     ///< Number that watch() returned.
+  bool rising = false;  ///< The function becomes positive.
+  State state;          ///< State just after the crossing.
 };
 
 /// Motion without a host. Keeps the state, the recorded impulses and its work memory. A step does not allocate after
@@ -121,24 +124,26 @@ class LINCHPIN_API Stepper {
  public:
   /// Assembles the start. Gaps are closed in the mass metric and velocities are projected (T14). `start()` reports
   /// both.
-  /// @throws std::invalid_argument, with the name, for options that allow no step, and where the equation cannot be
+  /// @throws std::invalid_argument for options that allow no step, with the name, and where the equation cannot be
   /// evaluated. That is so for an invalid state, and for laws that throw, return values that are not finite, or give
   /// power although they are declared dissipative. (Later in the motion, they cause a step to be rejected.)
   Stepper(System& system, State start, StepOptions options = {});
   ~Stepper();
 
+  /// Takes a step of dt [s]. A rejected step leaves the state unchanged.
   const StepReport& step(double dt);
-  const State& state() const;
-  void set_state(const State& state);  ///< After a teleport: the state is assembled again.
-  double t() const { return state().t; }
+  const State& state() const;             ///< The current state.
+  void set_state(const State& state);     ///< After a teleport: the state is assembled again.
+  double t() const { return state().t; }  ///< Current time [s].
 
+  /// How the start was assembled.
   struct Start {
     double gap = 0;             ///< Largest |φ| before, or angle of a joint from its required rotation.
     double moved = 0;           ///< Largest displacement that closed it [m].
     double turned = 0;          ///< Largest rotation of a body that closed it [rad].
     double impulse_energy = 0;  ///< Kinetic energy of the velocity jump [J].
   };
-  const Start& start() const;
+  const Start& start() const;  ///< How the start was assembled.
 
   /// Reactions of all enabled constraints at the current state (instantaneous, T11), with power, work and the parts, in
   /// the order of the ids. Released unilateral constraints are in the list too: with zero forces, their gap, and their

@@ -24,6 +24,7 @@ namespace linchpin {
 using Eigen::Matrix3d;
 using Eigen::Vector3d;
 // The following are unaligned, so that programs that are built for other vector units see the same layout.
+/// A unit quaternion. It is not aligned.
 using Quaterniond = Eigen::Quaternion<double, Eigen::DontAlign>;
 /// A force and a moment, or a linear and an angular velocity.
 using Vector6 = Eigen::Matrix<double, 6, 1, Eigen::DontAlign>;
@@ -31,13 +32,14 @@ using Vector6 = Eigen::Matrix<double, 6, 1, Eigen::DontAlign>;
 /// Indices with separate types, so that a body cannot be passed in place of a constraint. Indices of removed things are
 /// reused in time. The version says which of the things with one index is meant.
 struct BodyId {
-  int index = -1;
-  unsigned version = 0;
+  int index = -1;        ///< Index of the body. −1: none.
+  unsigned version = 0;  ///< Counts the things that have had the index.
   friend bool operator==(BodyId, BodyId) = default;
 };
+/// The id of a constraint: see BodyId.
 struct ConstraintId {
-  int index = -1;
-  unsigned version = 0;
+  int index = -1;        ///< Index of the constraint. −1: none.
+  unsigned version = 0;  ///< Counts the things that have had the index.
   friend bool operator==(ConstraintId, ConstraintId) = default;
 };
 
@@ -60,7 +62,7 @@ struct BodyState {
   Vector3d a = Vector3d::Zero();            ///< Acceleration of the centre of mass of a kinematic body [m/s²].
   Vector3d alpha = Vector3d::Zero();        ///< Angular acceleration of a kinematic body [rad/s²].
 
-  Matrix3d R() const { return q.toRotationMatrix(); }
+  Matrix3d R() const { return q.toRotationMatrix(); }  ///< Rotation matrix, body to world.
   /// World position of a body-fixed point [m].
   Vector3d point(const Vector3d& p_BQ) const { return p + q * p_BQ; }
   /// World velocity of a body-fixed point [m/s].
@@ -69,13 +71,14 @@ struct BodyState {
 
 /// All bodies of a system at one time, indexed by BodyId.
 struct State {
-  double t = 0;  ///< Time [s].
-  std::vector<BodyState> bodies;
+  double t = 0;                   ///< Time [s].
+  std::vector<BodyState> bodies;  ///< By BodyId::index.
   /// BodyId::version of each body, as far as indices have been reused. Bodies beyond have the version that the system
   /// has.
   std::vector<unsigned> versions{};
 
-  BodyState& operator[](BodyId id) { return bodies[static_cast<std::size_t>(id.index)]; }
+  BodyState& operator[](BodyId id) { return bodies[static_cast<std::size_t>(id.index)]; }  ///< The state of a body.
+  /// The constant state of a body.
   const BodyState& operator[](BodyId id) const { return bodies[static_cast<std::size_t>(id.index)]; }
 };
 
@@ -85,6 +88,7 @@ LINCHPIN_API void advance(BodyState& body, const Vector3d& v, const Vector3d& w,
 /// inverse of `advance`.
 LINCHPIN_API Vector3d turn_between(const Quaterniond& from, const Quaterniond& to);
 
+/// How a body moves, and its columns in M and A.
 enum class BodyKind {
   fixed,      ///< Does not move and has no columns.
   kinematic,  ///< Kinematic: moves as the user or the host prescribes. No columns. Its velocity and acceleration enter
@@ -135,6 +139,7 @@ class LINCHPIN_API System {
     using Plain = std::conditional_t<Expression::ColsAtCompileTime == 1, Vector3d, Matrix3d>;
     return add_body(std::move(name), mass, Plain(inertia), pose, v, w);
   }
+  /// Adds a body that does not move.
   BodyId add_fixed(std::string name, const Pose& pose);
   /// Adds a kinematic body. @param motion  t [s] → its whole state at t (also v, w, a, alpha). Then `pose` is not used.
   /// May be empty where a host sets the state itself.
@@ -153,6 +158,7 @@ class LINCHPIN_API System {
   void reserve(int bodies, int constraints);
   /// @throws std::invalid_argument also if none of the constraint's bodies can move.
   ConstraintId add(Constraint constraint);
+  /// Adds a force. @throws std::invalid_argument also if it names a body that does not exist.
   void add(Force force);
   void set_gravity(const Vector3d& g);  ///< Gravity [m/s²] (W), zero at first.
 
@@ -169,12 +175,14 @@ class LINCHPIN_API System {
   Result<void> try_add(Force force) noexcept;
   Result<void> try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept;
 
+  /// Enables or disables a constraint. It keeps its laws and its internal state.
   void enable(ConstraintId id, bool on);
-  bool enabled(ConstraintId id) const;
+  bool enabled(ConstraintId id) const;  ///< Returns whether a constraint is enabled.
   /// Removes a constraint, or a body with the constraints and forces on it. Ids of the others stay valid. The index is
   /// reused later, but the old id never names the new thing. For the old id removed() is true, the kind is fixed, and
   /// it is not enabled. Other queries with it throw std::invalid_argument.
   void remove(ConstraintId id);
+  /// Removes a body, with the constraints and forces on it.
   void remove(BodyId id);
 
   /// Changes mass and inertia of a dynamic body, as the bodies of a host change at run time. The checks are those of
@@ -189,30 +197,33 @@ class LINCHPIN_API System {
   int constraint_count() const;  ///< With removed ones (not enabled).
   /// Returns the present or last id at an index below the count. Use it to loop over all of them.
   BodyId body_at(int index) const;
+  /// The same for constraints.
   ConstraintId constraint_at(int index) const;
-  BodyKind kind(BodyId id) const;
+  BodyKind kind(BodyId id) const;            ///< The kind of a body. Removed bodies are fixed.
   int dof(BodyId id) const;                  ///< Number of columns: 0, 1, 3 or 6.
   double mass(BodyId id) const;              ///< Mass [kg]. 0 for fixed and kinematic bodies and for coordinates.
   const Matrix3d& inertia(BodyId id) const;  ///< Body axes [kg·m²]. Zero unless rigid.
   /// The coordinates that one kinetic energy couples. For bodies of other kinds `kinetics` is null, and `first` and
   /// `count` have no meaning.
   struct CoordinateGroup {
-    BodyId first;
-    int count = 0;
-    const Kinetics* kinetics = nullptr;
+    BodyId first;                        ///< The first coordinate.
+    int count = 0;                       ///< Number of coordinates.
+    const Kinetics* kinetics = nullptr;  ///< Their kinetic energy.
   };
+  /// The group to which a coordinate belongs.
   CoordinateGroup coordinates(BodyId id) const;
-  const std::string& name(BodyId id) const;
-  const std::string& name(ConstraintId id) const;
-  const Constraint& constraint(ConstraintId id) const;
-  Constraint& constraint(ConstraintId id);
-  bool removed(BodyId id) const;
-  bool removed(ConstraintId id) const;
-  const Vector3d& gravity() const;
-  std::span<const Force> forces() const;
+  const std::string& name(BodyId id) const;             ///< Name of a body.
+  const std::string& name(ConstraintId id) const;       ///< Name of a constraint.
+  const Constraint& constraint(ConstraintId id) const;  ///< A constraint.
+  Constraint& constraint(ConstraintId id);  ///< A constraint, for a change of its settings. Its bodies must stay.
+  bool removed(BodyId id) const;            ///< Returns whether a body has been removed.
+  bool removed(ConstraintId id) const;      ///< Returns whether a constraint has been removed.
+  const Vector3d& gravity() const;          ///< Gravity [m/s²] (W).
+  std::span<const Force> forces() const;    ///< All forces, in the order in which they were added.
 
   /// Finds by name. The index is −1 when there is none.
   BodyId find_body(std::string_view name) const;
+  /// Finds a constraint by its name. The index is −1 when there is none.
   ConstraintId find_constraint(std::string_view name) const;
 
   /// The state the bodies were added with, at t = 0. Kinematic bodies are at their motion(0).

@@ -5,9 +5,13 @@
 #include <linchpin/export.h>
 
 // The one place where the version is written. CMake, the commands and the package read it here.
+/// Changes of the interface.
 #define LINCHPIN_VERSION_MAJOR 0
+/// Before 1.0: changes of the interface. Later: additions.
 #define LINCHPIN_VERSION_MINOR 1
+/// Repairs.
 #define LINCHPIN_VERSION_PATCH 0
+/// The three numbers as a text.
 #define LINCHPIN_VERSION "0.1.0"
 
 namespace linchpin {

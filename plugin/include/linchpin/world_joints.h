@@ -15,8 +15,8 @@ namespace linchpin::joints {
 
 /// A plain value: a body and its present pose. The ground is {ground, {}}.
 struct PlacedBody {
-  BodyId id = ground;
-  Pose pose = {};
+  BodyId id = ground;  ///< The body.
+  Pose pose = {};      ///< Its present pose.
 };
 
 /// The bodies keep one point together.

@@ -23,6 +23,7 @@ struct Wrenches {
   std::vector<Wrench> others;  ///< Third and later bodies.
   /// The wrench on body k. The reference is valid as long as this object, and until `others` changes.
   Wrench& on(int k) { return k == 0 ? on_a : k == 1 ? on_b : others[static_cast<std::size_t>(k - 2)]; }
+  /// The constant wrench on body k.
   const Wrench& on(int k) const { return k == 0 ? on_a : k == 1 ? on_b : others[static_cast<std::size_t>(k - 2)]; }
 };
 

@@ -166,7 +166,9 @@ BodyState TreeConstraints::state_of(const ConstraintBody& body, bool at_end) con
 }
 
 std::string TreeConstraints::linearize(const System& system, const State& state, double t, FarJoints far_joints) {
-  static const char* const singular = "a mass matrix is not positive definite, or a number is not finite";
+  static const char* const singular =
+      "the mass matrix of a multibody is not positive definite, or a value is not finite. Check the masses and "
+      "inertias of its links";
   for (const ConstrainedTree* tree : trees_)
     if (tree->column >= 0 && !tree->has_factor()) return singular;
   problem_.t = t;
@@ -182,8 +184,12 @@ std::string TreeConstraints::linearize(const System& system, const State& state,
       return why;
   }
   problem_.row_start.push_back(static_cast<int>(problem_.entries.size()));
-  if (!finite(position_) || !finite(velocity_) || !finite(problem_.b) || !finite(free_))
-    return "a residual, its derivatives or a force is not finite";
+  const std::span<const double> position = position_, velocity = velocity_, b = problem_.b;
+  for (const ConstraintRows& c : constraints_)
+    if (!finite(c.own(position)) || !finite(c.own(velocity)) || !finite(c.own(b)))
+      return c.is_gear() ? "the residual of a gear or its derivative is not finite"
+                         : "constraint '" + c.constraint->name() + "': the residual or a derivative is not finite";
+  if (!finite(free_)) return "a force on a multibody, or on a body joined to it, is not finite";
   if (solver_.factor(problem_) && drop_dependent_rows(system, state, rank_cut_)) return {};
   return singular;
 }

@@ -133,7 +133,7 @@ bool TreeIslandSolver::finish(host::Island& b, host::SubstepStates&) {
   for (std::size_t r = 0; r < t.x.multipliers.size(); ++r)
     t.vectors.correction[r] =
         t.x.multipliers[r] / c_.dt - t.vectors.reported[r] - (t.prescribed.is_known ? t.prescribed.lambda[r] : 0);
-  return finite(t.x.v) || host::fail(t, "velocities that are not finite were kept from the world");
+  return finite(t.x.v) || host::fail(t, "the velocities are not finite and were not written to the world");
 }
 
 /// Solves the instantaneous forces (T5) at the step's start, with what the host's rows did as a mean force (T11).
@@ -188,7 +188,8 @@ void TreeIslandSolver::solve_end_of_step(TreeIsland& t) {
     // moving.
     ++c_.counts.fallbacks;
     c_.notes.fallback_reason =
-        "links of multibodies: a step did not end on the constraints; its velocities were put on them";
+        "multibodies: the end of a step does not satisfy the constraints. linchpin has corrected its velocities only; "
+        "the next step closes the gap. Use a shorter step";
     t.x.v = t.vectors.v_before_newton;
     t.x.multipliers = t.vectors.impulse_before_newton;
     t.projection.project_velocities(t.x.v, t.x.multipliers);

@@ -18,8 +18,8 @@ using Owner = host::ConstraintEntry::Owner;
 
 std::string TreeLaws::why_no_law(int entry) const {
   const host::ConstraintEntry& r = c_.constraints[entry];
-  if (!r.deferred && r.id.index < 0) return "it is left to the native solver: " + r.host_part;
-  if (layout_.is_gear(entry)) return "a gear has no place where a law could act";
+  if (!r.deferred && r.id.index < 0) return "the native solver holds it (" + r.host_part + ")";
+  if (layout_.is_gear(entry)) return "a gear has no application point. Put the law on one of its joints";
   if (!r.deferred) return {};
   for (const BodyId id : r.deferred->bodies())
     if (t_.links.has(id))
@@ -60,7 +60,7 @@ void TreeLaws::lay_out(std::vector<host::HostPart>& notes) {
   for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i)
     if (const host::ConstraintEntry& r = c_.constraints[i];
         r.alive && !r.laws.empty() && (r.is_on_links() || layout_.has_rigid(i)))
-      notes.push_back({r.name, "its laws are not in force (" + why + ")"});
+      notes.push_back({r.name, "its force laws do not act (" + why + ")"});
   forget();
 }
 
@@ -289,7 +289,7 @@ void TreeLaws::solve_prescribed() {
   for (auto* x : {&p.c, &p.dv, &p.lambda}) std::fill(x->begin(), x->end(), 0.0);
   if (!p.is_known) {
     ++c_.counts.fallbacks;
-    c_.notes.fallback_reason = "links of multibodies: laws were left out of a step: " + t_.dynamics->reason();
+    c_.notes.fallback_reason = "multibodies: force laws did not act in a step, because " + t_.dynamics->reason();
     return;
   }
   spread_prescribed();

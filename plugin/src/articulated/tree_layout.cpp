@@ -91,7 +91,8 @@ std::string TreeLayout::why_massless(int tree) const {
     const LinkModel link = world_.read_link(tree, i);
     if (!(link.mass > 0) || !(link.inertia.minCoeff() > 0))
       return (i < 0 ? std::string("the base") : "link " + std::to_string(i)) +
-             " of its multibody has no mass or no inertia of its own, and so the loads of the joints are not known";
+             " of its multibody has no mass or no inertia, so linchpin cannot compute the loads of its joints. Give "
+             "each link a mass and an inertia";
   }
   return {};
 }

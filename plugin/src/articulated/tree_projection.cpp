@@ -132,7 +132,7 @@ TreeProjection::GapStep TreeProjection::shorten_gap_step(double open, double sca
 bool TreeProjection::widen_rank_cut() {
   if (constraints_.rank_cut() >= gaps::widest_cut) return false;
   if (!constraints_.drop_dependent_rows(step_->system, step_->state, 10 * constraints_.rank_cut()))
-    failure_ = "a number is not finite";
+    failure_ = "a value of the projection is not finite";
   return true;
 }
 

@@ -65,7 +65,9 @@ bool TreeSolver::Impl::wake() {
   }
   for (LoopBody& b : t.loop_bodies) {
     if (!c.bodies.in_world(b.id))
-      return host::fail(t, "body '" + c.system.name(b.id) + "' is constrained but not in the world");
+      return host::fail(t, "body '" + c.system.name(b.id) +
+                               "' has a constraint but is not in the world. Add it to the world, or call "
+                               "release_body() before you remove it");
     if (!c.world.is_awake(b.id)) c.world.wake(b.id);
     b = {.id = b.id, .column = b.column, .dof = b.dof};
   }
@@ -77,7 +79,7 @@ void TreeSolver::Impl::leave_to_host() {
   const std::string& why = t.history.failure;
   t.phase = host::Phase::failed;
   ++c.counts.fallbacks;
-  c.notes.fallback_reason = "links of multibodies: " + why;
+  c.notes.fallback_reason = "multibodies: " + why;
   for (const int entry : t.topology.entries) {
     host::ConstraintEntry& r = c.constraints[entry];
     r.fallback = why;
@@ -176,7 +178,7 @@ void TreeSolver::finish() {
   host::SubstepStates no_substeps;
   if (!s.solver.finish(s.t, no_substeps)) {
     ++s.c.counts.non_finite;
-    s.c.notes.fallback_reason = "links of multibodies: " + s.t.history.failure;
+    s.c.notes.fallback_reason = "multibodies: " + s.t.history.failure;
     return;
   }
   s.t.phase = host::Phase::solved;
@@ -226,7 +228,7 @@ void TreeSolver::Impl::write_velocities() {
     }
     world.add_velocity(i, velocity);
     if (const std::string why = world.why_limited(i, tree.own(std::span<const double>(t.x.v))); !why.empty())
-      c.notes.fallback_reason = "links of multibodies: " + why;
+      c.notes.fallback_reason = "multibodies: " + why;
   }
   for (const LoopBody& b : t.loop_bodies) {
     host::Motion motion;

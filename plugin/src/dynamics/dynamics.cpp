@@ -25,7 +25,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
   detail::KeptAssembly assembly;
   bool factored = false;
   Status status = Status::invalid;
-  std::string reason = "not evaluated yet";
+  std::string reason = "the problem has not been evaluated yet. Call evaluate() first";
   std::vector<Eigen::Matrix3d> added_inertia;  // By slot.
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
@@ -80,7 +80,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
     consistency.projected.layout = {};
     factored = consistency.is_open = false;
     status = Status::invalid;
-    reason = "not evaluated yet";
+    reason = "the problem has not been evaluated yet. Call evaluate() first";
     ranks.is_known = false;
   }
 
@@ -285,7 +285,9 @@ Status Dynamics::evaluate(const State& state) noexcept {
 
 Status Dynamics::evaluate(const State& state, std::span<const double> Q) noexcept {
   assemble_constraints(*impl_->system, state, impl_->assembly);
-  if (Q.size() != z(impl_->assembly.layout.n())) return impl_->fail("the applied force has the wrong length");
+  if (Q.size() != z(impl_->assembly.layout.n()))
+    return impl_->fail("the applied force has " + std::to_string(Q.size()) + " entries, but the problem has " +
+                       std::to_string(impl_->assembly.layout.n()) + " velocities");
   impl_->assembly.problem.Q.assign(Q.begin(), Q.end());
   impl_->assembly.problem.c.resize(Q.size());
   return impl_->solve(state);
@@ -300,7 +302,9 @@ Status Dynamics::factor(const State& state) noexcept {
 
 Status Dynamics::resolve(const State& state, std::span<const double> Q) noexcept {
   if (!impl_->factored) return Status::invalid;  // `reason` still contains the cause.
-  if (Q.size() != z(impl_->assembly.layout.n())) return impl_->fail("the applied force has the wrong length");
+  if (Q.size() != z(impl_->assembly.layout.n()))
+    return impl_->fail("the applied force has " + std::to_string(Q.size()) + " entries, but the problem has " +
+                       std::to_string(impl_->assembly.layout.n()) + " velocities");
   impl_->assembly.problem.Q.assign(Q.begin(), Q.end());
   return impl_->respond(state, false);
 }
@@ -398,9 +402,8 @@ std::vector<std::string> Dynamics::warnings() const {
     if (on.size() > most) where += " and " + std::to_string(on.size() - most) + " more";
     out.push_back(
         "law '" + law + "' on " + where +
-        ": redundant constraints leave the normal force it may read undetermined (they are taken to share it by "
-        "least norm); remove what is redundant, put the law on a determined constraint, or take a law that "
-        "does not read the normal force");
+        ": the normal force is undetermined, because redundant constraints share the load. The distribution of least "
+        "norm is used. Remove a redundant constraint, or put the law on a constraint that carries the whole load");
   }
   return out;
 }

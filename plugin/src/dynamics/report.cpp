@@ -29,17 +29,16 @@ std::string energy_gain_text(const std::string& body, const EnergyGain& gain, lo
   const std::string others = gain.bodies > 2 ? std::to_string(gain.bodies - 1) + " bodies" : "body";
   return "energy grows without a source: '" + body + "'" +
          (gain.bodies > 1 ? " and the " + others + " joined to it have" : " has") + " gained " + text(gain.gain) +
-         " J by " + text(gain.t) + " s, " + text(100 * gain.relative) +
-         " % of the motion's energy. A shorter step, or a method of higher order, follows this motion" +
-         more_times(count);
+         " J until t = " + text(gain.t) + " s, which is " + text(100 * gain.relative) +
+         " % of the energy of the motion. Use a shorter step, or a method of higher order" + more_times(count);
 }
 std::string energy_gain_text(const System& system, const EnergyGain& gain, long count) {
   return energy_gain_text(gain.body.index < 0 ? "a multibody" : system.name(gain.body), gain, count);
 }
 std::string velocity_residual_text(const VelocityResidual& residual, long count) {
-  return "velocities do not meet '" + residual.constraint + "': they are off by " + text(residual.residual) + " at " +
-         text(residual.t) + " s, " + text(100 * residual.relative) +
-         " % of the motion of its bodies. Correction of drift, or a shorter step, meets it" + more_times(count);
+  return "velocities do not satisfy '" + residual.constraint + "': their residual is " + text(residual.residual) +
+         " at t = " + text(residual.t) + " s, which is " + text(100 * residual.relative) +
+         " % of the motion of its bodies. Switch on the correction of drift, or use a shorter step" + more_times(count);
 }
 
 double MomentumBalance::imbalance() const {
@@ -118,11 +117,11 @@ std::string difference_text(const LawWork& law) {
   const char* unit = force ? " N" : " N·m";
   std::ostringstream out;
   out.precision(4);
-  out << (law.name == "law" ? "the law" : "law '" + law.name + "'") << " on " << law.constraint << " read the "
-      << (actual ? "coupled" : "frictionless") << (force ? " normal force" : " moment") << "; it differed from the "
+  out << (law.name == "law" ? "the law" : "law '" + law.name + "'") << " on " << law.constraint << " used the "
+      << (actual ? "coupled" : "frictionless") << (force ? " normal force" : " moment") << ", which differed from the "
       << (actual ? "frictionless" : "coupled") << " one by up to "
-      << (force ? law.largest_difference : law.largest_moment_difference) << unit << ", where it was "
-      << law.normal_force_there << unit;
+      << (force ? law.largest_difference : law.largest_moment_difference) << unit << " (at " << law.normal_force_there
+      << unit << ")";
   return out.str();
 }
 
@@ -254,7 +253,7 @@ std::ostream& operator<<(std::ostream& out, const Reaction& r) {
   };
   const double force = r.on_a.force.norm();
   out << r.name;
-  if (r.native) out << "  (solved by the host)";
+  if (r.native) out << "  (solved by the native solver)";
   out << "  F = ";
   print(r.on_a.force, force);
   out << " N  M = ";
@@ -263,12 +262,12 @@ std::ostream& operator<<(std::ostream& out, const Reaction& r) {
   print(r.on_a.point, std::max(1.0, r.on_a.point.norm()));
   out << " m";
   if (!r.prescribed.on_a.force.isZero(0)) {
-    out << "  of it prescribed ";
+    out << "  of which prescribed by laws: ";
     print(r.prescribed.on_a.force, force);
     out << " N";
   }
   out << "  power " << r.power << " W  gap " << std::max({r.gap, r.gap_angle, r.residual});
-  if (!r.determined) out << "  (undetermined: one of many)";
+  if (!r.determined) out << "  (undetermined: the distribution of least norm)";
   return out << '\n';
 }
 

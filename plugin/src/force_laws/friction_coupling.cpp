@@ -349,8 +349,8 @@ bool LawSolver::solve_sparsely(const Scene& scene, SparseStart start) {
   report.residual = result.residual;
   report.solutions = 0;
   if (!result.found && coupling_.unknowns > most_dense_unknowns) {
-    report.warning = "dry friction of " + std::to_string(coupling_.terms.size()) + " elements is solved to " +
-                     text(result.residual) + " of the largest effort only. A shorter step helps";
+    report.warning = "dry friction at " + std::to_string(coupling_.terms.size()) +
+                     " places is solved only to a relative error of " + text(result.residual) + ". Use a shorter step";
     return true;
   }
   return result.found;
@@ -389,14 +389,15 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
   for (const int i : coupling_.terms)
     if (const UnknownTerm& p = unknown_terms_[z(i)]; p.reaction_implicit && reader == nullptr)
       reader = p.what, where = &sites_[z(p.site)];
+  const bool exists = gain < 0.9;  // Below this coupling gain there is a solution, which was not found.
   report.warning = name_of(scene, *where, *reader) +
-                   (gain < 0.9 ? ": no coupled normal force was found that satisfies it (coupling gain "
-                               : ": no coupled normal force satisfies it (coupling gain ") +
+                   (exists ? ": no coupled normal force was found that satisfies the law (coupling gain "
+                           : ": no coupled normal force satisfies the law (coupling gain ") +
                    text(gain) +
-                   (gain < 0.9 ? "; the law is discontinuous, or masses are too far apart for the digits there "
-                                 "are)"
-                               : "; the Painlevé case)") +
-                   "; the frictionless normal force was used";
+                   (exists ? "). The law is discontinuous in its normal force, or masses differ too much. "
+                             "The frictionless normal force was used instead. Make the law smooth"
+                           : ", a case of Painlevé). The frictionless normal force was used instead. Use "
+                             "less friction, or a unilateral constraint");
   for (auto& block : coupling_.problem.blocks) {
     block.reaction_implicit = false;
     std::copy_n(sites_[z(block.site)].ideal.data(), 6, block.known.begin());
@@ -406,12 +407,11 @@ void LawSolver::fall_back_to_ideal(const Scene& scene, double gain) {
 }
 
 void LawSolver::warn_of_several_solutions(double gain) {
-  report.warning = "several coupled normal forces satisfy the laws (coupling gain " + std::to_string(gain) +
-                   "); taken is the one " +
+  report.warning = "several coupled normal forces satisfy the laws (coupling gain " + text(gain) + "). The one " +
                    (report.branch == Branch::smallest  ? "of least magnitude"
                     : report.branch == Branch::largest ? "of greatest magnitude"
                                                        : "nearest to the last") +
-                   " (Branch)";
+                   " was used. with_branch() selects another";
 }
 
 /// Warns of the law with the largest residual, if it is implicit in its slip and the residual is large.
@@ -423,13 +423,14 @@ void LawSolver::warn_of_residual(const Scene& scene, const detail::FrictionProbl
   report.warning = name_of(scene, sites_[z(p.site)], *p.what);
   if (jumps_at_rest(scene, p, coupling_.problem.read(coupling_.problem.blocks[z(result.worst)], coupling_.efforts)))
     report.warning +=
-        ": jumps where its slip changes sign, and no slip at the end of the step satisfies it; it is held at the "
-        "jump. coulomb() knows what rest is, regularized_coulomb() is smooth";
+        ": the force jumps where the slip changes sign, and no slip at the end of the step satisfies the law. The step "
+        "uses a force at the jump. Use coulomb(), which can stick, or regularized_coulomb(), which is smooth";
   else if (const std::string jump = jump_at_end(scene, p); !jump.empty())
     report.warning += jump;
   else
-    report.warning += ": met at the end of the step to " + text(result.residual) +
-                      " of the largest force only, beside the other laws on these bodies. A shorter step helps";
+    report.warning +=
+        ": the law is satisfied only to " + text(100 * result.residual) +
+        " % of the largest force at the end of the step, because other laws act on the same bodies. Use a shorter step";
 }
 
 /// Describes a jump of the law near the slip at the end of the step. Empty if there is none.
@@ -492,8 +493,9 @@ void LawSolver::check_jamming(const Scene& scene, LawCallbacks& callbacks) {
   }
   if (!coupling_.problem.solve(callbacks, slides, false, detail::FrictionProblem::Choice::continuous).found)
     report.warning = name_of(scene, sites_[z(unknown_terms_[z(*one)].site)], *unknown_terms_[z(*one)].what) +
-                     ": no coupled normal force lets it slide (coupling gain " + text(report.gain) +
-                     "; the Painlevé case); it stops within the step, as by an impact";
+                     ": the body cannot slide with any coupled normal force (coupling gain " + text(report.gain) +
+                     ", a case of Painlevé). It stops within the step, as after an impact. Use less friction, or a "
+                     "unilateral constraint";
   coupling_.problem.blocks = blocks;
 }
 

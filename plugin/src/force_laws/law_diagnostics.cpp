@@ -40,8 +40,8 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
                                     LawInput b) {
   Vector6d at_a = evaluate_term(scene, site, term, a), at_b = evaluate_term(scene, site, term, b);
   if ((evaluate_term(scene, site, term, a) - at_a).norm() > 0)
-    return ": gives another force when it is asked the same again. A law is a function of what it is given, without a "
-           "count, a clock or random numbers of its own";
+    return ": returns different forces for the same arguments. A law must be a function of its argument. It must not "
+           "count its calls, read a clock or use random numbers";
   const double whole = (at_b - at_a).norm();
   const LawInput begin = a, end = b;
   if (!(whole > 0.02 * std::max(at_a.norm(), at_b.norm())) || !std::isfinite(whole)) return {};
@@ -59,21 +59,23 @@ std::string LawSolver::jump_between(const Scene& scene, const Site& site, const 
     return (evaluate_term(scene, site, term, other) - at_a).norm() > 0.5 * jump;
   };
   if (causes({a.relative, a.spin, b.normal}))
-    return ": jumps where its normal force is " + text(a.normal.head<3>().norm()) +
-           " N, and steps about there take the one value or the other. Make it smooth in its normal force";
+    return ": the force jumps where the normal force is " + text(a.normal.head<3>().norm()) +
+           " N, so steps near this value use one of the two values. Make the law smooth in its normal force";
   const ConstraintReaction n = thrust_of(scene, site, term, a.normal, a.relative, a.spin);
   const bool by_slip = causes({b.relative, a.spin, a.normal});
   const Vector3d& where = by_slip ? n.slip_velocity : n.spin_velocity;
   const double speed = where.norm();
   const double way = by_slip ? (end.relative - begin.relative).norm() : (end.spin - begin.spin).norm();
   if (speed <= 1e-9 + 1e-6 * way)
-    return ": jumps where its slip changes sign. coulomb() knows what rest is, regularized_coulomb() is smooth";
+    return ": the force jumps where the slip changes sign. Use coulomb(), which can stick, or regularized_coulomb(), "
+           "which is smooth";
   // The law may jump by any component, so the whole vector is printed unless it is along an axis.
   const bool along_axis = where.cwiseAbs().maxCoeff() >= (1 - 1e-9) * speed;
   const std::string what = along_axis ? text(speed) : text(where);
-  return std::string(": jumps where its ") + (by_slip ? "slip is " : "spin is ") + what +
+  return std::string(": the force jumps where the ") + (by_slip ? "slip is " : "spin is ") + what +
          (by_slip ? " m/s" : " rad/s") +
-         ", and steps about there take the one value or the other. Make it smooth over a width";
+         ", so steps near this value use one of the two values. Make the law smooth over a range of " +
+         (by_slip ? "slip" : "spin");
 }
 
 LawSolver::LawInput LawSolver::input_of(const Site& site, const LawForce& e) const {
@@ -159,9 +161,10 @@ void LawSolver::check_push_at_rest(const Scene& scene, const Site& site, const L
   if (!(power > 1e-15)) return;  // Rounding.
   set_fault(
       scene, site, term,
-      " is declared dissipative but pushes at rest, with " +
+      " is declared dissipative but exerts " +
           (free.head<3>().norm() > 0 ? text(free.head<3>().norm()) + " N" : text(free.tail<3>().norm()) + " N·m") +
-          ": after a millisecond it gives " + text(power) + " W");
+          " at rest. After one millisecond it would give " + text(power) +
+          " W. Correct the law, or remove dissipative()");
 }
 
 /// The fault is in every report until laws change.

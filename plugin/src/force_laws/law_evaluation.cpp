@@ -4,6 +4,7 @@
 #include "force_laws/law_solver.h"
 
 #include "model/force_rows.h"
+#include "model/format.h"
 #include "problem/jacobian_products.h"
 
 #include <linchpin/constraint.h>
@@ -629,7 +630,8 @@ void LawSolver::add_rows(const Scene& scene, Site& site) {
     row.velocity = rows.velocity[r];
     row.bias = -rows.b[r];
     if (!row.direction.allFinite() || !std::isfinite(row.position + row.velocity + row.bias))
-      throw std::runtime_error("constraint '" + constraint.name() + "': a row is not finite");
+      throw std::runtime_error("constraint '" + constraint.name() +
+                               "': a row of its Jacobian is not finite at t = " + text(scene.state.t) + " s");
   }
 }
 
@@ -729,8 +731,8 @@ void LawSolver::check(const Scene& scene, const Site& site, const Law::Term& ter
   const Vector3d turning = n.first->w - (n.second ? n.second->w : Vector3d::Zero());
   if (power > 1e-12 + 1e-9 * (e.force.norm() * (n.slip_velocity.norm() + n.relative_velocity.norm()) +
                               e.moment.norm() * (n.spin_velocity.norm() + turning.norm())))
-    throw std::runtime_error(name_of(scene, site, term) + " is declared dissipative but gives " +
-                             std::to_string(power) + " W");
+    throw std::runtime_error(name_of(scene, site, term) + " is declared dissipative but gives " + text(power) +
+                             " W. Correct the law, or remove dissipative()");
 }
 
 }  // namespace linchpin

@@ -173,9 +173,11 @@ void LawSolver::write_friction_element(const Scene& scene, const UnknownTerm& p,
   if (!std::isfinite(element.bound) || !std::isfinite(element.kinetic) || !effort_of(p).allFinite())
     throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) + " returned a bound that is not finite");
   if (element.bound < 0 || element.kinetic < 0)
-    throw std::runtime_error(name_of(scene, sites_[z(p.site)], *p.what) +
-                             " is dry friction but gives power: its bound is " +
-                             std::to_string(std::min(element.bound, element.kinetic)));
+    throw std::runtime_error(
+        name_of(scene, sites_[z(p.site)], *p.what) + " has a negative friction bound of " +
+        text(std::min(element.bound, element.kinetic)) +
+        (p.what->friction_kind == FrictionKind::slip || p.what->friction_kind == FrictionKind::both ? " N" : " N·m") +
+        ". The bound of dry friction must be at least 0");
   element.slip_acceleration.setZero();
   if (element.sticks) {
     ++report.sticking;
@@ -313,7 +315,8 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     const std::string name = error_.term == nullptr ? "a law" : name_of(scene, *error_.site, *error_.term);
     return what.rfind(name, 0) == 0 ? what : name + " threw: " + what;
   } catch (...) {
-    return (error_.term == nullptr ? std::string("a law") : name_of(scene, *error_.site, *error_.term)) + " threw";
+    return (error_.term == nullptr ? std::string("a law") : name_of(scene, *error_.site, *error_.term)) +
+           " threw an exception that is not a std::exception";
   }
   return {};
 }
@@ -330,16 +333,17 @@ std::string LawSolver::chatter_warning(const Scene& scene) const {
       const auto site =
           std::find_if(sites_.begin(), sites_.end(), [&](const Site& x) { return x.constraint == e.constraint; });
       // The text is the same in every step. LawWork::switches_per_second() gives the frequency.
-      return name_of(scene, *site, term) + ": chatters, its force reverses " +
-             (of16 >= 9 ? "in most steps" : "with its slip, by more than stops it in a step") +
-             "; it jumps, or is too strong for the step. coulomb() knows what rest is, "
-             "regularized_coulomb() is smooth";
+      return name_of(scene, *site, term) + ": the force reverses " +
+             (of16 >= 9 ? "in most steps" : "with the slip and more than stops it in one step") +
+             " (chatter). The law is discontinuous, or too stiff for the step. Use coulomb(), which can stick, or "
+             "regularized_coulomb(), which is smooth";
     }
   return {};
 }
 
 std::string beyond_all_bounds(double force, double acceleration) {
-  return " gave a force of " + text(force) + ", which is beyond all bounds: it makes " + text(acceleration) + " m/s²";
+  return " gave a force of " + text(force) + " N, which is too large: it would cause an acceleration of " +
+         text(acceleration) + " m/s². Check the units of its coefficients";
 }
 
 /// Rejects forces that are finite but unusable, because a host in single precision cannot represent their effect.
@@ -372,8 +376,10 @@ std::vector<std::string> LawSolver::inactive_laws(const System& system, const Is
           spins = slides && term.has_moment;
         }
         if (slides || spins)
-          out.push_back(name_of(system, block, site, term) + ": the constraint leaves no direction to " +
-                        (spins ? "turn about" : "slide in") + ", so it does nothing");
+          out.push_back(
+              name_of(system, block, site, term) + ": the constraint leaves no " +
+              (spins ? "axis to turn about, so the law has no effect. For a slider use coulomb() or slider_friction()"
+                     : "direction to slide in, so the law has no effect. For a hinge use hinge_friction()"));
       }
   }
   return out;

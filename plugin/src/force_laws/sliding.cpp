@@ -224,8 +224,8 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
   }
   const bool stays_open = iteration.ended && coupling_.is_sparse && unknowns > most_dense_unknowns;
   if (stays_open)
-    report.warning = "the normal forces of " + std::to_string(coupling_.terms.size()) +
-                     " elements with dry friction agree with it to " + text(change) + " only. A shorter step helps";
+    report.warning = "dry friction at " + std::to_string(coupling_.terms.size()) +
+                     " places agrees with its normal forces only to " + text(change) + ". Use a shorter step";
   if (!anew && (round_off || stays_open)) {
     for (const int i : coupling_.terms)  // hold() uses these values.
       if (const UnknownTerm& p = unknown_terms_[z(i)]; !report.fell_back)

@@ -20,8 +20,9 @@ void refuse_velocities(Context& c, BodyId body) {
     if (c.world.can_hold(*u)) continue;
     char number[32];
     std::snprintf(number, sizeof number, "%g ", std::hypot(u->x(), u->y(), u->z()));
-    c.notes.fallback_reason = "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
-                              ", whose square is no number: it was taken for 0";
+    c.notes.fallback_reason =
+        "body '" + c.system.name(body) + "' had a velocity of " + number + unit +
+        ", which is not finite or too large for the precision of the engine. linchpin has set it to 0";
     ++c.counts.non_finite;
     u->setZero();
   }

@@ -30,11 +30,11 @@ int ConstraintSolver::add_entry(ConstraintEntry::Owner owner, std::string name) 
 int ConstraintSolver::add_constraint(Constraint constraint) {
   Context& c = impl_->c;
   const std::string name = constraint.name();
-  if (find(name) >= 0) demand("linchpin: the name '" + name + "' is in use");
+  if (find(name) >= 0) demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
   State now = c.system.initial_state();
   for (const BodyId id : constraint.bodies()) {
     if (const char* why = c.world.why_unsupported(id))
-      demand("linchpin: constraint '" + name + "' is on " + why + ", which has no mass matrix");
+      demand("linchpin: constraint '" + name + "': one of its bodies has no mass matrix: " + why);
     c.world.read(id, now[id]);
   }
   now.t = c.t;
@@ -97,7 +97,7 @@ std::string why_host_has_all(const Context& c, const ConstraintEntry& r) {
   std::string why;
   for (const BodyId id : r.joint.bodies)
     if (const char* unsupported = c.world.why_unsupported(id)) why = unsupported;
-  if (r.joint.released_to_host) why = "given back";
+  if (r.joint.released_to_host) why = "the program has released it with remove(); name_joint() takes it back";
   if (r.joint.bodies[0] == r.joint.bodies[1]) why = "it joins a body to itself";
   return why;
 }
@@ -162,7 +162,8 @@ void ConstraintSolver::set_joint(int entry, const std::array<BodyId, 2>& bodies,
 }
 
 void ConstraintSolver::name_joint(int entry, std::string name) {
-  if (const int other = find(name); other >= 0 && other != entry) demand("linchpin: the name '" + name + "' is in use");
+  if (const int other = find(name); other >= 0 && other != entry)
+    demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
   update_reports();
   ConstraintEntry& r = this->entry(entry);
   const bool was_left_to_host = r.outcome.left_to_host && !r.joint.released_to_host;

@@ -9,8 +9,8 @@ namespace linchpin::host {
 
 ConstraintEntry& Constraints::at(int entry) {
   if (entry < 0 || z(entry) >= size())
-    throw std::out_of_range("linchpin: there is no constraint with index " + std::to_string(entry) + ", of " +
-                            std::to_string(size()));
+    throw std::out_of_range("linchpin: there is no constraint with index " + std::to_string(entry) + " (there " +
+                            (size() == 1 ? "is " : "are ") + std::to_string(size()) + ")");
   return (*this)[entry];
 }
 

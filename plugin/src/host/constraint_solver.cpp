@@ -106,10 +106,11 @@ const SolverOptions& ConstraintSolver::options() const { return impl_->c.options
 void ConstraintSolver::set_options(const SolverOptions& options) {
   (void)checked(options);
   if (options.mode != impl_->c.options.mode)
-    demand("linchpin: set_options: the mode is chosen when the solver is made");
+    demand("set_options()", "the mode cannot change after the solver is made. Make another solver");
   if (options.threads != impl_->c.options.threads)
-    demand("linchpin: set_options: the number of threads is chosen when the solver is made: " +
-           std::to_string(impl_->c.options.threads) + ", not " + std::to_string(options.threads));
+    demand("set_options()", "the number of threads is " + std::to_string(impl_->c.options.threads) +
+                                " and cannot change to " + std::to_string(options.threads) +
+                                " after the solver is made. Make another solver");
   update_reports();  // of the last step, which was taken with the old options
   clear_islands();
   impl_->c.options = options;
@@ -195,7 +196,8 @@ std::string& ConstraintSolver::fallback_reason() { return impl_->c.notes.fallbac
 std::string ConstraintSolver::summary() {
   World& world = impl_->c.world;
   if (world.why_absent())
-    return world.has_ended() ? "linchpin: the world has been destroyed\n" : "linchpin: not attached to a world\n";
+    return world.has_ended() ? "linchpin: the world has been destroyed\n"
+                             : "linchpin: the solver is not attached to a world. Call attach()\n";
   world.find_joints();
   make_reactions();
   update_reports();
@@ -220,7 +222,8 @@ ConstrainedProblem ConstraintSolver::problem(std::string_view constraint) { retu
 std::vector<Finding> ConstraintSolver::check() {
   Context& c = impl_->c;
   if (c.world.why_absent())
-    return {{"", c.world.has_ended() ? "the world has been destroyed" : "the solver is not attached to a world"}};
+    return {{"", c.world.has_ended() ? "the world has been destroyed"
+                                     : "the solver is not attached to a world. Call attach()"}};
   c.world.find_joints();
   c.world.look_at_bodies(false);
   c.world.map_joints(false);
@@ -233,8 +236,8 @@ std::vector<Finding> ConstraintSolver::check() {
 
 void ConstraintSolver::draw_reactions(double scale, const DrawLine& draw) {
   if (!(scale >= 0) || !std::isfinite(scale))
-    demand("draw_reactions", "the scale must be finite and not below 0, got " + text(scale));
-  if (!draw) demand("draw_reactions", "`draw` is an empty function");
+    demand("draw_reactions()", "the scale must be finite and not below 0, got " + text(scale));
+  if (!draw) demand("draw_reactions()", "the argument `draw` is an empty function");
   make_reactions();
   update_reports();
   host::draw_reactions(impl_->c, scale, draw);
@@ -321,7 +324,7 @@ void ConstraintSolver::restore(const SolverHistory& past) {
   Context& c = impl_->c;
   if (!c.world.why_absent()) c.world.find_joints();
   demand(why_not_restored(c, past));
-  demand_world(c.world, "restore");
+  demand_world(c.world, "restore()");
   c.gaps.forget_unreported();
   for (const EntryPast& was : past.entries) {
     ConstraintEntry& r = entry(was.entry);

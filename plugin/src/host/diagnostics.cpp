@@ -40,7 +40,7 @@ bool is_on(const Context& c, int entry) {
   return r.is_joint() ? c.world.is_enabled(entry) : r.enabled && !r.released;
 }
 
-const char* plural(int count) { return count == 1 ? "" : "s"; }
+const char* plural(long count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
 
@@ -115,7 +115,7 @@ std::vector<HostPart> host_parts(const Context& c) {
   for (const ConstraintEntry* r : order) {
     if (!r) continue;
     if (!r->fallback.empty())
-      out.push_back({r->name, "all, this step (" + r->fallback + ")"});
+      out.push_back({r->name, "all rows in this step, because " + r->fallback});
     else if (!r->host_part.empty())
       out.push_back({r->name, r->host_part});
   }
@@ -138,10 +138,12 @@ std::vector<Finding> check(const Context& c, const State& now) {
     if (!found.ok()) out.push_back({r.name, found.message});
     const double large = r.is_joint() ? tuning::reported_joint_residual : tuning::reported_user_residual;
     if (found.residual > large) {
+      const bool positions = c.system.constraint(r.id).function().level() == Level::position;
       std::ostringstream text;
-      text << "starts " << found.residual << " off ("
-           << (c.system.constraint(r.id).function().level() == Level::position ? "position" : "velocity")
-           << " residual)";
+      text << "does not satisfy its equation at the start: " << (positions ? "position" : "velocity") << " residual "
+           << found.residual;
+      if (c.options.mode == Mode::exact && (c.options.drift_correction || !positions))
+        text << ". The first step closes it by " << (positions ? "moving bodies" : "a change of velocity");
       out.push_back({r.name, text.str()});
     }
   }
@@ -159,10 +161,14 @@ std::vector<Finding> check(const Context& c, const State& now) {
     const auto at = std::find(ids.begin(), ids.end(), block[z(i)]);
     return at == ids.end() ? std::string() : of[static_cast<std::size_t>(at - ids.begin())]->name;
   };
-  for (const int i : ranks.contradictory) out.push_back({named(i), "contradicts other constraints"});
+  for (const int i : ranks.contradictory)
+    out.push_back({named(i), "contradicts other constraints: no motion satisfies all of them. Remove one of them"});
   for (const int i : ranks.redundant) {
     const bool open = std::find(ranks.undetermined.begin(), ranks.undetermined.end(), i) != ranks.undetermined.end();
-    out.push_back({named(i), open ? "is redundant: its reaction is not determined by the equations" : "is redundant"});
+    out.push_back({named(i), open ? "is redundant: other constraints imply its equations, and its reaction is "
+                                    "undetermined (the one of least norm is reported)"
+                                  : "is redundant: other constraints imply its equations, but its reaction is "
+                                    "determined"});
   }
   return out;
 }
@@ -208,9 +214,9 @@ int write_constraints(Context& c, std::ostream& s) {
     if (r.owner == Owner::user || r.owner == Owner::user_on_links) ++user;
   }
   s << "\n  t = " << c.t << " s, " << c.counts.steps << " steps, " << exact << " exact constraint" << plural(exact);
-  if (user) s << " (" << user << " of the user's own)";
+  if (user) s << " (the program has added " << user << " constraint" << plural(user) << ")";
   if (compliant) s << ", " << compliant << " with compliance";
-  if (joints) s << ", " << joints << " joint" << plural(joints) << " of multibodies by coordinates";
+  if (joints) s << ", " << joints << " joint" << plural(joints) << " of multibodies (held by joint coordinates)";
   if (off) s << ", " << off << " switched off";
   return exact;
 }
@@ -229,20 +235,25 @@ void write_rank(Context& c, std::ostream& s, int exact) {
     rank += c.companion->rank();
   }
   if (rows > 0)
-    s << "\n  rank " << rank << " of " << rows << " rows";
+    s << "\n  " << rank << " of " << rows << " constraint equation" << plural(rows) << (rank == 1 ? " is" : " are")
+      << " independent" << (rank < rows ? " (the others depend on them)" : "");
   else if (exact > 0 && !any_island)
-    s << "\n  no island was solved in the last step (asleep, or left to the native solver)";
+    s << "\n  no island was solved in the last step: its bodies sleep, or the native solver has solved it";
   const std::vector<std::string> open = names_of(c, contradictory_reactions(c));
   if (!open.empty())
-    s << "\n  contradictory: " << list(open) << " (no motion meets them all: they are met in the least squares)";
+    s << "\n  contradictory constraints: " << list(open)
+      << ". No motion satisfies all of them, so linchpin satisfies them in the least-squares sense. Remove one of them "
+         "or give one compliance";
   if (rank >= rows) return;
   const RankReport ranks = rank_report(c);
-  if (!ranks.redundant.empty()) s << "\n  redundant: " << list(names_of(c, ranks.redundant));
+  if (!ranks.redundant.empty())
+    s << "\n  redundant constraints, which other constraints imply: " << list(names_of(c, ranks.redundant));
   if (!ranks.undetermined.empty())
-    s << "\n  undetermined loads (the equations leave them open; reported is the least-norm choice): "
+    s << "\n  undetermined reactions (the load can be shared in several ways; reported is the distribution of least "
+         "norm): "
       << list(names_of(c, ranks.undetermined));
   if (!ranks.contradictory.empty() && open.empty())
-    s << "\n  contradictory: " << list(names_of(c, ranks.contradictory));
+    s << "\n  contradictory constraints: " << list(names_of(c, ranks.contradictory));
 }
 
 /// Lists the constraints with compliance that have deformed most.
@@ -261,67 +272,83 @@ void write_compliance(Context& c, std::ostream& s) {
     one << std::setprecision(3) << x->name;
     if (x->gap > 0) one << " " << x->gap << " m";
     if (x->gap_angle > 0) one << " " << x->gap_angle << " rad";
-    if (x->residual > 0) one << " " << x->residual;
+    if (x->residual > 0) one << " " << x->residual << " in the unit of its equation";
     texts.push_back(one.str());
   }
-  s << "\n  deformed by compliance: " << list(texts);
+  s << "\n  largest deformations by compliance: " << list(texts);
   if (c.counts.yielding > 0)
-    s << "\n  constraints that yield because exact ones could not bear the load: " << c.counts.yielding;
+    s << "\n  " << c.counts.yielding << (c.counts.yielding == 1 ? " constraint has" : " constraints have")
+      << " compliance because exact ones could not bear their load (Options::automatic_compliance)";
 }
 
 void write_counts(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
-  s << "\n  solves " << n.solves << ", Newton " << n.newton_solves << ", steps in substeps " << n.substepped_steps
-    << " (" << n.substeps << " substeps), fallbacks " << n.fallbacks;
+  s << "\n  " << n.solves << " solve" << plural(n.solves) << " of islands, " << n.newton_solves << " Newton iteration"
+    << plural(n.newton_solves) << ", " << n.substepped_steps << " step" << plural(n.substepped_steps) << " taken in "
+    << n.substeps << " substep" << plural(n.substeps) << ", " << n.fallbacks << " step" << plural(n.fallbacks)
+    << " left to the native solver";
   if (n.stiffened_steps)
-    s << "\n  steps of islands with geometric stiffness, which damps: " << n.stiffened_steps << " (work "
-      << n.stiffness_work << " J)";
+    s << "\n  " << n.stiffened_steps << " step" << plural(n.stiffened_steps)
+      << " with geometric stiffness, whose damping did " << n.stiffness_work << " J of work";
   if (n.damped_steps)
-    s << "\n  steps of islands damped, because contacts, limits or motors would have given energy without a source: "
-      << n.damped_steps << " (work " << n.damping_work << " J)";
+    s << "\n  " << n.damped_steps << (n.damped_steps == 1 ? " step was" : " steps were")
+      << " damped, because contacts, limits or motors would have added energy (work of the damping " << n.damping_work
+      << " J)";
   if (n.divided_steps)
-    s << "\n  steps of islands divided, because energy grew without a source, or a velocity residual did: "
-      << n.divided_steps;
+    s << "\n  " << n.divided_steps << (n.divided_steps == 1 ? " step was" : " steps were")
+      << " divided, because the energy grew without a source, or a velocity residual grew";
   if (n.energy_gains) s << "\n  " << energy_gain_text(c.system, c.energy_gains.front(), n.energy_gains);
   if (n.velocity_residuals) s << "\n  " << velocity_residual_text(c.velocity_residuals.front(), n.velocity_residuals);
   if (n.integrator_substeps) {
-    s << "\n  by stages in " << n.integrator_substeps << " substeps";
-    if (n.rejected_substeps) s << ", another " << n.rejected_substeps << " rejected and repeated shorter";
-    if (c.options.stepping == Stepping::adaptive) s << ", to a tolerance of " << c.options.tolerance;
+    s << "\n  Runge-Kutta integration in " << n.integrator_substeps << " substep" << plural(n.integrator_substeps);
+    if (n.rejected_substeps)
+      s << "; " << n.rejected_substeps << " more " << (n.rejected_substeps == 1 ? "was" : "were")
+        << " rejected and repeated with a shorter length";
+    if (c.options.stepping == Stepping::adaptive) s << " (tolerance " << c.options.tolerance << ")";
   }
   if (n.order_reductions)
-    s << "\n  steps of islands taken semi-implicitly, not by stages: " << n.order_reductions
-      << " (the last: " << c.notes.order_reductions << ")";
-  if (n.released) s << "\n  unilateral constraints released " << n.released << " times, engaged again " << n.engaged;
-  if (n.mode_switches) s << "\n  friction elements of laws that began to stick or to slide: " << n.mode_switches;
+    s << "\n  " << n.order_reductions << (n.order_reductions == 1 ? " step was" : " steps were")
+      << " semi-implicit (first order) instead of Runge-Kutta; cause of the last one: " << c.notes.order_reductions;
+  if (n.released)
+    s << "\n  unilateral constraints opened " << n.released << " time" << plural(n.released) << " and closed "
+      << n.engaged << " time" << plural(n.engaged);
+  if (n.mode_switches) s << "\n  changes between sticking and sliding: " << n.mode_switches;
 }
 
 void write_laws(Context& c, std::ostream& s) {
   for (const std::string& difference : normal_force_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
   for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << warning_text(warning);
-  if (c.laws.warnings.full()) s << "\n  warning: laws had more warnings than these " << tuning::max_law_warnings;
+  if (c.laws.warnings.full())
+    s << "\n  warning: there were more than " << tuning::max_law_warnings
+      << " different warnings of laws; later ones are not kept. Solver::reset() clears the list";
 }
 
 void write_corrections(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
   if (!c.balance.all().empty() && n.imbalance > 0)
-    s << "\n  largest error of the momentum balances that were read: " << n.imbalance << " of the largest term";
+    s << "\n  momentum balance of every body that was checked: largest error " << n.imbalance
+      << " of the largest impulse";
   else if (!c.balance.all().empty())
-    s << "\n  largest error of the momentum balances that were read: the rounding of the velocities";
+    s << "\n  momentum balance of every body that was checked: exact up to the rounding of the velocities";
   if (n.activation_energy > tuning::reported_activation)
-    s << "\n  largest energy of a velocity jump that constraints required at the start of a step: "
+    s << "\n  energy of the largest change of velocity at the start of a step, needed to satisfy the constraints: "
       << n.activation_energy << " J";
   if (n.gap_corrections)
-    s << "\n  gaps at the start of a step, closed by moving bodies without a velocity: " << n.gap_corrections
-      << " times, at most " << n.largest_correction << " m, " << n.largest_correction_angle << " rad";
+    s << "\n  bodies were moved " << n.gap_corrections << " time" << plural(n.gap_corrections)
+      << " at the start of a step to close gaps, by at most " << n.largest_correction << " m and "
+      << n.largest_correction_angle << " rad (their velocities did not change)";
   if (n.realigned_steps)
-    s << "\n  joints turned far from where they are held: at most " << n.largest_misalignment << " rad, "
-      << c.notes.widest_turned << "; brought back by moving bodies in " << n.realigned_steps << " steps of islands";
-  if (n.non_finite) s << "\n  non-finite numbers kept from the world: " << n.non_finite;
+    s << "\n  joints were rotated away from the pose that they hold, by at most " << n.largest_misalignment << " rad ("
+      << c.notes.widest_turned << "). They were rotated back in " << n.realigned_steps << " step"
+      << plural(n.realigned_steps);
+  if (n.non_finite)
+    s << "\n  " << n.non_finite << (n.non_finite == 1 ? " value was" : " values were")
+      << " infinite or not a number and " << (n.non_finite == 1 ? "was" : "were")
+      << " not written to the world; see the line \"last problem\"";
   const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
                                     [](const auto& r) { return r.alive && r.outcome.broken; });
   if (broken) s << "\n  broken constraints: " << broken;
-  if (!c.notes.fallback_reason.empty()) s << "\n  last trouble: " << c.notes.fallback_reason;
+  if (!c.notes.fallback_reason.empty()) s << "\n  last problem: " << c.notes.fallback_reason;
 }
 
 }  // namespace
@@ -332,11 +359,13 @@ std::string summary(Context& c, double energy) {
     << (c.options.mode == Mode::passive ? " (mode: passive)" : "");
   const int exact = write_constraints(c, s);
   if (c.skipped)
-    s << "\n  another constraint solver has solved the last step: gaps and forces are of the last one of ours";
+    s << "\n  another constraint solver has solved the last step. Gaps and forces are those of the last step that "
+         "linchpin has solved. Give the world the solver of linchpin again for new ones";
   s << "\n  largest gap " << c.gaps.largest_gap << " m, " << c.gaps.largest_angle << " rad";
   for (const ConstraintEntry& r : c.constraints.all())
     if (r.alive && !r.is_joint() && r.reaction >= 0 && c.reactions[r.reaction].residual > 0 && !has_compliance(c, r))
-      s << "; " << r.name << " " << c.reactions[r.reaction].residual;
+      s << "; largest residual of \"" << r.name << "\" " << c.reactions[r.reaction].residual
+        << " in the unit of its equation";
   write_compliance(c, s);
   s << "\n  energy " << std::setprecision(6) << energy << " J" << std::setprecision(3);
   write_rank(c, s, exact);
@@ -346,8 +375,8 @@ std::string summary(Context& c, double energy) {
   std::map<std::string, std::vector<std::string>> why;
   for (const HostPart& part : host_parts(c)) why[part.why].push_back(part.name);
   for (const auto& [reason, names] : why)
-    s << "\n  native: " << names.size() << " constraint" << plural(static_cast<int>(names.size())) << " ("
-      << list(names, 3) << "): " << reason;
+    s << "\n  solved by the native solver: " << names.size() << " constraint" << plural(static_cast<int>(names.size()))
+      << " (" << list(names, 3) << "): " << reason;
   s << "\n";
   return s.str();
 }

@@ -30,7 +30,7 @@ void leave_to_host(Context& c, Island& b, std::string why) {
   }
   c.notes.fallback_reason = std::move(why);
   if (c.step + 1 < h.next_try)
-    c.notes.fallback_reason += " (tried again in " + std::to_string(h.next_try - c.step) + " steps)";
+    c.notes.fallback_reason += " (linchpin tries again in " + std::to_string(h.next_try - c.step) + " steps)";
   for (const int i : b.topology.entries) {
     ConstraintEntry& r = c.constraints[i];
     r.fallback = c.notes.fallback_reason;

@@ -267,10 +267,10 @@ bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forc
   if (!b.step.order_reductions) {
     done = take_step_by_stages(c_, b, states);
     if (done) return true;
-    b.step.order_reductions = c_.options.stepping == Stepping::adaptive
-                                  ? "no substep was short enough for its tolerance"
-                              : laws_are_too_stiff(c_, b) ? "laws damp faster than max_substeps substeps can follow"
-                                                          : "no substep was short enough to be taken by stages";
+    b.step.order_reductions =
+        c_.options.stepping == Stepping::adaptive ? "even the shortest substep did not meet Options::tolerance"
+        : laws_are_too_stiff(c_, b)               ? "a force law is too stiff for Options::max_substeps substeps"
+                                                  : "even the shortest substep failed in the Runge-Kutta method";
     if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);
     forget_law_works(c_, b);
     ++b.stats.factorizations;
@@ -363,11 +363,15 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
   }
   b.step.outcome.no_step_keeps_rows = true;
   if (b.step.outcome.over_budget)
-    return fail(b, "its rows nearly depend on each other, and no affordable number of substeps could be solved");
+    return fail(b,
+                "the constraint equations are nearly dependent, and the step could not be solved within its time "
+                "budget. Remove redundant joints, or give them compliance");
   if (b.step.substeps < c_.options.max_substeps)
-    return fail(b, "no substep as short as dt/" + std::to_string(std::lround(c_.dt / shortest_substep(c_))) +
-                       " could be solved");
-  return fail(b, "it would take more than " + std::to_string(c_.options.max_substeps) + " substeps");
+    return fail(b, "even substeps of dt/" + std::to_string(std::lround(c_.dt / shortest_substep(c_))) +
+                       " could not be solved. A straight chain or bridge under a load has no exact solution: give its "
+                       "joints compliance, or some slack");
+  return fail(b, "the step needs more than " + std::to_string(c_.options.max_substeps) +
+                     " substeps (Options::max_substeps). Use a shorter step");
 }
 
 // ---- a step as a whole ----

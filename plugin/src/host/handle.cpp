@@ -7,7 +7,7 @@
 namespace linchpin::host {
 
 namespace {
-constexpr const char* empty_handle = "linchpin: an empty handle, of no constraint";
+constexpr const char* empty_handle = "linchpin: the handle is empty. Test valid() before you use it";
 constexpr const char* removed = "linchpin: the constraint has been removed";
 const Reaction no_reaction{};
 const std::string no_name;
@@ -66,9 +66,9 @@ Result<void> ConstraintHandle::try_law(Law law) noexcept {
     demand_valid();
     if (!is_there()) throw OrderError(removed);
     const ConstraintEntry& r = get();
-    const std::string takes_none = "linchpin: '" + r.name + "' takes no law: ";
+    const std::string takes_none = "linchpin: no law can act on '" + r.name + "': ";
     if (r.id.index < 0 && !(r.is_on_links() && r.deferred))
-      demand(takes_none + "it is left to the native solver: " + r.host_part);
+      demand(takes_none + "the native solver holds it (" + r.host_part + ")");
     if (Companion* const companion = solver_->context().companion; companion && r.is_on_links()) {
       solver_->update_reports();  // before the system's constraint changes
       if (const std::string why = companion->why_no_law(entry_); !why.empty()) demand(takes_none + why);
@@ -162,7 +162,7 @@ bool ConstraintHandle::is_exact() {
 std::string ConstraintHandle::why_native() {
   if (!is_there()) return {};
   const ConstraintEntry& r = get();
-  if (!r.fallback.empty()) return "all, this step (" + r.fallback + ")";
+  if (!r.fallback.empty()) return "all rows in this step, because " + r.fallback;
   return r.host_part.empty() && solver_->options().mode == Mode::passive ? "all (Mode::passive)" : r.host_part;
 }
 

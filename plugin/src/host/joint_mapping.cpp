@@ -149,7 +149,7 @@ void leave_free_axes(JointShape& s, const std::array<JointAxis, 6>& axes) {
     if (s.exact_axis[i]) continue;
     const std::string name = names[i];
     if (x.soft)
-      s.leave(name + " soft");
+      s.leave(name + " (the program has set a CFM on this axis)");
     else if (x.stops_at_half_turn ? x.lower <= x.upper : stops(x.lower, x.upper))
       s.leave(name + " limits");
     if (x.motor) s.leave(name + " motor");

@@ -15,10 +15,12 @@ namespace linchpin::host {
 std::string warning_text(const LawWarning& warning) {
   if (warning.steps == 0) return warning.text;
   std::ostringstream out;
-  out << std::setprecision(6) << warning.text << " (" << (warning.steps == 1 ? "in" : "first in")
-      << " the step that begins at t = " << warning.t << " s";
-  if (warning.steps > 1) out << "; in " << warning.steps << " steps";
-  out << ")";
+  out << std::setprecision(6) << warning.text << " (in ";
+  if (warning.steps > 1)
+    out << warning.steps << " steps, first in the one";
+  else
+    out << "the step";
+  out << " that begins at t = " << warning.t << " s)";
   return out.str();
 }
 

@@ -133,19 +133,20 @@ std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep
 
 // Constraints that were added or removed since make other islands, of which there is no history.
 std::string why_not_restored(const Context& c, const SolverHistory& past) {
-  const std::string restore = "linchpin: restore: ";
-  if (past.of != c.serial) return restore + "this history is another solver's";
+  const std::string since = "since the history was taken. Take a new history after each such change",
+                    restore = "linchpin: restore(): ";
+  if (past.of != c.serial) return restore + "the history belongs to another solver";
   for (const EntryPast& was : past.entries) {
     const ConstraintEntry& r = c.constraints[was.entry];
     if (!r.alive || r.version != was.version)
-      return restore + "a constraint has been removed since, the " + std::to_string(&was - past.entries.data() + 1) +
-             "th of " + std::to_string(past.entries.size());
+      return restore + "constraint " + std::to_string(&was - past.entries.data() + 1) + " of " +
+             std::to_string(past.entries.size()) + " has been removed " + since;
   }
   if (past.entries.empty()) return {};
   for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i)
     if (c.constraints[i].alive &&
         std::none_of(past.entries.begin(), past.entries.end(), [&](const EntryPast& was) { return was.entry == i; }))
-      return restore + "constraint '" + c.constraints[i].name + "' has come since";
+      return restore + "constraint '" + c.constraints[i].name + "' has been added " + since;
   return {};
 }
 

@@ -126,7 +126,8 @@ void remap_joint(ConstraintSolver& solver, Context& c, int entry) {
 void set_joint_compliance(ConstraintSolver& solver, Context& c, int entry, const Compliance& compliance) {
   ConstraintEntry& r = c.constraints[entry];
   if (r.id.index < 0)
-    demand("linchpin: '" + r.name + "' cannot have compliance: the host solves it (" + r.host_part + ")");
+    demand("linchpin: '" + r.name + "' cannot have compliance, because the native solver holds it (" + r.host_part +
+           ")");
   if (!r.laws.empty() && !r.compliance)
     demand("linchpin: '" + r.name + "' has a law and cannot have compliance as well. Call clear_laws() first");
   (void)valid([&] { return linchpin::detail::compliance_of(c.constraints.of(r), compliance); });
@@ -177,7 +178,7 @@ void ConstraintSolver::set_limits(int entry, double lower, double upper) {
   ConstraintEntry& r = require_own_without(c, entry, "limits", false, false);
   if (r.is_on_links())
     demand(named(r) +
-           "is on links of multibodies, and limits are for rigid bodies only. Use a joint limit of the host");
+           "acts on links of multibodies, for which limits are not supported. Use a joint limit of the engine");
   const Constraint& now = c.constraints.of(r);
   if (now.function().level() != Level::position || now.function().rows() != 1)
     demand(named(r) + "only a constraint of one position row can have limits");
@@ -208,8 +209,8 @@ void ConstraintSolver::set_unilateral(int entry, Unilateral how) {
   ConstraintEntry& r = c.constraints[entry];
   if (r.is_joint())
     demand("linchpin: '" + r.name +
-           "' is a joint of the world, which holds both ways: only constraints of your own can be unilateral");
-  if (r.has_limits) demand(named(r) + "has limits, which push one way already. Call equality() to take them off");
+           "' is a joint of the world and cannot be unilateral. Write the constraint with constrain()");
+  if (r.has_limits) demand(named(r) + "has limits, which are unilateral already. Call equality() to remove them first");
   const ConstraintFunction& function = c.constraints.of(r).function();
   if (function.level() != Level::position || function.rows() != 1)
     demand(named(r) + "only a constraint of one position row can be unilateral");

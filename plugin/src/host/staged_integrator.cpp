@@ -435,14 +435,14 @@ const char* why_no_stages(const Context& c, const Island& b) {
     for (const ConstraintId id : b.topology.ids)
       for (const Law& law : laws_on(c.system, id))
         for (const Law::Term& term : law.terms()) {
-          if (term.static_limit) return "laws of dry friction act in the island";
-          if (term.advance_state) return "laws with an internal state act in the island";
+          if (term.static_limit) return "dry friction acts on the island";
+          if (term.advance_state) return "force laws with an internal state act on the island";
         }
   if (b.step.rows != HostRows::none &&
       (b.step.poses.pushed || std::any_of(b.rows.total.begin(), b.rows.total.end(), [](double p) { return p != 0; })))
-    return b.step.rows >= HostRows::contacts ? "contacts or other rows of the host act on the island"
-                                             : "limits, motors or other rows of the host act on the island";
-  if (b.step.start_gap == StartGap::turned_far) return "a joint is on its way from where it was turned away";
+    return b.step.rows >= HostRows::contacts ? "contacts act on the island"
+                                             : "limits, motors or springs act on the island";
+  if (b.step.start_gap == StartGap::turned_far) return "a joint is being rotated back to the pose that it holds";
   return nullptr;
 }
 

@@ -69,7 +69,9 @@ bool read_island(Context& c, Island& b, bool among_rows) {
     const int index = among_rows ? c.world.row_body(id) : -1;
     const bool here = among_rows ? index >= 0 : !b.detached;
     if (!here || !c.bodies.in_world(id))  // a host row may have added a body that the host does not move
-      return fail(b, "body '" + c.system.name(id) + "' is constrained but not part of the island (not in the world?)");
+      return fail(b, "body '" + c.system.name(id) +
+                         "' has a constraint but is not in the world. Add it to the world, or call release_body() "
+                         "before you remove it");
     b.solver_body[slot] = index;
     read_forces(c, b, slot);
   }

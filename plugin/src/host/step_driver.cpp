@@ -127,7 +127,8 @@ void ConstraintSolver::Impl::leave_out_islands() {
   char length[32];
   std::snprintf(length, sizeof length, "%g", c.dt);
   c.notes.fallback_reason =
-      "a step of " + std::string(length) + " s: what is under exact constraints stood still in it";
+      "the step length was " + std::string(length) +
+      " s. Bodies with exact constraints did not move in this step. Give a positive and finite length";
 }
 
 std::span<const char> ConstraintSolver::separate_islands(std::span<const char> touched, std::span<const int> group) {
@@ -337,7 +338,9 @@ bool ConstraintSolver::start_rows(Rows& rows) {
 
 bool ConstraintSolver::Impl::start(Island& b) {
   if (!coupling.solver_of(b).start(b)) return false;
-  return finite(b.x.v) || fail(b, "the step's velocities are not finite");
+  return finite(b.x.v) ||
+         fail(b,
+              "the velocities at the end of the step are not finite. Check the applied forces, or use a shorter step");
 }
 
 /// Lists the bodies of islands on which rows act, with their velocities.
@@ -482,7 +485,9 @@ bool ConstraintSolver::Impl::finish(Island& b) {
     for (auto* x : {&b.rows.total, &b.rows.impact, &b.rows.sustained}) std::fill(x->begin(), x->end(), 0.0);
     b.rows.passive.clear();
     ++c.counts.non_finite;
-    c.notes.fallback_reason = "the native solver returned impulses that are not finite; they were left out";
+    c.notes.fallback_reason =
+        "the native solver returned impulses that are infinite or not numbers. linchpin did not apply them. Check "
+        "masses, motors and contacts of this island";
   }
   if (b.step.path == Path::coupled) {
     if (fast.finish(b, states[0])) return true;

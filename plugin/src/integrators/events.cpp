@@ -345,7 +345,9 @@ void Stepper::Impl::march(double dt) {
   }
   if (symplectic(options.method) &&
       (dry_terms() > 0 || !switching.active_unilateral.empty() || !switching.inactive_unilateral.empty()))
-    return refuse(Status::invalid, "rattle has no stick, slip and release; take rk4, adaptive or semi-implicit");
+    return refuse(Status::invalid,
+                  "the method " + std::string(to_string(options.method)) +
+                      " does not support dry friction and unilateral constraints. Use rk4, adaptive or semi-implicit");
   report.substeps = 0;
   switching.try_count = 0;
   control.first_stage_is_known = false;
@@ -380,8 +382,9 @@ void Stepper::Impl::march(double dt) {
     accept_substep(at);
     if (e >= 0) continue;
     if (report.mode_switches >= options.max_switches)
-      return refuse(report.status,
-                    "modes of friction change more than max_switches times in one step, most often " + most_switched());
+      return refuse(report.status, "friction changes between sticking and sliding more than max_switches (" +
+                                       std::to_string(options.max_switches) + ") times in one step, most often at " +
+                                       most_switched() + ". Use a shorter step, or semi-implicit");
     if (!switch_modes() || !release_and_engage(state.t)) return;
     control.first_stage_is_known = false;
   }
@@ -390,18 +393,18 @@ void Stepper::Impl::march(double dt) {
 bool Stepper::Impl::refuse_too_many(double part) {
   const long most = by_tolerance(options.method) ? max_substeps_by_tolerance : max_explicit_substeps;
   if (report.substeps < most && switching.try_count < max_tries * most) return false;
-  const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " tries for its substeps"
+  const std::string too_many = report.substeps < most ? std::to_string(max_tries * most) + " attempts at substeps"
                                                       : std::to_string(most) + " substeps";
-  std::string why = "the step needs more than " + too_many + ", the last of " + text(part) +
-                    " s at t = " + text(state.t) + " s: a force jumps, or is stiff";
+  std::string why = "the step needs more than " + too_many + " (the last one is " + text(part) +
+                    " s long, at t = " + text(state.t) + " s). A force is discontinuous or very stiff";
   if (!report.warning.empty()) why += "; " + report.warning;
   if (const LawReport& r = dynamics.law_report(); r.rate * part > 0.1 * stable)
     why += "; " +
-           (r.stiffest < 0 ? "dry friction turns with its slip at "
-                           : name_of(dynamics.law_forces()[z(r.stiffest)]) + " damps at ") +
+           (r.stiffest < 0 ? "dry friction changes its direction at a rate of "
+                           : name_of(dynamics.law_forces()[z(r.stiffest)]) + " damps at a rate of ") +
            text(r.rate) + " 1/s";
   for (const std::string& warning : dynamics.warnings()) why += "; " + warning;
-  refuse(report.status, why + ". Take a shorter step, or the method semi-implicit");
+  refuse(report.status, why + ". Use a shorter step, or the method semi-implicit");
   return true;
 }
 
@@ -423,7 +426,9 @@ std::string Stepper::Impl::most_switched() const {
 bool Stepper::Impl::refuse_endless(double left, int cut_substeps) {
   constexpr int max_cut_substeps = 50;
   const auto jumps = [&] {
-    refuse(report.status, dynamics.law_report().warning + "; substeps become ever shorter about it");
+    refuse(report.status,
+           dynamics.law_report().warning +
+               ". The substeps around the jump become shorter without end. Use the method semi-implicit");
     return true;
   };
   if (cut_substeps >= max_cut_substeps) return jumps();
@@ -450,10 +455,10 @@ void Stepper::Impl::warn_of_slow_law(double part) {
   const bool slows = answered && rate_of_laws(state, 0.3 * stable / part) * part > 0.3 * stable;
   const LawReport& r = dynamics.law_report();
   if (!slows || r.stiffest < 0 || !report.warning.empty()) return;
-  report.warning = name_of(dynamics.law_forces()[z(r.stiffest)]) + " holds the step to substeps of some " + text(part) +
+  report.warning = name_of(dynamics.law_forces()[z(r.stiffest)]) + " needs substeps of about " + text(part) +
                    " s at t = " + text(state.t) +
-                   " s: it damps as fast as that, or its slope knows no bound there, as that of a root at zero. "
-                   "the method semi-implicit damps with it at any step";
+                   " s: it is very stiff, or its slope is infinite there, as that of a square root at 0. The method "
+                   "semi-implicit is stable at any step";
 }
 
 bool Stepper::Impl::turned_round() const {
@@ -515,8 +520,8 @@ bool Stepper::Impl::advance_in_stages(double& left, double dt) {
   if (report.warning.empty() && dynamics.law_report().warning.empty()) {
     const int i = dynamics.law_report().stiffest;
     report.warning = (i < 0 ? std::string("a smooth law") : name_of(dynamics.law_forces()[z(i)])) +
-                     " damps faster than the step, even as short as dt/" + std::to_string(options.max_substeps) +
-                     ", can follow: energy may grow. The method semi-implicit has no such limit";
+                     " is too stiff even for substeps of dt/" + std::to_string(options.max_substeps) +
+                     ", so energy may grow. Use the method semi-implicit, which has no such limit";
   }
   return true;
 }

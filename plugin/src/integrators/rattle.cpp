@@ -49,13 +49,13 @@ bool Stepper::Impl::step_rattle(double h, const State& from, State& to) {
 
   velocities_of(*system, b, to, work.momentum, work.v0);  // Velocity of the middle, with M at the end.
   set_velocities(work.v0, to);
-  if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
+  if (!is_finite(to)) return refuse(report.status, state_not_finite), false;
   if (!kick(to, half, work.v0)) return false;
   velocities_of(*system, b, to, work.momentum, work.v1);
   set_velocities(work.v1, to);
   if (options.drift == Drift::exact) project_velocities(*system, dynamics, to, work.beyond);
   velocities(to, work.v1);
-  if (!is_finite(to)) return refuse(report.status, "the state is not finite"), false;
+  if (!is_finite(to)) return refuse(report.status, state_not_finite), false;
   report.tension_frequency = std::max(report.tension_frequency, std::fabs(h) * stiffness_frequency(to, half));
   record_half(to, half, work.v0, work.v1);
   return true;
@@ -123,7 +123,8 @@ void Stepper::Impl::refuse_velocity_dependence(const State& from) {
   const bool known = dynamics.evaluate(from) != Status::invalid && dynamics.law_report().stiffest >= 0;
   dynamics.compute_rates(false);
   const std::string what = known ? name_of(dynamics.law_forces()[z(dynamics.law_report().stiffest)]) : "a force";
-  refuse(report.status, what + " changes so fast with the velocity that half a step cannot be found");
+  refuse(report.status, what + " depends too strongly on the velocity for the method " +
+                            std::string(to_string(options.method)) + ". Use a shorter step, or semi-implicit");
 }
 
 bool Stepper::Impl::depends_on_velocity(const State& a, const State& b) {

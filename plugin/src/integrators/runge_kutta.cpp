@@ -38,7 +38,7 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
   Status status = known ? report.status : projects ? project_stage() : dynamics.evaluate(work.stage);
   if (status == Status::invalid) {
     const bool stiff = options.method == Method::rk4 && dynamics.law_report().rate * dt > stable;
-    return refuse(Status::invalid, dynamics.reason() + (stiff ? "; it" + std::string(too_stiff) : "")), false;
+    return refuse(Status::invalid, dynamics.reason() + (stiff ? ". The law" + std::string(too_stiff) : "")), false;
   }
   // Stages between the ends are off the constraints by their error, so redundant rows disagree by that much.
   const bool on_the_way = k > 0 && status == Status::contradictory;
@@ -72,8 +72,9 @@ bool Stepper::Impl::evaluate_stage(std::size_t k, double dt) {
     const LawForce& most = *std::max_element(laws_now.begin(), laws_now.end(),
                                              [&](const auto& a, const auto& b) { return size(a) < size(b); });
     if (size(most) > 0)
-      return refuse(Status::invalid, name_of(most) + beyond_all_bounds(size(most), largest(work.vdot[k])) +
-                                         (switching.law_rate * dt > stable ? "; it" + std::string(too_stiff) : "")),
+      return refuse(Status::invalid,
+                    name_of(most) + beyond_all_bounds(size(most), largest(work.vdot[k])) +
+                        (switching.law_rate * dt > stable ? ". The law" + std::string(too_stiff) : "")),
              false;
   }
   std::fill(work.beyond.begin(), work.beyond.end(), 0.0);
@@ -139,7 +140,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
   combine(dt, method.weight, method.stages, work.vdot, work.gained);
   place(state, work.in_chart, work.gained, work.next);
   integrate_memory(dt, method.weight, method.stages, work.memory.after);
-  if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
+  if (!is_finite(work.next)) return refuse(report.status, state_not_finite), false;
   if (options.drift == Drift::exact) {
     work.stage = work.next;
     const double gap = project_positions(*system, dynamics, work.next, options.newton_tolerance, options.max_newton);
@@ -150,7 +151,7 @@ bool Stepper::Impl::step_runge_kutta(double dt) {
       report.status = Status::contradictory;
     }
     project_velocities(*system, dynamics, work.next);
-    if (!is_finite(work.next)) return refuse(report.status, "the state is not finite"), false;
+    if (!is_finite(work.next)) return refuse(report.status, state_not_finite), false;
     follow_in_chart(b, work.stage, work.next, work.in_chart);
   }
   if (method.pair) {  // Its last stage, on the constraints, is the first of the next step.
@@ -286,7 +287,10 @@ bool Stepper::Impl::advance_within_tolerance(double& part, double left) {
     }
     part *= went ? std::clamp(0.9 * std::pow(e, -power), 0.1, 0.9) : 0.25;
     if (!(part > shortest)) {
-      if (went) refuse(report.status, "the error of the step stays above the tolerance however short it is");
+      if (went)
+        refuse(report.status,
+               "the error exceeds the tolerance even in the shortest substep. A force may be discontinuous, or the "
+               "pose singular. Use a larger tolerance, or semi-implicit");
       return false;
     }
     report.rejected = false;

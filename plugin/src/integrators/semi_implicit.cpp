@@ -12,6 +12,10 @@
 
 namespace linchpin {
 
+namespace {
+constexpr const char* tension_too_fast = "the tension frequency of a body is too high for the step";
+}
+
 bool Stepper::Impl::centre_gyroscopic(double h) {
   double most = 0, size = 0;
   std::fill(work.force.begin(), work.force.end(), 0.0);
@@ -102,12 +106,12 @@ Stepper::Impl::Outcome Stepper::Impl::substep(double h, bool finest, double& swi
     reason = end_not_on_constraints;
     return Outcome::too_long;
   }
-  reason = "the velocity is not finite";
+  reason = "the velocity is not finite: a force is infinite, or the motion has diverged. Use a shorter step";
   if (!finite(work.v1)) return Outcome::too_long;
   if (!(switching.active_unilateral.empty() && switching.inactive_unilateral.empty()) && find_wrong_unilateral(h, kick))
     return release_and_engage(state.t + h) ? Outcome::switched : Outcome::invalid;
   swing = stiffness_frequency(state, kick);
-  reason = "a body swings too fast for the step under its own joint forces";
+  reason = tension_too_fast;
   // At the finest substep the limit of stability is used. Beyond it the result is rejected (T15).
   const double limit = finest ? std::max(options.max_tension_frequency, 2.0) : options.max_tension_frequency;
   if (options.drift == Drift::exact && !(swing * h <= limit)) return Outcome::too_long;
@@ -195,7 +199,11 @@ void Stepper::Impl::semi_implicit(double dt) {
     if (outcome == Outcome::switched) continue;
     switching.switched_in_substep.clear();
     if (outcome == Outcome::too_long) {
-      if (stride == 1) return refuse(report.status, reason);
+      if (stride == 1)
+        return refuse(report.status, reason != tension_too_fast
+                                         ? std::string(reason)
+                                         : "the tension frequency of a body is too high for the step (omega dt = " +
+                                               text(swing * h) + " in the shortest substep). Use a shorter step");
       stride /= 2;
       continue;
     }

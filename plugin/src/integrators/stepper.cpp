@@ -40,12 +40,11 @@ namespace {
 /// Returns an error with name and value for options that allow no step. Otherwise empty.
 std::string wrong_with(const StepOptions& o) {
   if (std::find(all_methods.begin(), all_methods.end(), o.method) == all_methods.end())
-    return "StepOptions::method is " + std::to_string(static_cast<int>(o.method)) + ", which is no method";
+    return "StepOptions::method is " + std::to_string(static_cast<int>(o.method)) + ", which is not a value of Method";
   if (o.drift != Drift::exact && o.drift != Drift::none && o.drift != Drift::baumgarte)
-    return "StepOptions::drift is " + std::to_string(static_cast<int>(o.drift)) + ", which is no policy";
+    return "StepOptions::drift is " + std::to_string(static_cast<int>(o.drift)) + ", which is not a value of Drift";
   if (symplectic(o.method) && o.drift != Drift::exact)
-    return std::string(to_string(o.method)) +
-           " is what it is by keeping the constraints: StepOptions::drift is exact with it";
+    return "the method " + std::string(to_string(o.method)) + " needs StepOptions::drift = Drift::exact";
   for (const auto& [name, value] : {std::pair{"newton_tolerance", o.newton_tolerance},
                                     {"max_tension_frequency", o.max_tension_frequency},
                                     {"event_tolerance", o.event_tolerance},
@@ -75,7 +74,8 @@ Stepper::Impl::Impl(System& s, State at, const StepOptions& o)
 std::string Stepper::Impl::begin_at(bool forget) {
   const std::size_t count = z(system->body_count());
   if (state.bodies.size() > count || (forget && state.bodies.size() < count))
-    return "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " + std::to_string(count);
+    return "the state has " + std::to_string(state.bodies.size()) + " bodies, but the system has " +
+           std::to_string(count) + ". Use system.initial_state()";
   SystemParts::of(*system).bring_in(state);  // Bodies added since.
   restructure_dynamics();
   dynamics.set_step(0);
@@ -83,8 +83,8 @@ std::string Stepper::Impl::begin_at(bool forget) {
   if (symplectic(options.method))
     for (const BodyId id : block().bodies)
       if (system->kind(id) == BodyKind::coordinate)
-        return "rattle moves bodies by their momenta; coordinates such as '" + system->name(id) +
-               "' need rk4 or adaptive";
+        return "the method " + std::string(to_string(options.method)) + " does not support coordinates such as '" +
+               system->name(id) + "'. Use rk4 or adaptive";
   control.try_h = 0;
   control.first_stage_is_known = false;
   dense.segment_count = 0;

@@ -25,11 +25,14 @@ namespace linchpin {
 inline constexpr double stable = 1;  // Limit of rate · h of laws in rk4, whose own limit is 2.78.
 
 inline constexpr const char* too_stiff =
-    " damps faster than the step can follow. Take a shorter step, or the method semi-implicit, which damps with it at "
-    "any "
-    "step";
+    " is too stiff for the step. Use a shorter step, or the method semi-implicit, which is stable at any step";
 
-inline constexpr const char* end_not_on_constraints = "the end of the step did not come to lie on the constraints";
+inline constexpr const char* end_not_on_constraints =
+    "the end of the step does not satisfy the constraints: Newton's method did not converge. Use a shorter step, or "
+    "check that the constraints can be satisfied";
+
+inline constexpr const char* state_not_finite =
+    "the state is not finite: a force is infinite, or the motion has diverged. Use a shorter step";
 
 /// Two limits of pivots (SolveInfo). Below the first, stages are projected onto the constraints. Below the second, the
 /// rounding of gaps divided by the pivot exceeds tolerances. Steps that begin or end there, or fail with a stage there,

@@ -16,8 +16,8 @@ Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::unique
   if (bodies_.empty()) throw std::invalid_argument(thing + "it names no body");
   for (std::size_t k = 0; k < bodies_.size(); ++k) {
     if (bodies_[k].index < 0)
-      throw std::invalid_argument(thing + "its body " + std::to_string(k) + " is no body (index " +
-                                  std::to_string(bodies_[k].index) + ")");
+      throw std::invalid_argument(thing + "its body " + std::to_string(k) + " has the index " +
+                                  std::to_string(bodies_[k].index) + ", which is not a body");
     for (std::size_t j = 0; j < k; ++j)
       if (bodies_[j] == bodies_[k])
         throw std::invalid_argument(thing + "names the same body twice (index " + std::to_string(bodies_[k].index) +
@@ -25,8 +25,9 @@ Constraint::Constraint(std::string name, std::vector<BodyId> bodies, std::unique
   }
   if (!function_) throw std::invalid_argument(thing + "it has no function");
   if (function_->bodies() != static_cast<int>(bodies_.size()))
-    throw std::invalid_argument(thing + "its function is of " + std::to_string(function_->bodies()) + " bodies, got " +
-                                std::to_string(bodies_.size()));
+    throw std::invalid_argument(thing + "its function needs " + std::to_string(function_->bodies()) +
+                                (function_->bodies() == 1 ? " body" : " bodies") + ", but " +
+                                std::to_string(bodies_.size()) + (bodies_.size() == 1 ? " was" : " were") + " given");
   if (function_->rows() < 1) throw std::invalid_argument(thing + "it has no rows");
 }
 
@@ -61,14 +62,17 @@ Constraint& Constraint::set_sliding_body(int k) {
   const std::string thing = "constraint '" + name_ + "': set_sliding_body ";
   if (k < 0 || static_cast<std::size_t>(k) >= bodies_.size())
     throw std::invalid_argument(thing + std::to_string(k) + ": it has " + std::to_string(bodies_.size()) + " bodies");
-  if (points_.empty()) throw std::invalid_argument(thing + "comes after set_application_points, which gives the point");
+  if (points_.empty()) throw std::invalid_argument(thing + "needs the point. Call set_application_points() first");
   slider_ = k;
   return *this;
 }
 
 void detail::no_such_body(std::size_t k, std::size_t count) {
-  throw std::invalid_argument("the residual reads s[" + std::to_string(k) + "], but its constraint names " +
-                              std::to_string(count) + (count == 1 ? " body" : " bodies"));
+  throw std::invalid_argument(
+      "the residual reads s[" + std::to_string(k) + "], but its constraint has " + std::to_string(count) +
+      (count == 1 ? " body (s[0])"
+                  : (count == 2 ? " bodies (s[0] and s[" : " bodies (s[0] to s[") + std::to_string(count - 1) + "])") +
+      ". Name all bodies that it reads");
 }
 
 // ---- the derivative test ----
@@ -195,7 +199,7 @@ class Check {
                               : f_.level() == Level::velocity ? at.velocity[i]
                                                               : -at.b[i];
       if (std::abs(reported - residual[i]) > accepted_A * std::max(1.0, largest(residual)))
-        say(", row " + std::to_string(i) + ": linearize and residual disagree about its value");
+        say(", row " + std::to_string(i) + ": linearize() and residual() return different values of the residual");
     }
   }
 
@@ -295,13 +299,15 @@ class Check {
     const auto row = [&](std::size_t i) { return ", row " + std::to_string(i); };
     if (result_.error_A > accepted_A) {
       std::snprintf(error, sizeof error, "%.2g", result_.error_A);
-      say(row(worst_A_.row) + ", body " + body_name(worst_A_.body) + ": A differs by " + error +
-          " (relative) from central differences of the residual: a wrong derivative, or a residual with a kink here");
+      say(row(worst_A_.row) + ", body " + body_name(worst_A_.body) + ": the derivative (matrix A) differs by " + error +
+          " (relative) from finite differences of the residual. The derivative is wrong, or the residual has a kink at "
+          "this state");
     } else if (result_.error_b > accepted_b || result_.error_velocity > accepted_A) {
       const bool b = result_.error_b > accepted_b;
       std::snprintf(error, sizeof error, "%.2g", b ? result_.error_b : result_.error_velocity);
-      say(row(static_cast<std::size_t>(std::max(0, result_.row))) + ": " + (b ? "b" : "the velocity residual") +
-          " differs by " + error + " (relative) from central differences of the residual along the motion");
+      say(row(static_cast<std::size_t>(std::max(0, result_.row))) + ": " +
+          (b ? "the second derivative (vector b)" : "the velocity residual") + " differs by " + error +
+          " (relative) from finite differences along the motion. Check how the residual uses time and velocities");
     }
   }
 
@@ -328,7 +334,8 @@ ConstraintCheck check_constraint(const System& system, const Constraint& constra
     return failed;
   } catch (...) {
     ConstraintCheck failed;
-    failed.message = "constraint '" + constraint.name() + "': its function threw";
+    failed.message =
+        "constraint '" + constraint.name() + "': its function threw an exception that is not a std::exception";
     return failed;
   }
 }

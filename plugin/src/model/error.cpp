@@ -49,7 +49,7 @@ Error error_of(void (*call)(void*), void* data) noexcept {
   } catch (const std::exception& e) {
     return error_with(ErrorKind::other, e.what());
   } catch (...) {
-    return error_with(ErrorKind::other, "something that is not a std::exception was thrown");
+    return error_with(ErrorKind::other, "a function of the program threw an object that is not a std::exception");
   }
 }
 

@@ -67,8 +67,9 @@ void require_at_most_two_bodies(const Constraint& constraint, const char* what) 
 
 void require_value(const Constraint& constraint, const char* what, double x, bool may_be_infinite) {
   if (!(x >= 0) || (!may_be_infinite && std::isinf(x)))
-    refuse(constraint,
-           std::string(what) + " must be " + (may_be_infinite ? "" : "finite and ") + "not negative, got " + text(x));
+    refuse(constraint, std::string(what) +
+                           (may_be_infinite ? " must not be negative" : " must be finite and not negative") + ", got " +
+                           text(x));
 }
 
 Law::Term term_along(const char* name, int row) {

@@ -366,8 +366,8 @@ Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vec
     require_frame(name, "alignment.A", {Vector3d::Zero(), rows.alignment.A});
     require_frame(name, "alignment.B", {Vector3d::Zero(), rows.alignment.B});
     if (rows.alignment.held() > static_cast<int>(rows.dots.size()))
-      refuse(name, "alignment needs as many dots as it stands for, " + std::to_string(rows.alignment.held()) +
-                       ", and there are " + std::to_string(rows.dots.size()));
+      refuse(name, "alignment stands for " + std::to_string(rows.alignment.held()) + " dot products, but " +
+                       std::to_string(rows.dots.size()) + (rows.dots.size() == 1 ? " is" : " are") + " given");
   }
   const bool slides = rows.points.empty() && !rows.axes.empty();
   Constraint made(std::move(name), {a, b}, std::make_unique<JointFunction>(std::move(rows)));

@@ -98,9 +98,10 @@ double bending(const JointFriction& p, const ConstraintReaction& n) {
 Law joint_friction(const char* name, const JointFriction& p, FrictionKind friction_kind, const char* radii,
                    double radius, std::function<double(const ConstraintReaction&)> load) {
   require(name, p);
-  if (p.preload == 0 && !(p.mu_static > 0)) refuse(name, "it would do nothing: mu_static and preload are both zero");
+  if (p.preload == 0 && !(p.mu_static > 0))
+    refuse(name, "the law would have no effect, because mu_static and preload are both 0");
   if (p.preload == 0 && !(radius > 0))
-    refuse(name, std::string("it would do nothing: ") + radii + " and preload are all zero");
+    refuse(name, std::string("the law would have no effect, because ") + radii + " and preload are all 0");
   Law::Term term = dry(
       name, friction_kind, [=](const ConstraintReaction& n) { return p.mu_static * load(n) + p.preload; },
       [=](const ConstraintReaction& n, double) { return p.mu_kinetic * load(n) + p.preload; });
@@ -120,10 +121,10 @@ Law::Law(Term term) {
   const int kinds =
       static_cast<bool>(term.force) + static_cast<bool>(term.static_limit) + static_cast<bool>(term.multiplier);
   if (kinds != 1 || static_cast<bool>(term.static_limit) != static_cast<bool>(term.sliding_magnitude))
-    refuse(term.name, "a term has one of force, multiplier, and static_limit with sliding_magnitude");
+    refuse(term.name, "a term needs exactly one of these: force, multiplier, or static_limit with sliding_magnitude");
   if (term.multiplier && term.row < 0) refuse(term.name, "a term with a multiplier needs the row that it acts along");
   if (static_cast<bool>(term.internal_state_rate) != static_cast<bool>(term.advance_state))
-    refuse(term.name, "a term with an internal state has both memory_rate and advance");
+    refuse(term.name, "a term with an internal state needs both internal_state_rate and advance_state");
   require_positive(term.name, "arm", term.arm);
   terms_.push_back(std::move(term));
 }
@@ -364,19 +365,21 @@ Law cylinder_friction(const JointFriction& p) {
 void add_law(System& system, ConstraintId on, Law law) {
   auto& entry = SystemParts::of(system).at(on);
   const std::string thing = "constraint '" + entry.constraint.name() + "': ";
-  if (entry.removed) throw std::invalid_argument(thing + "has been removed and takes no law");
-  if (!law) throw std::invalid_argument(thing + "an empty law");
+  if (entry.removed) throw std::invalid_argument(thing + "has been removed, so no law can be added");
+  if (!law) throw std::invalid_argument(thing + "the law is empty");
   const auto ids = entry.constraint.bodies();
   if (std::any_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::coordinate; }))
-    throw std::invalid_argument(thing + "laws act on bodies; on coordinates a generalized force does");
+    throw std::invalid_argument(thing + "laws act on bodies, not on coordinates. Use a generalized force");
   const bool particles =
       std::all_of(ids.begin(), ids.end(), [&](BodyId id) { return system.kind(id) == BodyKind::particle; });
   const bool along_rows =
       std::all_of(law.terms().begin(), law.terms().end(), [](const Law::Term& t) { return t.row >= 0; });
   if (!along_rows && detail::force_rows_of(entry.constraint))
-    throw std::invalid_argument(thing + "has a motor or compliance and takes no other law");
+    throw std::invalid_argument(
+        thing + "has a motor or compliance, so no law can be added. Make a second constraint for the law");
   if (!along_rows && !entry.constraint.has_application_points() && !particles)
-    throw std::invalid_argument(thing + "a law needs to know where it acts; declare it with set_application_points");
+    throw std::invalid_argument(thing +
+                                "a law needs an application point. Call set_application_points() for the constraint");
   entry.with_laws().laws.push_back(std::move(law));
   ++SystemParts::of(system).law_changes;
 }

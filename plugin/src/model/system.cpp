@@ -26,7 +26,7 @@ constexpr double host_round_off = 1e-6;
 /// @param taken  index of the owner of the name, −1: none
 void require_name(const char* kind, const std::string& name, int taken) {
   if (name.empty()) throw std::invalid_argument(std::string("a ") + kind + " needs a name");
-  if (taken >= 0) refuse(kind, name, "there is already one of this name");
+  if (taken >= 0) refuse(kind, name, "this name is in use. Choose a different name");
 }
 
 void require_mass(const std::string& name, double mass) {
@@ -52,7 +52,9 @@ Inertia checked_inertia(const std::string& name, const Matrix3d& inertia, bool p
   if (!(principal[0] > 0))
     refuse("body", name, "inertia must be positive definite, got the principal moments " + text(principal));
   if (physical && principal[2] > principal[0] + principal[1] + host_round_off * scale)
-    refuse("body", name, "no principal moment may exceed the sum of the other two, got " + text(principal));
+    refuse("body", name,
+           "a principal moment of inertia exceeds the sum of the other two, which no body has: " + text(principal) +
+               " kg m²");
   return {symmetric, principal[0]};
 }
 
@@ -88,8 +90,9 @@ template <class Items, class Id>
 auto& item(Items& items, Id id, const char* kind) {
   auto& found = item(items, id.index, kind);
   if (found.version != id.version)
-    throw std::invalid_argument("the " + std::string(kind) + " of the index " + std::to_string(id.index) +
-                                " has been removed, and another has its place");
+    throw std::invalid_argument("the " + std::string(kind) + " with index " + std::to_string(id.index) +
+                                " has been removed, and another " + kind +
+                                " has its index now. Do not keep ids of removed objects");
   return found;
 }
 
@@ -253,9 +256,10 @@ BodyId System::add_coordinates(std::vector<std::string> names, std::vector<doubl
   if (!kinetics) throw std::invalid_argument("coordinates need a kinetic energy");
   const std::size_t n = names.size();
   if (n != static_cast<std::size_t>(kinetics->size()) || q.size() != n || rate.size() != n)
-    throw std::invalid_argument("there are " + std::to_string(n) + " names of coordinates, " +
-                                std::to_string(q.size()) + " values, " + std::to_string(rate.size()) +
-                                " rates, and a kinetic energy of " + std::to_string(kinetics->size()));
+    throw std::invalid_argument("the numbers of names (" + std::to_string(n) + "), values (" +
+                                std::to_string(q.size()) + ") and rates (" + std::to_string(rate.size()) +
+                                ") must equal the number of coordinates of the kinetic energy (" +
+                                std::to_string(kinetics->size()) + ")");
   for (std::size_t i = 0; i < n; ++i) {
     require_name("coordinate", names[i], impl_->find_body(names[i]));
     if (std::count(names.begin(), names.end(), names[i]) > 1) refuse("coordinate", names[i], "is named twice");
@@ -305,7 +309,7 @@ ConstraintId System::add(Constraint constraint) {
 void System::add(Force force) {
   const auto same = [&](const Force& f) { return f.name() == force.name(); };
   if (std::any_of(impl_->forces.begin(), impl_->forces.end(), same))
-    refuse("force", force.name(), "there is already one of this name");
+    refuse("force", force.name(), "this name is in use. Choose a different name");
   impl_->require_bodies("force", force.name(), force.bodies());
   impl_->forces.push_back(std::move(force));
 }
@@ -431,7 +435,7 @@ System::CoordinateGroup System::coordinates(BodyId id) const {
 }
 
 namespace detail {
-void no_coordinates() { throw std::invalid_argument("a kinetic energy is one of at least one coordinate"); }
+void no_coordinates() { throw std::invalid_argument("a kinetic energy needs at least one coordinate"); }
 }  // namespace detail
 
 double System::mass(BodyId id) const { return impl_->at(id).mass; }

@@ -91,7 +91,7 @@ void fill_coordinates(const System& system, const State& state, const System::Co
     fault = "its kinetic energy threw: ";
     what = e.what();
   } catch (...) {
-    fault = "its kinetic energy threw";
+    fault = "its kinetic energy threw an exception that is not a std::exception";
   }
   if (fault) {
     if (out.failure.empty())
@@ -408,7 +408,7 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
     fault = "the residual threw: ";
     what = e.what();
   } catch (...) {
-    fault = "the residual threw";
+    fault = "the residual threw an exception that is not a std::exception";
   }
   if (!fault && constraint.application_point_moves()) try {
       if (!constraint.application_point(0, state).allFinite()) fault = point_not_finite;
@@ -416,7 +416,7 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
       fault = "its application_point threw: ";
       what = e.what();
     } catch (...) {
-      fault = "its application_point threw";
+      fault = "its application_point threw an exception that is not a std::exception";
     }
   if (fault) {
     std::fill(parts.rows.begin(), parts.rows.end(), 0.0);
@@ -437,8 +437,8 @@ bool begin(const System& system, const State& state, Assembly& out) {
   out.failure.clear();
   if (state.bodies.size() != at(system.body_count())) {
     out.problem.clear();
-    out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, the system " +
-                  std::to_string(system.body_count());
+    out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, but the system has " +
+                  std::to_string(system.body_count()) + ". Use system.initial_state()";
     return false;
   }
   out.problem.t = state.t;
@@ -528,7 +528,7 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
       what = std::string("it threw: ") + e.what();
     } catch (...) {
       failed = true;
-      what = "it threw";
+      what = "it threw an exception that is not a std::exception";
     }
     if (failed) {
       if (out.failure.empty())

@@ -48,7 +48,7 @@ Acceleration invalid(std::string reason) {
   return out;
 }
 
-constexpr const char* overflows = "the answer is not finite: the data overflow double precision";
+constexpr const char* overflows = "the solution is not finite, because the data exceed the range of double precision";
 
 // Solves the whole equation by either solver.
 template <class AnySolver>
@@ -217,7 +217,8 @@ Acceleration solve(const ConstrainedProblem& problem, const SolveOptions& option
     return invalid("rank_tolerance must lie in [0, 1) and consistency_tolerance must not be negative");
   if (std::string why = problem.invalid(); !why.empty()) return invalid(std::move(why));
   ConstraintFactorization solver(options);
-  if (!solver.factor(problem)) return invalid("the numbers are too far apart for double precision");
+  if (!solver.factor(problem))
+    return invalid("masses, lengths or rows differ by too many orders of magnitude for double precision");
   std::vector<double> Q = problem.Q;
   solver.complete_force(problem.b, Q);
   Acceleration out = solver.impl_->with_solver([&](const auto& s) { return solve_with(problem, Q, s); });

@@ -63,7 +63,7 @@ bool well_formed(const ConstrainedProblem& x, std::string* reason) noexcept {
   if (x.c.size() != n) return no("c and Q differ in size");
   const std::size_t m = x.b.size();
   if (x.row_constraint.size() != m) return no("row_constraint and b differ in size");
-  if (x.row_start.size() != m + 1) return no("row_start has not one number more than b");
+  if (x.row_start.size() != m + 1) return no("row_start must have one entry more than b");
   if (x.row_start.front() != 0 || at(x.row_start.back()) != x.entries.size())
     return no("row_start does not span the entries");
   for (std::size_t r = 0; r < m; ++r) {

@@ -285,7 +285,7 @@ ConstrainedProblem read_json(std::string_view text) {
   const Json file = parse(text);
   // Checks the schema first, because keys of another schema are not misspelt ones of this.
   if (file.is_object() && file.contains("schema") && file["schema"] != 1) {
-    refuse("schema", "this is schema " + file["schema"].dump() + "; schema 1 is what can be read");
+    refuse("schema", "the file has schema " + file["schema"].dump() + ", but this version reads schema 1 only");
   }
   check_keys(file, "", {"schema", "t", "mass_blocks", "Q", "c", "rows"});
   member(file, "", "schema");

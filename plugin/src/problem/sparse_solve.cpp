@@ -21,6 +21,9 @@ constexpr double projected_tolerance = 1e-11;  // Relative residual for a right 
 constexpr double least_squares_threshold = 1e-12;
 // Residual, 4 √δ, that directions of σ² < δ may keep without a contradiction.
 constexpr double proximal_tolerance = 4e-5;
+constexpr const char* too_dependent =
+    "the constraint equations are too nearly dependent for the sparse solver, and too many for the dense one. Remove "
+    "redundant constraints";
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -228,13 +231,13 @@ void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) con
     if (!(error.all <= projected_tolerance * size) && solve_densely(i, "least squares not found by the sparse factor"))
       return;
   }
-  constexpr const char* not_vanished = "the residual did not vanish";
+  constexpr const char* not_vanished = "the solution does not satisfy the equations to the required accuracy";
   if (!(error.kept <= residual_tolerance * size) && !solve_densely(i, not_vanished) &&
       !(error.kept <= size)) {  // A solution with a larger residual than the right side is rejected.
     whiten();
     if (regularize(i, not_vanished)) return apply_proximal(i, size, with_lambda);
     unsolvable_ = true;
-    reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+    reason_ = too_dependent;
     return clear(island);
   }
   if (island.kind == Kind::deficient && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
@@ -315,7 +318,7 @@ void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) c
   }
   if (error <= size) return;
   unsolvable_ = true;
-  reason_ = "rows too nearly dependent for the sparse factor, and too many for the reference";
+  reason_ = too_dependent;
   clear(island);
 }
 

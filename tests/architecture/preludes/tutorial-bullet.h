@@ -1,4 +1,4 @@
-// The snippets of docs/tutorials/core.md, section 6, use these names.
+// The snippets of docs/tutorials/bullet.md, sections 8 to 13, and of other pages about Bullet use these names.
 #include <linchpin/bullet.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// The snippets of docs/tutorials/core.md, sections 1 to 5, use these names.
+// The snippets of docs/tutorials/core.md, and of other pages about the core, use these names.
 #include <linchpin/forces.h>
 #include <linchpin/joints.h>
 #include <linchpin/stepper.h>

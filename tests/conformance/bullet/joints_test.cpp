@@ -221,7 +221,7 @@ TEST(Joints, SoftOrClampedOnesStayNativeAndSaySo) {
   bullet::Solver exact(t.w.world);
   t.w.step(10);
   ASSERT_EQ(exact.native().size(), 1u);
-  EXPECT_EQ(exact.native()[0].why, "all (impulse clamp)");
+  EXPECT_EQ(exact.native()[0].why, "all (the program has set an impulse clamp)");
   EXPECT_TRUE(exact.reactions()[1].native);
   EXPECT_GT(exact.reactions()[1].on_b.force.norm(), 0.1);  // what Bullet's own rows did
   p.m_setting.m_impulseClamp = 0;                          // a change is seen at the next step

@@ -179,7 +179,8 @@ TEST(Locks, NoStepTurnsABodyByMoreThanOneRadianAndAllOfItIsTold) {
       EXPECT_GE(exact.counts().realigned_steps, 4);
       EXPECT_LE(exact.counts().largest_correction_angle, 1.01);
       const std::string summary = exact.summary();
-      EXPECT_NE(summary.find("joints turned far from where they are held: at most 3 rad, " + exact.reactions()[0].name),
+      EXPECT_NE(summary.find("joints were rotated away from the pose that they hold, by at most 3 rad (" +
+                             exact.reactions()[0].name),
                 std::string::npos)
           << summary;
       EXPECT_EQ(summary.find("contradictory"), std::string::npos) << summary;

@@ -364,19 +364,22 @@ TEST(Rollback, SaysWhatItCannotGoBackTo) {
   TestWorld w;
   chain(w, 3);
   bullet::Solver exact(w.world);
-  EXPECT_NE(exact.try_restore({}).error().message.find("an empty history"), std::string::npos);
+  EXPECT_NE(exact.try_restore({}).error().message.find("the history is empty"), std::string::npos);
   w.step(3);
   const bullet::History before = exact.history();
   bullet::Handle hold = exact.constrain("hold", {*w.bodies[2]}, [](const auto& s) { return s[0].position().z; });
-  EXPECT_NE(exact.try_restore(before).error().message.find("constraint 'hold' has come since"), std::string::npos);
+  EXPECT_NE(
+      exact.try_restore(before).error().message.find("constraint 'hold' has been added since the history was taken"),
+      std::string::npos);
   const bullet::History with = exact.history();
   hold.remove();
-  EXPECT_NE(exact.try_restore(with).error().message.find("has been removed since"), std::string::npos);
+  EXPECT_NE(exact.try_restore(with).error().message.find(" has been removed since the history was taken"),
+            std::string::npos);
   EXPECT_EQ(exact.try_restore(before).error().message, "");
   TestWorld other;
   chain(other, 3);
   bullet::Solver another(other.world);
-  expect_refused([&] { another.restore(before); }, "another solver's");
+  expect_refused([&] { another.restore(before); }, "the history belongs to another solver");
 }
 
 }  // namespace

@@ -329,7 +329,7 @@ TEST(Traps, AJointWhoseFrameIsNoNumberStaysNativeAndSaysSo) {
   const auto native = exact.native();
   for (int i = 0; i < 12; ++i) {  // the rest, whose native neighbour is no number, is named with its reason every time
     w.step(1);
-    for (const auto& n : exact.native()) EXPECT_EQ(n.why.find("step ( "), std::string::npos) << n.why;
+    for (const auto& n : exact.native()) EXPECT_EQ(n.why.find("because  ("), std::string::npos) << n.why;
   }
   w.world.removeConstraint(&bad);
   ASSERT_FALSE(native.empty());
@@ -747,7 +747,8 @@ TEST(Traps, ABodyThatTurnsAndCannotBeTurnedIsLeftToNativeRows) {
     }
     if (!exactly) continue;
     ASSERT_EQ(exact->native().size(), 1u);
-    EXPECT_NE(exact->native()[0].why.find("turns"), std::string::npos) << exact->native()[0].why;
+    EXPECT_NE(exact->native()[0].why.find("rotates but has infinite inertia"), std::string::npos)
+        << exact->native()[0].why;
     spinner.setAngularVelocity(btVector3(0, 0, 0));
     w.step(240);
     EXPECT_TRUE(exact->native().empty()) << exact->summary();
@@ -769,7 +770,7 @@ TEST(Traps, AStepOfNegativeOrNoFiniteLengthMovesNothingAndIsNamed) {
     w.world.stepSimulation(btScalar(dt), 0);
     EXPECT_EQ(w.bits(), before);
     EXPECT_EQ(exact.t(), t);
-    EXPECT_NE(exact.summary().find("stood still"), std::string::npos) << exact.summary();
+    EXPECT_NE(exact.summary().find("did not move in this step"), std::string::npos) << exact.summary();
     w.step(60);
     EXPECT_LE(largest_gap(exact), precision(1e-13, 1e-5));
     EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
@@ -797,7 +798,8 @@ TEST(Traps, AVelocityThatIsNoNumberOnceSquaredIsTakenForNoneAndNamed) {
       }
       EXPECT_EQ(exact.counts().non_finite, 1);
       EXPECT_EQ(exact.counts().fallbacks, 0) << exact.summary();
-      EXPECT_NE(exact.summary().find(turning ? "rad/s, whose square is no number" : "m/s, whose square is no number"),
+      EXPECT_NE(exact.summary().find(turning ? "rad/s, which is not finite or too large"
+                                             : "m/s, which is not finite or too large"),
                 std::string::npos)
           << exact.summary();
     }
@@ -821,7 +823,7 @@ TEST(Traps, ALinkTeleportedBeyondItsChainsReachComesBackWithoutVelocity) {
       for (const auto& body : w.bodies) after = std::max(after, double(body->getLinearVelocity().length()));
       EXPECT_LE(largest_gap(exact), precision(1e-12, 1e-4));
       EXPECT_LE(after, 2 * before + 1);
-      EXPECT_NE(exact.summary().find("gaps at the start of a step, closed by moving bodies"), std::string::npos)
+      EXPECT_NE(exact.summary().find("at the start of a step to close gaps, by at most "), std::string::npos)
           << exact.summary();
       double fastest = 0;
       for (int i = 0; i < 2 * rate; ++i) {
@@ -907,7 +909,7 @@ TEST(Traps, ATautChainUnderALoadIsHeldOrLeftToNativeRowsByName) {
   if (exact.counts().fallbacks == 0)
     EXPECT_LE(largest_gap(exact), precision(1e-9, 1e-5)) << exact.summary();
   else
-    EXPECT_NE(exact.summary().find("could be solved"), std::string::npos) << exact.summary();
+    EXPECT_NE(exact.summary().find("could not be solved"), std::string::npos) << exact.summary();
 }
 
 // A bridge whose planks lie flat between their posts: in single precision every step takes some hundred substeps, each
@@ -930,7 +932,7 @@ TEST(Traps, ATautBridgeDoesNotMakeTheProgramWait) {
   EXPECT_LE(exact.counts().factorizations, 10000)
       << exact.summary();  // every step anew: 21 000, and most by the reference
   if (exact.counts().fallbacks > 0) {
-    EXPECT_NE(exact.summary().find("could be solved"), std::string::npos) << exact.summary();
+    EXPECT_NE(exact.summary().find("could not be solved"), std::string::npos) << exact.summary();
   }
 }
 

@@ -37,7 +37,7 @@ struct Chain {
 void expect_named(bullet::Solver& exact, bool named) {
   EXPECT_EQ(exact.counts().velocity_residuals > 0, named) << exact.summary();
   EXPECT_EQ(!exact.velocity_residuals().empty(), named);
-  EXPECT_EQ(exact.summary().find("velocities do not meet") != std::string::npos, named) << exact.summary();
+  EXPECT_EQ(exact.summary().find("velocities do not satisfy") != std::string::npos, named) << exact.summary();
 }
 
 TEST(VelocityResidual, OfStepsThatEndOnTheConstraintsIsNone) {

@@ -112,7 +112,7 @@ TEST(Faults, AConstraintOfTheProgramOnSuchABodyIsRefused) {
   minimal::Solver exact(s.world);
   const std::string why = message_of<std::invalid_argument>(
       [&] { exact.constrain("plane", {s.second}, [](const auto& x) { return x[0].point(0, 0, 0).z; }); });
-  EXPECT_TRUE(has(why, "constraint 'plane' is on body 1, whose mass is 0 kg")) << why;
+  EXPECT_TRUE(has(why, "constraint 'plane': one of its bodies has no mass matrix: body 1, whose mass is 0 kg")) << why;
 }
 
 // ---- joints and bodies that are not there ----

@@ -41,10 +41,11 @@
 
 #if BT_BULLET_VERSION != 324 && !defined(LINCHPIN_UNTESTED_BULLET)
 #error \
-    "linchpin was tested with Bullet 3.24 only (BT_BULLET_VERSION 324). Define LINCHPIN_UNTESTED_BULLET to try another"
+    "linchpin supports Bullet 3.24 (BT_BULLET_VERSION 324), and this is another version. Define LINCHPIN_UNTESTED_BULLET to try it at your own risk"
 #endif
 
 // Two builds of Bullet share most symbol names. The precision is part of linchpin's names, so that a mix fails to link.
+/// The last part of the namespace of the adapter: f32 or f64.
 #ifdef BT_USE_DOUBLE_PRECISION
 #define LINCHPIN_BULLET_PRECISION f64
 #else
@@ -70,7 +71,9 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 class Solver;
 class WorldBinding;  // src/world_binding.h
 
+/// Converts a vector to the precision of Bullet.
 inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScalar(u.y()), btScalar(u.z())}; }
+/// Converts a vector from the precision of Bullet.
 inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
 
 using host::Counts;  ///< since the start or the last reset()
@@ -104,9 +107,10 @@ using host::Stepping;
 /// A link of a multibody as a body of constraints. Points and axes are in the link's own axes from its centre of mass,
 /// as in btMultiBody. Index −1 is the base. It is a reference: the multibody must exist while a call uses it.
 struct Link {
-  btMultiBody* body = nullptr;
-  int index = -1;
+  btMultiBody* body = nullptr;  ///< The multibody.
+  int index = -1;               ///< Index of the link. −1: the base.
 };
+/// Makes a Link.
 inline Link link(btMultiBody& body, int index) { return {&body, index}; }
 /// The generalized forces on one joint of a multibody, by cause.
 using articulated::JointForces;
@@ -115,10 +119,11 @@ using articulated::JointForces;
 /// world as long as the constraint is; see Solver::release_body().
 class BodyRef {
  public:
-  BodyRef(btRigidBody& body) : rigid_(&body) {}
+  BodyRef(btRigidBody& body) : rigid_(&body) {}  ///< A rigid body.
+  /// A rigid body. Null is refused by the call that receives it.
   BodyRef(btRigidBody* body) : rigid_(body), kind_(Kind::rigid) {}
-  BodyRef(Link link) : link_(link), kind_(Kind::link) {}
-  BodyRef(BodyId id) : id_(id), kind_(Kind::id) {}
+  BodyRef(Link link) : link_(link), kind_(Kind::link) {}  ///< A link of a multibody.
+  BodyRef(BodyId id) : id_(id), kind_(Kind::id) {}        ///< A body of linchpin's own, such as linchpin::ground.
 
  private:
   friend class Solver;
@@ -133,9 +138,9 @@ class BodyRef {
 /// parent. It is a reference that is cheap to copy, and it owns nothing. The joint must exist while a call uses it.
 class JointRef {
  public:
-  JointRef(btTypedConstraint& joint) : typed_(&joint) {}
-  JointRef(btMultiBodyConstraint& constraint) : multibody_(&constraint) {}
-  JointRef(Link link) : link_(link) {}
+  JointRef(btTypedConstraint& joint) : typed_(&joint) {}                    ///< A constraint between rigid bodies.
+  JointRef(btMultiBodyConstraint& constraint) : multibody_(&constraint) {}  ///< A constraint of multibodies.
+  JointRef(Link link) : link_(link) {}  ///< The joint between a link and its parent.
 
  private:
   friend class Solver;
@@ -147,13 +152,13 @@ class JointRef {
 /// Settings of a Solver. `mode`, `threads` and `compare_native` are chosen when it is made. The others can be changed
 /// between two steps: see Solver::set_options(). A tolerance that is not set suits the precision of Bullet.
 struct Options {
-  Mode mode = Mode::exact;
+  Mode mode = Mode::exact;  ///< Who solves the equality constraints.
   /// T6. Not set: 1e-6 in double, 1e-5 in single, in which frames are off by 1e-7.
   std::optional<double> rank_tolerance{};
   /// |φ| at the end of a step [m or the row's unit]. Not set: 1e-15 in double, 1e-10 in single.
   std::optional<double> newton_tolerance{};
-  int max_newton = 30;
-  Stepping stepping = Stepping::semi_implicit;
+  int max_newton = 30;                          ///< Largest number of solves of the Newton that ends a step.
+  Stepping stepping = Stepping::semi_implicit;  ///< How an island goes through a step.
   /// Error tolerance of adaptive. A substep is accepted when rms(error / (1 + size)) of the island is no larger. The
   /// norm is over positions [m], rotations [rad], velocities [m/s] and rates [rad/s]. The size of a rotation is 1. Not
   /// set: 1e-9 in double, 1e-6 in single.
@@ -225,9 +230,9 @@ class LINCHPIN_BULLET_API Handle : public host::ChainedHandle<Handle> {
 
 /// The argument of a step callback. It is valid during the call.
 struct LINCHPIN_BULLET_API Step {
-  double t = 0;   ///< [s] at the end of the step
-  double dt = 0;  ///< [s]
-  Solver& solver;
+  double t = 0;    ///< [s] at the end of the step
+  double dt = 0;   ///< [s]
+  Solver& solver;  ///< The solver that calls.
   /// Computes the reports of the step, and returns the reaction of a constraint by name. It is an empty reaction named
   /// "" if there is none.
   const Reaction& operator[](std::string_view name);
@@ -362,29 +367,38 @@ class LINCHPIN_BULLET_API Solver {
   // (world_joints.h). Unlike Bullet's joints they may act on links and on linchpin::ground. @throws as constrain(), and
   // std::invalid_argument for an axis that is zero or not finite. Without exceptions:
   // `try_call([&] { return exact.hinge(…); })`.
+  /// Adds a joint: the bodies keep one point together.
   Handle ball(std::string name, BodyRef a, BodyRef b, const btVector3& point) {
     return add(joints::ball(name, placed(name, a), placed(name, b), from_bullet(point)));
   }
+  /// Adds a joint: the bodies turn about one axis through a point.
   Handle hinge(std::string name, BodyRef a, BodyRef b, const btVector3& point, const btVector3& axis) {
     return add(joints::hinge(name, placed(name, a), placed(name, b), from_bullet(point), from_bullet(axis)));
   }
+  /// Adds a joint: b slides along an axis through a point of it, and does not turn.
   Handle slider(std::string name, BodyRef a, BodyRef b, const btVector3& point, const btVector3& axis) {
     return add(joints::slider(name, placed(name, a), placed(name, b), from_bullet(point), from_bullet(axis)));
   }
+  /// Adds a joint: the bodies keep their relative pose. It acts at the point.
   Handle weld(std::string name, BodyRef a, BodyRef b, const btVector3& point) {
     return add(joints::weld(name, placed(name, a), placed(name, b), from_bullet(point)));
   }
+  /// Adds a joint: the bodies keep one point together, and axis_a, fixed in a, stays perpendicular to axis_b, fixed in
+  /// b.
   Handle universal(std::string name, BodyRef a, BodyRef b, const btVector3& point, const btVector3& axis_a,
                    const btVector3& axis_b) {
     return add(joints::universal(name, placed(name, a), placed(name, b), from_bullet(point), from_bullet(axis_a),
                                  from_bullet(axis_b)));
   }
+  /// Adds a joint: b slides along an axis through a point, and turns about it.
   Handle cylindrical(std::string name, BodyRef a, BodyRef b, const btVector3& point, const btVector3& axis) {
     return add(joints::cylindrical(name, placed(name, a), placed(name, b), from_bullet(point), from_bullet(axis)));
   }
+  /// Adds a joint: a point of b stays in the plane of a with this normal, and b turns about the normal only.
   Handle planar(std::string name, BodyRef a, BodyRef b, const btVector3& point, const btVector3& normal) {
     return add(joints::planar(name, placed(name, a), placed(name, b), from_bullet(point), from_bullet(normal)));
   }
+  /// Adds a joint: the two points keep their present distance, which must not be zero.
   Handle rod(std::string name, BodyRef a, const btVector3& point_a, BodyRef b, const btVector3& point_b) {
     return add(joints::rod(name, placed(name, a), from_bullet(point_a), placed(name, b), from_bullet(point_b)));
   }
@@ -449,7 +463,7 @@ class LINCHPIN_BULLET_API Solver {
 
   // ---- reports ----
 
-  using Finding = host::Finding;
+  using Finding = host::Finding;  ///< A fault of a constraint.
   /// Checks derivatives, residuals and rank of all constraints at the present state. Empty if there is no fault. It
   /// calls the residuals.
   std::vector<Finding> check() { return core().check(); }
@@ -483,7 +497,7 @@ class LINCHPIN_BULLET_API Solver {
   /// Returns several lines of text: gap, energy, rank, redundancy by name, substeps, fallbacks, and the parts that the
   /// native solver solves, with reasons.
   std::string summary() { return core().summary(); }
-  using Native = host::HostPart;
+  using Native = host::HostPart;  ///< The part of a constraint that the native solver solves, and the reason.
   /// Returns the parts of constraints that the native solver solves, with name and reason. Empty if there is none.
   std::vector<Native> native() const { return core().host_parts(); }
   /// Computes the ranks of all exact constraints at the last step. Indices are those of reactions().
@@ -502,6 +516,7 @@ class LINCHPIN_BULLET_API Solver {
   void on_step(std::function<void(Step)> callback);
 
   double t() const { return core().t(); }  ///< Time [s]. It advances with the steps of the world.
+  /// Sets the time [s].
   void set_t(double t) { core().set_t(t); }
   /// Removes the exact constraints on a multibody. Call it before you delete the multibody.
   void release_body(btMultiBody& body);

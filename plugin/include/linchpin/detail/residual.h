@@ -90,10 +90,12 @@ class FromResidual final : public ConstraintFunction {
   using Returned =
       std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const ResidualArgs<View, Dual<0>>&>()))>;
   static constexpr int rows_ = row_traits<Returned>::count;
+  static_assert(rows_ > 0,
+                "linchpin: a residual must return a number, a Vec3, a std::array of numbers or rows(...), computed "
+                "from s[k] or s.t");
   static_assert(
-      rows_ > 0,
-      "linchpin: a residual returns a number, a Vec3, a std::array of numbers or rows(...), made from s[k] or s.t");
-  static_assert(std::is_copy_constructible_v<F>, "linchpin: a residual can be copied, because constraints are values");
+      std::is_copy_constructible_v<F>,
+      "linchpin: a residual must be copyable, because constraints are copied. Capture by value or by pointer");
 
  public:
   FromResidual(F f, std::size_t bodies, RowUnit unit)
@@ -159,7 +161,8 @@ class FromResidual final : public ConstraintFunction {
   void evaluate(const std::vector<View<T>>& views, const T& t, Sink sink) const {
     const auto result = f_(ResidualArgs<View, T>{views, t});
     using Traits = row_traits<std::remove_cvref_t<decltype(result)>>;
-    static_assert(Traits::count == rows_, "linchpin: a residual returns the same rows for every number type");
+    static_assert(Traits::count == rows_,
+                  "linchpin: a residual must return the same number of rows for every number type");
     Traits::each(result, [&](int i, const auto& x) { sink(static_cast<std::size_t>(i), x); });
   }
 

@@ -74,6 +74,7 @@ inline recording::VisualShape visual_shape_of(const btCollisionShape& shape) {
   return out;
 }
 
+/// Returns the kind of a rigid body: fixed, kinematic, particle (without inertia) or rigid.
 inline BodyKind kind_of(const btRigidBody& body) {
   if (body.isKinematicObject()) return BodyKind::kinematic;
   if (body.getInvMass() == 0) return BodyKind::fixed;

@@ -32,17 +32,24 @@ struct Columns;  // tools/recording: the columns as JSON
 /// The number of frames of a recording: frames a second, more in a short run, fewer where the recording would be too
 /// large. The first and the last state are always frames.
 struct RecordingOptions {
-  double frames_per_second = 60;
-  double most_bytes = 8e6;  ///< of columns in single precision; a page becomes some 1.4 times as large
-  bool full = false;        ///< also in double precision, which MCAP has
-  long least_frames = 200;  ///< of a run of as many steps, however short, as long as they stay below least_bytes
-  double least_bytes = 3e5;
+  double frames_per_second = 60;  ///< frames for each second of the run
+  double most_bytes = 8e6;        ///< of columns in single precision; a page becomes some 1.4 times as large
+  bool full = false;              ///< also in double precision, which MCAP has
+  long least_frames = 200;        ///< of a run of as many steps, however short, as long as they stay below least_bytes
+  double least_bytes = 3e5;       ///< limit of the size up to which a short run has least_frames [bytes]
 };
 
 /// The shape by which a viewer draws a body.
 struct VisualShape {
-  enum class Kind { none, box, sphere, capsule, cylinder };
-  Kind kind = Kind::none;
+  /// The kinds of shapes.
+  enum class Kind {
+    none,     ///< not drawn
+    box,      ///< a box
+    sphere,   ///< a sphere
+    capsule,  ///< a cylinder with half a sphere at each end
+    cylinder  ///< a cylinder
+  };
+  Kind kind = Kind::none;            ///< what it is
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
 };
 
@@ -50,15 +57,17 @@ struct VisualShape {
 /// the original. It calls no function of the program. One thread at a time may use one object.
 class LINCHPIN_RECORDING_API Recording {
  public:
+  /// A body, or a coordinate.
   struct Body {
-    std::string name;
-    BodyKind kind = BodyKind::rigid;
-    VisualShape shape;
-    std::string unit;        ///< of a coordinate
-    std::string force_unit;  ///< of a coordinate: of a generalized force on it
+    std::string name;                 ///< name
+    BodyKind kind = BodyKind::rigid;  ///< how it moves
+    VisualShape shape;                ///< how it is drawn
+    std::string unit;                 ///< of a coordinate
+    std::string force_unit;           ///< of a coordinate: of a generalized force on it
   };
+  /// A constraint between bodies.
   struct Joint {
-    std::string name;
+    std::string name;         ///< name
     std::string unit;         ///< of its gap: "m", "rad" or empty
     std::vector<int> bodies;  ///< into the bodies; -1 is the world
     /// Of those, the one that forces are shown on: the first that moves.
@@ -66,8 +75,9 @@ class LINCHPIN_RECORDING_API Recording {
     /// Returns the gap of a reaction in the unit of this joint.
     double gap_of(const Reaction& r) const { return unit == "m" ? r.gap : unit == "rad" ? r.gap_angle : r.residual; }
   };
+  /// A quantity that the program records beside the motion.
   struct Signal {
-    std::string name, unit;
+    std::string name, unit;  ///< name, and unit as it is printed
   };
 
   /// @param dt     length of a step [s]
@@ -87,8 +97,9 @@ class LINCHPIN_RECORDING_API Recording {
   /// Returns whether the last state is a frame. Then call forces() before the next state.
   bool is_frame() const { return is_frame_; }
 
+  /// The forces of a constraint at a frame.
   struct Force {
-    static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    static constexpr double nan = std::numeric_limits<double>::quiet_NaN();  ///< where a part is not known
     Wrench on;                                                ///< the whole force, on the link's body `on`
     double ideal = nan, nonideal = nan, stabilisation = nan;  ///< sizes of its parts there [N]
     /// Returns the force of a reaction on one of its bodies.
@@ -101,7 +112,7 @@ class LINCHPIN_RECORDING_API Recording {
   /// Adds forces and signals at the last state. @param forces  of the links; fewer where the last ones are not known
   void forces(std::span<const Force> forces, std::span<const double> signals);
 
-  long frames() const { return frames_; }
+  long frames() const { return frames_; }  ///< number of frames
 
  private:
   friend struct recording::Columns;
@@ -129,23 +140,26 @@ class LINCHPIN_RECORDING_API Recording {
 
 /// The texts and numbers of a page beside the frames. NaN is no number.
 struct RecordedRun {
-  static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  static constexpr double nan = std::numeric_limits<double>::quiet_NaN();  ///< where a number is not known
   std::string title = "run";     ///< what was simulated; recordings are compared if they have the same
   std::string command;           ///< what made it; a program without
   std::string solver = "exact";  ///< or Bullet's: "bullet:si"
+  /// Texts of the table: precision and name of the host, integrator, what holds the joints together, and outcome of the
+  /// run.
   std::string precision = "double", host, integrator, stabilisation, status = "ok";
+  /// numbers of steps, of steps of islands that the host solved, and of steps of islands in substeps
   long steps = 0, fallbacks = 0, substepped_steps = 0;
   double dt = 0;                                                        ///< [s]
   double duration = 0;                                                  ///< [s]
   double max_gap = nan, rms_gap = nan, max_angle = nan, corrected = 0;  ///< [m], [m], [rad], [m]
-  std::string max_gap_joint;
+  std::string max_gap_joint;                                            ///< name of the constraint with the largest gap
   std::vector<std::pair<std::string, double>> residuals;    ///< the largest, of constraints with a unit of their own
   std::vector<std::pair<std::string, std::string>> native;  ///< what was left to the host, and why
   std::vector<std::string> redundant, undetermined, contradictory;  ///< names; of the rows:
-  long rows = 0, rank = 0;
-  std::vector<std::string> notes;  ///< more lines below the table
-  Vector3d gravity = Vector3d::Zero();
-  std::size_t bodies = 0, joints = 0;
+  long rows = 0, rank = 0;                                          ///< number of rows, and their rank
+  std::vector<std::string> notes;                                   ///< more lines below the table
+  Vector3d gravity = Vector3d::Zero();                              ///< gravity [m/s²]
+  std::size_t bodies = 0, joints = 0;                               ///< numbers of bodies and of joints
 };
 
 /// Writes a file whose kind follows from the end of the name. `.html` is a page, and `.rec` a recording for `linchpin

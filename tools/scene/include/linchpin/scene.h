@@ -40,34 +40,42 @@ namespace linchpin::scene {
 /// under the place.
 class LINCHPIN_SCENE_API SceneError : public FileError {
  public:
+  /// Made by load().
   SceneError(const std::string& whole, std::string file_, std::size_t line_, std::size_t column_, std::string message_)
       : FileError(whole), file(std::move(file_)), line(line_), column(column_), message(std::move(message_)) {}
-  std::string file;
+  std::string file;                  ///< name of the file
   std::size_t line = 0, column = 0;  ///< from 1; 0 where the file as a whole is meant
   std::string message;               ///< without the place
 };
 
 /// The shape of a body, for collisions and pictures.
 struct Shape {
-  enum class Kind { none, box, sphere, capsule, cylinder };
-  Kind kind = Kind::none;
+  /// The kinds of shapes.
+  enum class Kind {
+    none,     ///< no shape
+    box,      ///< a box
+    sphere,   ///< a sphere
+    capsule,  ///< a cylinder with half a sphere at each end
+    cylinder  ///< a cylinder
+  };
+  Kind kind = Kind::none;            ///< what it is
   Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
 };
 
 /// A shape beside a body's centre of mass.
 struct PlacedShape {
-  Shape shape;
-  Pose pose;  ///< in body axes, from the centre of mass
+  Shape shape;  ///< the shape
+  Pose pose;    ///< in body axes, from the centre of mass
 };
 
 /// A body of the file, or a coordinate: start.p.x is its value, start.v.x its rate. Body i of a model is BodyId{i + 1}
 /// of its System.
 struct SceneBody {
-  std::string name;
-  BodyKind kind = BodyKind::rigid;
-  double mass = 0;                      ///< [kg]
-  Matrix3d inertia = Matrix3d::Zero();  ///< about the centre of mass, body axes [kg·m²]
-  Shape shape;
+  std::string name;                      ///< name
+  BodyKind kind = BodyKind::rigid;       ///< how it moves
+  double mass = 0;                       ///< [kg]
+  Matrix3d inertia = Matrix3d::Zero();   ///< about the centre of mass, body axes [kg·m²]
+  Shape shape;                           ///< about its centre of mass
   std::vector<PlacedShape> more_shapes;  ///< of a robot's link, whose shapes need not be about its centre of mass
   Quaterniond link_axes = Quaterniond::Identity();  ///< of the frame of a robot's link, in body axes
   int family = 0;                                   ///< bodies of one, if it is not 0, do not collide with each other
@@ -83,18 +91,18 @@ LINCHPIN_SCENE_API std::string force_unit(const std::string& unit);
 
 /// The coefficients of a law of dry friction at a state.
 struct FrictionCoefficients {
-  double mu = 0, mu_kinetic = 0;
+  double mu = 0, mu_kinetic = 0;  ///< at rest, and in motion
 };
 
 /// A stock joint or a typed constraint.
 struct SceneConstraint {
-  std::string name;
+  std::string name;               ///< name
   std::string type;               ///< equation, velocity, or a joint's: ball, hinge, slider, …
   std::vector<std::string> text;  ///< the equations as typed; empty for joints
-  std::vector<BodyId> bodies;
+  std::vector<BodyId> bodies;     ///< the bodies, in the order of its equations
   /// Makes a new constraint, which shares no internal state with others.
   std::function<Constraint(std::vector<BodyId>)> make;
-  std::vector<Law> laws;
+  std::vector<Law> laws;  ///< its force laws
   /// The coefficients of those laws that give them as expressions, from the bodies and the time of the argument.
   std::vector<std::function<FrictionCoefficients(const ConstraintReaction&)>> coefficients;
   std::optional<Unilateral> unilateral;  ///< of one position row that only pushes
@@ -117,8 +125,9 @@ LINCHPIN_SCENE_API std::optional<FrictionCoefficients> kinetic_above_static(cons
 
 /// An impressed force. Forces that `make` returns may share work memory.
 struct SceneForce {
-  std::string name;
-  std::vector<BodyId> bodies;
+  std::string name;            ///< name
+  std::vector<BodyId> bodies;  ///< the bodies, in the order of its function
+  /// Makes a new force on these bodies.
   std::function<Force(std::vector<BodyId>)> make;
 };
 
@@ -127,8 +136,8 @@ class ModeRecord;  // scene/modes.h
 /// The input of a channel: the state and, where it reads them, the forces at that state. It consists of references and
 /// is valid during one call.
 struct Observation {
-  const System& system;  ///< for masses and potentials
-  const State& state;
+  const System& system;                 ///< for masses and potentials
+  const State& state;                   ///< state of all bodies
   std::span<const Reaction> reactions;  ///< in any order; found by name
   /// Times of stick and slip. Without a record the functions of them are NaN.
   const ModeRecord* modes = nullptr;
@@ -138,12 +147,13 @@ struct Observation {
 /// Copies share one evaluator with its work memory, so one thread at a time may use a channel and its copies.
 class LINCHPIN_SCENE_API Channel {
  public:
-  const std::string& text() const { return text_; }
+  const std::string& text() const { return text_; }  ///< the expression, as typed
   /// The `name` that the file gives to a log or an expectation, or otherwise the text: the title of its columns.
   const std::string& title() const { return name_.empty() ? text_ : name_; }
-  bool has_name() const { return !name_.empty(); }
+  bool has_name() const { return !name_.empty(); }   ///< Returns whether the file gives it a name.
   const std::string& unit() const { return unit_; }  ///< as the file says, or of the plain ones; may be empty
   int size() const;                                  ///< 1, or 3 for a vector
+  /// Returns whether it reads forces, and so needs Observation::reactions.
   bool reads_forces() const;
   /// Whether it reads a time of stick and slip, of release or engagement, which is NaN before the first change.
   bool reads_mode_times() const;
@@ -160,7 +170,7 @@ class LINCHPIN_SCENE_API Channel {
 
 /// A known answer of the scene: |value − is| ≤ tolerance at a time, or at all times.
 struct Expectation {
-  Channel value;
+  Channel value;                ///< the quantity
   bool throughout = false;      ///< at every step instead of at `at`
   double at = 0;                ///< [s]
   std::vector<double> is;       ///< channel size; empty: what it was at t = 0
@@ -169,22 +179,28 @@ struct Expectation {
   double tolerance_single = 0;  ///< of `bullet`; 0: not judged there
 };
 
-enum class Host { bare, bullet, bullet_float64 };
+/// What steps a scene.
+enum class Host {
+  bare,           ///< without an engine
+  bullet,         ///< Bullet in single precision
+  bullet_float64  ///< Bullet in double precision
+};
+/// Name of a host as scenes and the command have it: "bare", "bullet", "bullet-float64".
 LINCHPIN_SCENE_API const char* to_string(Host host);
 
 /// A scene that has been read. It owns all its data. It needs neither the file nor other objects after load().
 struct LINCHPIN_SCENE_API Model {
-  std::string file;
+  std::string file;                  ///< the file of the scene
   std::vector<std::string> files;    ///< every file that was read for it, the scene first; includes, the .bullet file
   Vector3d gravity = {0, -9.81, 0};  ///< [m/s²]
   bool gravity_given = false;        ///< by the file
   double duration = 2;               ///< [s]
   double dt = 1.0 / 240;             ///< [s]
-  Host host = Host::bare;
-  bool contacts = false;            ///< bodies of a Bullet host collide
-  std::string bullet_file;          ///< included .bullet file, or empty
-  int robots = 0, multibodies = 0;  ///< how many robots; how many multibodies they are
-  std::vector<std::string> native;  ///< its parts that are no equality and in no System, such as limits and motors
+  Host host = Host::bare;            ///< what steps it, as the file says
+  bool contacts = false;             ///< bodies of a Bullet host collide
+  std::string bullet_file;           ///< included .bullet file, or empty
+  int robots = 0, multibodies = 0;   ///< how many robots; how many multibodies they are
+  std::vector<std::string> native;   ///< its parts that are no equality and in no System, such as limits and motors
   /// Values that were accepted but are probably mistakes, such as an inertia that no distribution of mass has. Each
   /// text has the form of a SceneError.
   std::vector<std::string> warnings;
@@ -194,10 +210,10 @@ struct LINCHPIN_SCENE_API Model {
   std::vector<SceneBody> bodies;            ///< coordinates last
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
-  std::vector<SceneConstraint> constraints;
-  std::vector<SceneForce> forces;
-  std::vector<Channel> logs;
-  std::vector<Expectation> expectations;
+  std::vector<SceneConstraint> constraints;  ///< joints and typed constraints
+  std::vector<SceneForce> forces;            ///< impressed forces
+  std::vector<Channel> logs;                 ///< quantities to log
+  std::vector<Expectation> expectations;     ///< known answers
 
   /// Makes a System with all bodies, constraints, forces and laws. It does not refer to the Model. @throws
   /// std::invalid_argument only if the program has changed the model to one that is not valid.
@@ -211,13 +227,14 @@ class LINCHPIN_SCENE_API Judge {
  public:
   /// @param dt  of the run, which may not be the scene's
   Judge(const Model& model, Host host, double dt);
+  /// The result for one expectation.
   struct Verdict {
-    const Expectation* expectation = nullptr;
+    const Expectation* expectation = nullptr;  ///< the expectation, in the Model
     /// Its time was reached, or for `throughout` the end of the run, and the forces that it reads were there.
     bool judged = false;
-    bool met = false;  ///< It was judged, and the error was within the tolerance.
-    double error = 0;  ///< largest |value − is|
-    double tolerance = 0;
+    bool met = false;                       ///< It was judged, and the error was within the tolerance.
+    double error = 0;                       ///< largest |value − is|
+    double tolerance = 0;                   ///< its tolerance on the host of the run
     std::vector<double> got;                ///< at the time, or where the error was largest
     std::optional<double> not_a_number_at;  ///< first time at which the value, or its distance, was NaN [s]
   };
@@ -231,6 +248,7 @@ class LINCHPIN_SCENE_API Judge {
   /// Returns the lengths of the parts of a step from t [s]. One part ends at each time of an expectation within the
   /// step. Without such a time the result is dt alone.
   std::vector<double> parts(double t, double dt) const;
+  /// Returns the results, one for each expectation of the Model.
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
   /// Returns why an expectation was not judged. Empty if it was judged.
   std::string why_not(const Verdict& verdict) const;
@@ -247,10 +265,11 @@ class LINCHPIN_SCENE_API Judge {
 /// A .bullet file is included, and load() has no importer. The duration of the scene is known nevertheless.
 class LINCHPIN_SCENE_API NeedsHost : public SceneError {
  public:
+  /// Made by load().
   NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_)
       : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)) {}
-  double dt, duration;  ///< [s]
-  Host host;
+  double dt, duration;             ///< [s]
+  Host host;                       ///< the host that the file asks for
   std::vector<std::string> files;  ///< as Model::files
 };
 

@@ -27,11 +27,13 @@ enum class Integrability {
   integrable_here,     ///< not by itself, but together with the other constraints of the system
   nonholonomic         ///< no function of positions and time says the same
 };
+/// Text of a value.
 LINCHPIN_SCENE_API const char* to_string(Integrability kind);
 
+/// The kind of a constraint.
 struct Classification {
-  Integrability kind = Integrability::nonholonomic;
-  bool linear = true;  ///< in the velocities
+  Integrability kind = Integrability::nonholonomic;  ///< its relation to rows on positions
+  bool linear = true;                                ///< in the velocities
   /// Changes with time, by itself or by a kinematic body. An integrable row with a term without a velocity is also
   /// rheonomic, because its function contains time: velocity.y = 1 is the rate of y − t. A nonholonomic row with such a
   /// term is not: that of a turntable is scleronomic and acatastatic.
@@ -54,10 +56,11 @@ struct Classification {
 /// A combination of rows on velocities that is equivalent to a condition on positions. The constraints of these rows
 /// are nonholonomic as a whole. Example: the row along the normal of a rolling contact holds a wheel on its road.
 struct IntegrableCombination {
+  /// A row of the combination, with its coefficient.
   struct Row {
-    ConstraintId constraint;
-    int row = 0;             ///< of the constraint, from 0
-    double coefficient = 0;  ///< at the state
+    ConstraintId constraint;  ///< the constraint
+    int row = 0;              ///< of the constraint, from 0
+    double coefficient = 0;   ///< at the state
   };
   std::vector<Row> rows;  ///< the largest coefficient is 1
   bool constant = false;  ///< the coefficients are the same elsewhere
@@ -73,9 +76,14 @@ struct IntegrableCombination {
 
 /// A place of rest: applied and constraint forces balance in every virtual displacement (principle of virtual work).
 struct Equilibrium {
-  State state;
+  State state;          ///< the place, at rest
   double residual = 0;  ///< largest generalized force left in a virtual displacement, relative to the largest force
-  enum class Stability { stable, unstable, marginal } stability = Stability::marginal;
+  /// What happens after a small displacement.
+  enum class Stability {
+    stable,                           ///< small motions stay small
+    unstable,                         ///< some small motion grows
+    marginal                          ///< the frequencies do not decide it
+  } stability = Stability::marginal;  ///< by the frequencies
   /// Squares of the small-oscillation frequencies [1/s²], ascending: stiffness against mass in the virtual
   /// displacements. Negative ones belong to motions away from the equilibrium. Values below 1e-9 of the terms of their
   /// sum, and values that rounding of the forces alone can make, are 0. With such a value the stability is marginal.
@@ -90,10 +98,12 @@ struct Equilibrium {
   bool continuum = false;
 };
 
+/// Settings of find_equilibria().
 struct EquilibriumSearch {
   /// Number of starts: at the given state and at places around it, which are always the same. Further starts are where
   /// the forces move the given state, where components of positions are zero, and between the equilibria found.
   int starts = 24;
+  /// scale of the random displacements from the given state to the starts [m, rad, or the unit of a coordinate]
   double spread = 1.0;
   /// Rate of a rotating frame about a line through `centre` [rad/s]. The search then finds equilibria in that frame,
   /// with centrifugal forces. It leaves out those that are no equilibria after a rotation with the frame, because
@@ -118,9 +128,10 @@ struct EquilibriumSearch {
 /// prescribed motion and an equation that contains t. The values are compared at five times, at the start and at a
 /// place beside it.
 struct TimeDependence {
-  std::vector<ConstraintId> constraints;
-  std::vector<std::string> forces;
+  std::vector<ConstraintId> constraints;  ///< the constraints
+  std::vector<std::string> forces;        ///< names of the forces
 };
+/// Finds the constraints and forces that depend on time explicitly.
 [[nodiscard]] LINCHPIN_SCENE_API TimeDependence time_dependence(const System& system);
 
 /// Returns the constraints on velocities that exclude rest at this state. The frame of rest rotates with `omega`

@@ -3,6 +3,7 @@
 
 #include <linchpin/export.h>
 
+/// Marks the public names of linchpin::scene.
 #if defined(LINCHPIN_SCENE_BUILD)
 #define LINCHPIN_SCENE_API LINCHPIN_EXPORT
 #elif defined(LINCHPIN_SCENE_SHARED)

@@ -17,9 +17,9 @@ namespace linchpin::scene {
 /// One change of mode. It is a plain value.
 struct ModeChange {
   double t = 0;  ///< [s] as located by rk4 and the adaptive methods; otherwise the end of the step in which it was
-  std::string constraint;
-  std::string law;  ///< name of the term; empty for a unilateral constraint
-  ModeSwitch::What what = ModeSwitch::What::sticks;
+  std::string constraint;                            ///< name of the constraint
+  std::string law;                                   ///< name of the term; empty for a unilateral constraint
+  ModeSwitch::What what = ModeSwitch::What::sticks;  ///< the kind of the change
 };
 
 /// "sticks", "turns", "slides", "releases" or "engages".
