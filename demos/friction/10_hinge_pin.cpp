@@ -1,10 +1,10 @@
 // A hinge with friction on its pin, from the load it carries: torque up to μ r |F|, as commercial codes have it.
 //
-//   a wheel on a level pin:     stops evenly, after ω₀ I/(μ r m g)
+//   a wheel on a level pin:     stops with a constant deceleration, after ω₀ I/(μ r m g)
 //   a pendulum, length l:       stays where it is at rest if sin θ ≤ μ r/l, because then m g l sin θ ≤ μ r m g
 //
-// A pendulum that is held hangs with its whole weight m g on the pin, one that is let go does not: the thrust that
-// counts is the *actual* one, which laws read by default.
+// A pendulum at rest hangs with its whole weight m g on the pin, and a moving one does not: the law needs the *coupled*
+// normal force, which laws use by default.
 #include "bench.h"
 
 namespace {
@@ -38,7 +38,7 @@ int main() {
   expect("stops after [s]", bench.switches.at(0).t, stops);
   expect("work of the pin [J]", bench.stepper().law_works()[0].work, -0.5 * I * w0 * w0);
 
-  std::printf("a pendulum let go where the pin can, and can not, hold it\n");
+  std::printf("a pendulum released where the friction of the pin can, and cannot, hold it\n");
   for (const double part : {1 - 1e-9, 1 + 1e-6}) {
     Free hangs;
     const BodyId bob = build(hangs, l, part * stays, 0);

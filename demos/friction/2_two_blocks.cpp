@@ -1,6 +1,6 @@
 // A is thrown onto B, which lies on the floor; equal masses, μ = 0.5 between them and 0.1 below (T-BLOCKS). A drags B
-// along until both have 0.375 v₀ at t = 1.25 v₀/g. Then they stick, and what dragged B now drags on A: friction has
-// changed its role. Both stop at 5 v₀/g, B after 0.9375 v₀²/g and A after 1.5625 v₀²/g.
+// along until both have 0.375 v₀ at t = 1.25 v₀/g. Then they stick, and the friction between them slows A with B. Both
+// stop at 5 v₀/g, B after 0.9375 v₀²/g and A after 1.5625 v₀²/g.
 #include "bench.h"
 
 namespace {
@@ -46,15 +46,15 @@ int main() {
   run(bench, v0 / g, 0.01, see);
   expect("friction on A while it slides [N]", bench.reaction("A on B").prescribed.on_a.force.x(), -0.5 * m * g);
   run(bench, 2 * v0 / g, 0.01, see);
-  expect("friction on A while it rides [N]", bench.reaction("A on B").prescribed.on_a.force.x(), -0.1 * m * g);
+  expect("friction on A while it sticks [N]", bench.reaction("A on B").prescribed.on_a.force.x(), -0.1 * m * g);
   run(bench, 6 * v0 / g, 0.01, see);
   expect("A sticks to B [s]", bench.switches.at(0).t, sticks);
   expect("both stop [s]", bench.switches.at(1).t, stops);
-  expect("way of B [m]", bench[B].p.x(), 0.9375 * v0 * v0 / g);
-  expect("way of A [m]", bench[A].p.x(), 1.5625 * v0 * v0 / g);
+  expect("distance of B [m]", bench[B].p.x(), 0.9375 * v0 * v0 / g);
+  expect("distance of A [m]", bench[A].p.x(), 1.5625 * v0 * v0 / g);
   expect("heat between A and B [J]", -bench.stepper().law_works()[0].work, 0.5 * m * g * 0.625 * v0 * v0 / g);
   expect("heat on the floor [J]", -bench.stepper().law_works()[1].work, 0.2 * m * g * 0.9375 * v0 * v0 / g);
-  expect("energy nobody booked [J]", bench.stepper().energy_balance().imbalance(), 0);
+  expect("imbalance of the energy balance [J]", bench.stepper().energy_balance().imbalance(), 0);
 
   std::printf("in Bullet\n");
   Curve of_A, of_B;
@@ -68,11 +68,11 @@ int main() {
       of_A.push_back({host.t(), host[hosted_A].v.x()});
       of_B.push_back({host.t(), host[hosted_B].v.x()});
     });
-    expect("way of A [m]", host[hosted_A].p.x(), 1.5625 * v0 * v0 / g, 0.005);
+    expect("distance of A [m]", host[hosted_A].p.x(), 1.5625 * v0 * v0 / g, 0.005);
     expect("speed of A afterwards [m/s]", host[hosted_A].v.norm(), 0, 1e-11);
     error[k] = std::fabs(host[hosted_A].p.x() - 1.5625 * v0 * v0 / g);
   }
-  expect_first_order("error of that way [m]", error[0], error[1]);
+  expect_first_order("error of the distance of A [m]", error[0], error[1]);
 
   Curve exact_of_A, exact_of_B;
   for (double t = 0; t < 6 * v0 / g; t += 0.002) {

@@ -1,10 +1,11 @@
-// A block slides down a rough wedge (α = 35°) that stands on a smooth floor (T-WEDGE). The wedge gives way, so friction
-// changes the thrust that makes it: the law on the *actual* thrust, the default, is implicit. The explicit law of the
-// papers reads the *ideal* thrust.
+// A block slides down a rough wedge (α = 35°) that stands on a smooth floor (T-WEDGE). The wedge can move, so
+// friction changes the normal force on which it depends. The law on the *coupled* normal force, the default, is
+// implicit. The explicit law of the papers uses the *frictionless* normal force.
 //
 //     N = m g cos α / (1 + (m/M) sin α (sin α − μ cos α)),   A = N (sin α − μ cos α)/M
 //
-// The ideal thrust is that of μ = 0, whatever μ. A law that reads it drags with less than μ times what really presses.
+// The frictionless normal force is that of μ = 0 for every μ. A law that uses it gives less friction than μ times the
+// normal force that acts.
 #include "bench.h"
 
 namespace {
@@ -35,15 +36,16 @@ double exact_N(double mu) {
   return m * g * std::cos(alpha) / (1 + m / M * std::sin(alpha) * (std::sin(alpha) - mu * std::cos(alpha)));
 }
 double exact_A(double mu) { return exact_N(mu) * (std::sin(alpha) - mu * std::cos(alpha)) / M; }
-double exact_A_ideal(double mu) {  // drag μ N(0) down the slope on the wedge, the normal force answers
-  const double N0 = exact_N(0), drag = mu * N0;
-  const double N = (m * g * std::cos(alpha) + m / M * drag * std::sin(alpha) * std::cos(alpha)) /
+// With the friction μ N(0) on the wedge, down the slope, and the normal force that belongs to it.
+double exact_A_frictionless(double mu) {
+  const double N0 = exact_N(0), friction = mu * N0;
+  const double N = (m * g * std::cos(alpha) + m / M * friction * std::sin(alpha) * std::cos(alpha)) /
                    (1 + m / M * std::sin(alpha) * std::sin(alpha));
-  return (N * std::sin(alpha) - drag * std::cos(alpha)) / M;
+  return (N * std::sin(alpha) - friction * std::cos(alpha)) / M;
 }
 
 struct Found {
-  double thrust, drag, wedge;  // what presses [N], what drags [N], acceleration of the wedge [m/s²]
+  double normal_force, friction, wedge;  // [N], [N], acceleration of the wedge [m/s²]
 };
 template <class Bench>
 Found after_a_step(double mu, NormalForce normal_force) {
@@ -64,13 +66,13 @@ void table(const char* where) {
       std::snprintf(label, sizeof label, "mu = %.1f, %s", mu, what);
       expect(label, computed, known, 1e-8);
     };
-    const Found actual = after_a_step<Bench>(mu, NormalForce::coupled),
-                ideal = after_a_step<Bench>(mu, NormalForce::frictionless);
-    show("actual: thrust [N]", actual.thrust, exact_N(mu));
-    show("actual: friction [N]", actual.drag, mu * exact_N(mu));
-    show("actual: wedge [m/s²]", actual.wedge, exact_A(mu));
-    show("ideal: friction [N]", ideal.drag, mu * exact_N(0));
-    show("ideal: wedge [m/s²]", ideal.wedge, exact_A_ideal(mu));
+    const Found coupled = after_a_step<Bench>(mu, NormalForce::coupled),
+                frictionless = after_a_step<Bench>(mu, NormalForce::frictionless);
+    show("coupled: normal force [N]", coupled.normal_force, exact_N(mu));
+    show("coupled: friction [N]", coupled.friction, mu * exact_N(mu));
+    show("coupled: wedge [m/s²]", coupled.wedge, exact_A(mu));
+    show("frictionless: friction [N]", frictionless.friction, mu * exact_N(0));
+    show("frictionless: wedge [m/s²]", frictionless.wedge, exact_A_frictionless(mu));
   }
 }
 
@@ -80,14 +82,14 @@ int main() {
   table<Free>("in the stepper");
   table<Hosted>("in Bullet");
 
-  Plot plot("A block on a wedge that gives way: by what it is pushed", "coefficient of friction",
-            "acceleration of the wedge [m/s²]");
+  Plot plot("A block on a wedge that can move", "coefficient of friction", "acceleration of the wedge [m/s²]");
   for (const NormalForce normal_force : {NormalForce::coupled, NormalForce::frictionless}) {
-    const std::string law = normal_force == NormalForce::coupled ? "coupled normal force, " : "ideal thrust, ";
+    const std::string law =
+        normal_force == NormalForce::coupled ? "coupled normal force, " : "frictionless normal force, ";
     Curve closed, free, hosted;
     for (int i = 0; i <= 70; ++i) {  // up to tan 35°, beyond which the block sticks
       const double mu = 0.01 * i;
-      closed.push_back({mu, normal_force == NormalForce::coupled ? exact_A(mu) : exact_A_ideal(mu)});
+      closed.push_back({mu, normal_force == NormalForce::coupled ? exact_A(mu) : exact_A_frictionless(mu)});
       if (i % 4 == 0) free.push_back({mu, after_a_step<Free>(mu, normal_force).wedge});
       if (i % 4 == 2) hosted.push_back({mu, after_a_step<Hosted>(mu, normal_force).wedge});
     }

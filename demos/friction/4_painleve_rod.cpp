@@ -3,9 +3,9 @@
 //
 //     N p = g − sin θ θ̇²,   p = 1 + 3 cos θ (cos θ + μ σ sin θ)      for a floor that pushes
 //
-// Pushed into the floor (σ = −1) with enough friction p becomes negative: then no thrust satisfies Coulomb's law, or
-// two do. The law on the ideal thrust knows nothing of it; the law on the actual one, the default, counts the answers
-// and says so.
+// Pushed into the floor (σ = −1) with enough friction p becomes negative: then no normal force satisfies Coulomb's
+// law, or two do. The law on the frictionless normal force does not show this. The law on the coupled one, the default,
+// counts the solutions and reports a warning.
 #include "bench.h"
 
 namespace {
@@ -28,9 +28,9 @@ BodyId build(Bench& bench, double theta, double rate, double sigma, Law law) {
 }
 
 struct Answer {
-  double ideal, actual;
+  double frictionless, coupled;  // normal forces [N]
   int solutions;
-  std::string trouble;
+  std::string warning;
 };
 Answer answer(double theta, double rate, double sigma, const Law& law) {
   Free bench;
@@ -40,8 +40,8 @@ Answer answer(double theta, double rate, double sigma, const Law& law) {
   dynamics.evaluate(state);
   std::vector<Reaction> reactions;
   dynamics.reactions(state, reactions);
-  const double ideal = reactions[0].ideal.on_a.force.z();
-  return {ideal, ideal + reactions[0].induced.on_a.force.z(), dynamics.law_report().solutions,
+  const double frictionless = reactions[0].ideal.on_a.force.z();
+  return {frictionless, frictionless + reactions[0].induced.on_a.force.z(), dynamics.law_report().solutions,
           dynamics.law_report().warning};
 }
 
@@ -68,27 +68,28 @@ int main() {
                 r.sigma > 0 ? "towards its centre" : "away from it");
     const Law law = linchpin::laws::coulomb(r.mu);
     const auto known = closed_form(r.theta, r.rate, r.sigma, r.mu);
-    const Answer ideal = answer(r.theta, r.rate, r.sigma, Law(law).with_normal_force(NormalForce::frictionless));
+    const Answer frictionless = answer(r.theta, r.rate, r.sigma, Law(law).with_normal_force(NormalForce::frictionless));
     const Answer found = answer(r.theta, r.rate, r.sigma, law);
-    expect("ideal thrust [N]", ideal.ideal,
+    expect("frictionless normal force [N]", frictionless.frictionless,
            (g - std::sin(r.theta) * r.rate * r.rate) / (1 + 3 * std::cos(r.theta) * std::cos(r.theta)));
-    expect("answers to the coupled normal force", found.solutions, static_cast<double>(known.size()));
-    if (known.size() == 1) expect("coupled normal force [N]", found.actual, known[0]);
+    expect("solutions for the coupled normal force", found.solutions, static_cast<double>(known.size()));
+    if (known.size() == 1) expect("coupled normal force [N]", found.coupled, known[0]);
     if (known.size() == 2) {
-      expect("the smaller [N]",
-             answer(r.theta, r.rate, r.sigma, Law(law).with_branch(linchpin::Branch::smallest)).actual, known[1]);
-      expect("the larger [N]", answer(r.theta, r.rate, r.sigma, Law(law).with_branch(linchpin::Branch::largest)).actual,
-             known[0]);
+      expect("smaller coupled normal force [N]",
+             answer(r.theta, r.rate, r.sigma, Law(law).with_branch(linchpin::Branch::smallest)).coupled, known[1]);
+      expect("larger coupled normal force [N]",
+             answer(r.theta, r.rate, r.sigma, Law(law).with_branch(linchpin::Branch::largest)).coupled, known[0]);
     }
-    if (!found.trouble.empty()) std::printf("  said: %s\n", found.trouble.c_str());
+    if (!found.warning.empty()) std::printf("  warning: %s\n", found.warning.c_str());
   }
 
-  // A step of a host asks for the slip at its end, not for an acceleration: the rod that no normal force lets slide
-  // stops within the step, however short, as by an impact without collision. From 0.7 m/s to rest in h:
+  // A step of a host determines the slip at its end, and not an acceleration. If no normal force satisfies the law
+  // while the rod slides, the rod stops within the step, however short, as by an impact without collision. From 0.7 m/s
+  // to rest in h:
   //
   //     F = (0.7/h + 3 sin θ cos θ g/q)/(1 + 3 sin²θ − 9 sin²θ cos²θ/q),   N = (g + 3 sin θ cos θ F)/q,   q = 1 + 3
   //     cos²θ
-  std::printf("in Bullet, where no thrust lets it slide\n");
+  std::printf("in Bullet, where no normal force satisfies the law while it slides\n");
   const double theta = std::atan(2.0), s = std::sin(theta), c = std::cos(theta), q = 1 + 3 * c * c;
   const double F = (0.7 / host_step + 3 * s * c * g / q) / (1 + 3 * s * s - 9 * s * s * c * c / q);
   Hosted host;
@@ -99,19 +100,19 @@ int main() {
   // which no normal force satisfies the law.
   const linchpin::LawWork& acted = host.exact.laws()[0];
   expect("friction [N]", acted.force.force.x(), F, 2e-3);
-  expect("thrust [N]", acted.normal.force.z(), (g + 3 * s * c * F) / q, 2e-3);
+  expect("normal force [N]", acted.normal.force.z(), (g + 3 * s * c * F) / q, 2e-3);
   expect("tip after the step [m/s]", host[rod].velocity_of({-1, 0, 0}).x(), 0, 1e-2);
   expect("energy gained [J]", std::max(0.0, host.exact.energy() - before), 0);
 
-  Curve closed[2], found[2], ideal;  // at tan θ = 2 from rest; at 60° turning with 4 rad/s
+  Curve closed[2], found[2], frictionless;  // at tan θ = 2 from rest; at 60° turning with 4 rad/s
   for (double mu = 0.01; mu <= 1.6; mu += 0.02) {
-    ideal.push_back(
-        {mu, answer(theta, 0, -1, linchpin::laws::coulomb(mu).with_normal_force(NormalForce::frictionless)).ideal});
+    const Law explicit_law = linchpin::laws::coulomb(mu).with_normal_force(NormalForce::frictionless);
+    frictionless.push_back({mu, answer(theta, 0, -1, explicit_law).frictionless});
     for (const linchpin::Branch branch : {linchpin::Branch::largest, linchpin::Branch::smallest})
       for (const int k : {0, 1}) {
         const Law law = linchpin::laws::coulomb(mu).with_branch(branch);
         const Answer a = k ? answer(pi / 3, 4, -1, law) : answer(theta, 0, -1, law);
-        if (a.solutions > 0) found[k].push_back({mu, a.actual});
+        if (a.solutions > 0) found[k].push_back({mu, a.coupled});
       }
   }
   for (const int k : {0, 1})
@@ -124,14 +125,14 @@ int main() {
       }
       closed[k].push_back({NAN, NAN});
     }
-  Plot("Painlevé's rod, pushed into the floor", "coefficient of friction", "thrust [N]")
+  Plot("Painlevé's rod, pushed into the floor", "coefficient of friction", "normal force [N]")
       .line("tan θ = 2, θ̇ = 0: closed form", closed[0])
       .same()
       .dots("computed; none from 4/3 on", found[0])
       .line("60°, 4 rad/s: closed form", closed[1])
       .same()
       .dots("computed; two from 1.347 on", found[1])
-      .dashed("tan θ = 2: ideal thrust", ideal)
+      .dashed("tan θ = 2: frictionless normal force", frictionless)
       .y_range(-20, 120)
       .save("friction-4-painleve.svg");
   return known_answers_missed;

@@ -1,8 +1,8 @@
 // A bowling ball is thrown without spin and slides until it rolls (T-BOWL):
 //
-//     t = 2 v₀/(7 μ g),   v = 5 v₀/7,   way 12 v₀²/(49 μ g),   work of friction −m v₀²/7
+//     t = 2 v₀/(7 μ g),   v = 5 v₀/7,   distance 12 v₀²/(49 μ g),   work of friction −m v₀²/7
 //
-// From there on friction holds the contact and does no work; rolling resistance of arm δ takes (5/7)(δ/a) g.
+// From then on friction holds the contact and does no work. Rolling resistance of arm δ decelerates it by (5/7)(δ/a) g.
 #include "bench.h"
 
 namespace {
@@ -37,8 +37,8 @@ int main() {
   };
   run(bench, rolls + 0.1, 0.01, see);
   expect("rolls after [s]", bench.switches.at(0).t, rolls);
-  expect("at [m/s]", bench[ball].v.x(), rolling);
-  expect("way until then [m]", bench[ball].p.x() - 0.1 * rolling, way);
+  expect("speed then [m/s]", bench[ball].v.x(), rolling);
+  expect("distance until then [m]", bench[ball].p.x() - 0.1 * rolling, way);
   expect("work of friction [J]", bench.stepper().law_works()[0].work, -m * v0 * v0 / 7);
   run(bench, 3, 0.01, see);
   expect("friction while it rolls [N]", bench.reaction("lane").prescribed.on_a.force.norm(), 0);
@@ -63,10 +63,10 @@ int main() {
       speed.push_back({host.t(), host[same].v.x()});
       rim.push_back({host.t(), a * host[same].w.y()});
     });
-    expect("at the end [m/s]", host[same].v.x(), rolling);
+    expect("speed at the end [m/s]", host[same].v.x(), rolling);
     error[k] = std::fabs(host[same].p.x() - way - rolling * (3 - rolls));
   }
-  expect_first_order("error of the way [m]", error[0], error[1]);
+  expect_first_order("error of the distance [m]", error[0], error[1]);
 
   for (double t = 0; t <= 3; t += 0.005) {
     speed_exact.push_back({t, t < rolls ? v0 - mu * g * t : rolling});

@@ -1,8 +1,8 @@
-// A block on a running belt, held by a spring: the stick-slip oscillator. It rides with the belt (speed V) until the
-// spring pulls μ_s N, lets go, swings about where the spring holds μ_k N, and is caught when it is as fast as the belt
-// again. With ω = √(k/m), off = (μ_s − μ_k) g/ω² one period is
+// A block on a running belt, held by a spring: the stick-slip oscillator. It sticks to the belt (speed V) until the
+// spring pulls with μ_s N. Then it slides, swings about the place where the spring pulls with μ_k N, and sticks again
+// when it is as fast as the belt. With ω = √(k/m), off = (μ_s − μ_k) g/ω² one period is
 //
-//     2 off/V (riding) + 2 (π − atan(off ω/V))/ω (sliding),   furthest at μ_k g/ω² + √(off² + (V/ω)²)
+//     2 off/V (sticking) + 2 (π − atan(off ω/V))/ω (sliding),   furthest at μ_k g/ω² + √(off² + (V/ω)²)
 #include "bench.h"
 
 namespace {
@@ -22,7 +22,7 @@ BodyId build(Bench& bench) {
 
 int main() {
   const double omega = std::sqrt(k / m), off = (mu_s - mu_k) * g / (omega * omega);
-  const double rides = 2 * off / V, slides = 2 * (pi - std::atan(off * omega / V)) / omega, period = rides + slides;
+  const double sticks = 2 * off / V, slides = 2 * (pi - std::atan(off * omega / V)) / omega, period = sticks + slides;
   const double furthest = mu_k * g / (omega * omega) + std::hypot(off, V / omega);
   const double start = mu_s * g / (omega * omega);  // of a slide [m]
   const auto exact = [&](double t) {
@@ -34,7 +34,7 @@ int main() {
 
   std::printf("stick-slip oscillator, in the stepper\n");
   Free bench;
-  const BodyId block = build(bench);  // riding, the spring at its length
+  const BodyId block = build(bench);  // sticking, the spring at its length
   Curve phase;
   bench.stepper().watch([block](const linchpin::State& at) { return at[block].v.x(); });
   double far = 0;  // where it turns, between two steps
@@ -43,13 +43,14 @@ int main() {
     const BodyState& s = bench[block];
     phase.push_back({s.p.x(), s.v.x()});
   });
-  std::vector<double> caught, let_go;
-  for (const auto& s : bench.switches) (s.what == linchpin::ModeSwitch::What::sticks ? caught : let_go).push_back(s.t);
-  expect("first lets go [s]", let_go.at(0), start / V);
-  expect("slides for [s]", caught.at(0) - let_go.at(0), slides);
-  expect("rides for [s]", let_go.at(1) - caught.at(0), rides);
-  expect("one period [s]", let_go.at(3) - let_go.at(2), period);
-  expect("furthest [m]", far, furthest);
+  std::vector<double> sticks_at, slides_at;
+  for (const auto& s : bench.switches)
+    (s.what == linchpin::ModeSwitch::What::sticks ? sticks_at : slides_at).push_back(s.t);
+  expect("begins to slide [s]", slides_at.at(0), start / V);
+  expect("slides for [s]", sticks_at.at(0) - slides_at.at(0), slides);
+  expect("sticks for [s]", slides_at.at(1) - sticks_at.at(0), sticks);
+  expect("one period [s]", slides_at.at(3) - slides_at.at(2), period);
+  expect("largest displacement [m]", far, furthest);
 
   std::printf("in Bullet\n");
   Curve hosted;
@@ -65,7 +66,7 @@ int main() {
       worst = std::max(worst, std::fabs(s.p.x() - exact(host.t())));
       if (!fine && count++ % 3 == 0) hosted.push_back({s.p.x(), s.v.x()});
     });
-    expect("where it is after 6 periods [m]", host[same].p.x(), exact(6 * period), 5e-3);
+    expect("position after 6 periods [m]", host[same].p.x(), exact(6 * period), 5e-3);
     error[fine] = worst;
   }
   expect_first_order("worst error of the position [m]", error[0], error[1], 16);

@@ -1,9 +1,9 @@
-// A parcel is laid on a running belt that climbs by α. Friction drives it, a = g (μ cos α − sin α), until it rides:
+// A parcel is laid on a running belt that climbs by α. Friction drives it, a = g (μ cos α − sin α), until it sticks:
 //
-//     after V/a, having come V²/2a; the belt has run twice as far
+//     after the time V/a and the distance V²/2a. The belt has run twice as far
 //
-// Here friction gives energy to the parcel: the motor of the belt pays, and heat is what it pays beyond.
-// With μ < tan α the parcel never gets up; that is the same law.
+// Here friction does positive work on the parcel. The motor of the belt does more work, and the difference is heat.
+// With μ < tan α the same law lets the parcel slide back.
 #include "bench.h"
 
 namespace {
@@ -23,20 +23,20 @@ BodyId build(Bench& bench, double friction) {
 }  // namespace
 
 int main() {
-  const double a = g * (mu * std::cos(alpha) - std::sin(alpha)), rides = V / a;
+  const double a = g * (mu * std::cos(alpha) - std::sin(alpha)), sticks = V / a;
   std::printf("a parcel on a climbing belt, in the stepper\n");
   Free bench;
   const BodyId parcel = build(bench, mu);
   Curve free[2], hosted[2];
   run(bench, 1, 0.02, [&] { free[0].push_back({bench.t(), bench[parcel].v.dot(up)}); });
-  expect("rides after [s]", bench.switches.at(0).t, rides);
-  expect("way [m]", bench[parcel].p.dot(up), V * V / (2 * a) + V * (1 - rides));
+  expect("sticks after [s]", bench.switches.at(0).t, sticks);
+  expect("distance [m]", bench[parcel].p.dot(up), V * V / (2 * a) + V * (1 - sticks));
   const double friction = mu * m * g * std::cos(alpha), holds = m * g * std::sin(alpha);
-  const double given = friction * V * V / (2 * a) + holds * V * (1 - rides);
+  const double given = friction * V * V / (2 * a) + holds * V * (1 - sticks);
   expect("friction that carries it [N]", bench.reaction("belt").prescribed.on_b.force.norm(), holds);
   expect("work of friction on the parcel [J]", bench.stepper().law_works()[0].work, given);
   expect("its kinetic and potential energy [J]", given, 0.5 * m * V * V + holds * bench[parcel].p.dot(up));
-  expect("times it changed its mode", static_cast<double>(bench.switches.size()), 1);
+  expect("changes between sliding and sticking", static_cast<double>(bench.switches.size()), 1);
 
   std::printf("with less friction than tan(12°) = 0.2126\n");
   Free slips;
@@ -53,10 +53,10 @@ int main() {
     run(host, 1, host_step / (1 << k), [&] {
       if (k == 0 && count++ % 8 == 0) hosted[0].push_back({host.t(), host[same].v.dot(up)});
     });
-    expect("at the end [m/s]", host[same].v.dot(up), V, 1e-12);
-    error[k] = std::fabs(host[same].p.dot(up) - V * V / (2 * a) - V * (1 - rides));
+    expect("speed at the end [m/s]", host[same].v.dot(up), V, 1e-12);
+    error[k] = std::fabs(host[same].p.dot(up) - V * V / (2 * a) - V * (1 - sticks));
   }
-  expect_first_order("error of the way [m]", error[0], error[1]);
+  expect_first_order("error of the distance [m]", error[0], error[1]);
   Hosted host;
   const BodyId same = build(host, 0.2);
   int count = 0;

@@ -2,12 +2,12 @@
 //
 //     T₁/T₀ = ((1 + μ tan δ/2)/(1 − μ tan δ/2))ⁿ → e^{μθ},   δ = θ/n
 //
-// Friction tightens the rope and the rope presses harder: that is the *actual* thrust. By the *ideal* thrust, that of
-// the smooth drum, the tension is linear along the rope, and
+// Friction increases the tension, and the tension increases the normal force: this is the *coupled* normal force. With
+// the *frictionless* normal force, that of a smooth drum, the tension is linear along the rope, and
 //
 //     T₁/T₀ = (1 + μ n tan δ/2)/(1 − μ n tan δ/2) → (1 + μθ/2)/(1 − μθ/2),
 //
-// the first Padé approximant of the same exponential: right for little friction, and beyond bounds at μθ = 2.
+// the first Padé approximant of the same exponential: right for little friction, and infinite at μθ = 2.
 #include "bench.h"
 
 namespace {
@@ -89,7 +89,7 @@ int main() {
     const double found = holding_ratio(n, theta, NormalForce::coupled);
     std::snprintf(label, sizeof label, "%d beads, coupled normal force", n);
     expect(label, found, exact_ratio(n, theta), 1e-8);
-    std::snprintf(label, sizeof label, "%d beads, ideal thrust", n);
+    std::snprintf(label, sizeof label, "%d beads, frictionless normal force", n);
     expect(label, holding_ratio(n, theta, NormalForce::frictionless), exact_ideal(n, theta), 1e-8);
     gap[row++] = found - std::exp(mu * theta);
   }
@@ -128,7 +128,7 @@ int main() {
       .dots("32 beads, coupled normal force", actual)
       .dashed("(1 + μθ/2)/(1 − μθ/2)", pade)
       .same()
-      .dots("32 beads, ideal thrust", ideal)
+      .dots("32 beads, frictionless normal force", ideal)
       .y_range(0, 14)
       .save("friction-8-capstan.svg");
   return known_answers_missed;

@@ -2,9 +2,9 @@
 //
 //     torque that lowers it  W r tan(φ − λ)     torque that raises it  W r tan(φ + λ)
 //
-// With φ ≥ λ it does not come down by itself: the screw is self-locking. One that is lowers its efficiency tan
-// λ/tan(λ+φ) below one half. The thread is one point of the nut on a helicoid: the thrust is normal to the flank, and
-// the slip runs along the helix. Friction presses the flanks together, which the *actual* thrust of the law includes.
+// With φ ≥ λ it does not come down by itself: the screw is self-locking, and its efficiency tan λ/tan(λ+φ) is below one
+// half. The thread is one point of the nut on a helicoid: the normal force is normal to the flank, and the slip runs
+// along the helix. Friction presses the flanks together, which the *coupled* normal force of the law includes.
 #include "bench.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// Two benches on which one experiment is built once and run twice: linchpin's own stepper, which finds every stop and
-// every slip in time, and Bullet at its usual 240 steps per second. z is up, SI.
+// Two benches on which one experiment is built once and run twice: linchpin's own stepper, which locates every change
+// between sticking and sliding in time, and Bullet at its usual 240 steps per second. z is up, SI.
 #pragma once
 
 #include <linchpin/bullet.h>

@@ -50,7 +50,7 @@ class Plot {
     int named = 0;
     for (const Series& s : series_) draw(out, s, s.name.empty() ? named : named++);
     out << "</svg>\n";
-    std::printf("  drawn: %s\n", out.good() ? file.c_str() : "nothing, the file cannot be written");
+    std::printf("  drawn: %s\n", out.good() ? file.c_str() : "nothing, because the file cannot be written");
   }
 
  private:

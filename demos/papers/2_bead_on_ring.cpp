@@ -10,7 +10,7 @@
 //
 // From rest at the height of the centre, μ = 0.2: 3.1854 m/s at the bottom after 0.6541 s; it stops at φ = 0.7777.
 // The law is the explicit one of the paper, NormalForce::frictionless. Friction does not change the normal force on a
-// particle, so the default law, on the actual normal force, gives the same. Theory: T5 (third term), T9.
+// particle, so the default law, on the coupled normal force, gives the same. Theory: T5 (third term), T9.
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>

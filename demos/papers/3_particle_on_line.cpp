@@ -1,4 +1,4 @@
-// A particle on a line with a force that is no friction (T-LINE): the example of Udwadia, Kalaba & Fan (2005),
+// A particle on a line with a nonideal force other than friction (T-LINE): the example of Udwadia, Kalaba & Fan (2005),
 // section 4.
 //
 //     k x₁ − x₂ = 0   gravity along −x₂   nonideal force c = (1, 2), unit mass

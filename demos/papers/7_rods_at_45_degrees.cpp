@@ -52,9 +52,9 @@ int main() {
   std::printf("at tan theta = 1/3\n");
   expect("angular acceleration [rad/s²]", at_rest(equilibrium).theta_dd, 0);
   expect("tension / (m g)", at_rest(equilibrium).tension / (m * g), std::sqrt(2.5));
-  std::printf("a hair beside it\n");
-  constexpr double hair = 1e-6;
-  expect("square of the frequency times L/g", -at_rest(equilibrium + hair).theta_dd / hair * L / g, 1.31762, 1e-5);
+  std::printf("close to it\n");
+  constexpr double offset = 1e-6;
+  expect("square of the frequency times L/g", -at_rest(equilibrium + offset).theta_dd / offset * L / g, 1.31762, 1e-5);
   std::printf("from rest at theta = 0.6\n");
   const Answer answer = at_rest(0.6);
   expect("angular acceleration [rad/s²]", answer.theta_dd, -4.5782541697);

@@ -5,8 +5,8 @@
 //
 // While A slides: a_A = −0.5 g, a_B = 0.3 g, until t₁ = 1.25 v₀/g at the common speed 0.375 v₀. Then A sticks to B,
 // which is not a law but one more constraint: no slip, held by 0.1 m g as long as that is below 0.5 m g. Both stop
-// after 5 v₀/g, B at 0.9375 v₀²/g and A at 1.5625 v₀²/g. The law is Coulomb's on the actual normal
-// force, the default. Theory: T9 (thrust of each contact), T10 (stick).
+// after 5 v₀/g, B at 0.9375 v₀²/g and A at 1.5625 v₀²/g. The law is Coulomb's on the coupled normal
+// force, the default. Theory: T9 (normal force of each contact), T10 (stick).
 
 #include <linchpin/constraint.h>
 #include <linchpin/forces.h>

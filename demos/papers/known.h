@@ -1,5 +1,5 @@
-// A computed number beside the known one. A program that ends with `return known_answers_missed;` fails when one was
-// missed.
+// Prints a computed number beside the known one. A program that ends with `return known_answers_missed;` fails if one
+// was missed.
 #pragma once
 
 #include <Eigen/Core>

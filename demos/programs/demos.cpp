@@ -37,11 +37,11 @@ struct Run {
 int usage(std::string_view word) {
   const bool asked = word == "--help" || word == "-h";
   std::FILE* out = asked ? stdout : stderr;
-  if (!asked) std::fprintf(out, "demos: '%s' is no program and no option\n", std::string(word).c_str());
+  if (!asked) std::fprintf(out, "demos: '%s' is not a program and not an option\n", std::string(word).c_str());
   std::fprintf(
       out,
-      "demos [--seconds 20] [--awake] [program ...]; --awake: nothing falls asleep, so that both solvers have as much\n"
-      "to do; programs, all of them unless named:\n");
+      "demos [--seconds 20] [--awake] [program ...]\n--awake: no body falls asleep, so both solvers have equal work\n"
+      "programs (default: all):\n");
   for (const programs::Entry& entry : programs::all()) std::fprintf(out, "  %s\n", std::string(entry.name).c_str());
   return asked ? 0 : 2;
 }

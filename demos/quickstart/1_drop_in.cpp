@@ -16,7 +16,7 @@ int main() {
   world.addConstraint(&pivot);
   linchpin::bullet::Solver exact(world);  // the only new line
   for (int i = 0; i < 2400; ++i) world.stepSimulation(1. / 240, 0);
-  std::cout << exact.summary();  // gap, energy, rank, what stayed native and why
+  std::cout << exact.summary();  // gap, energy, rank, and what the native solver solves and why
   world.removeConstraint(&pivot);
   return exact.reactions()[0].gap < 1e-12 ? 0 : 1;  // [m]
 }

@@ -1,5 +1,5 @@
-// Friction from the actual normal force is a law on a joint: a sledge on a level rail, mu = 0.3, begins at 5 m/s and is
-// 3 m/s slower after one second. A law of your own is one lambda: the rail is oiled, and 2 m/s are 2/e in another
+// Friction from the coupled normal force is a law on a joint: a sledge on a level rail, mu = 0.3, starts with 5 m/s and
+// is 3 m/s slower after one second. A law of your own is one lambda: the rail is oiled, and 2 m/s are 2/e in another
 // second.
 #include <linchpin/bullet.h>
 

@@ -1,5 +1,5 @@
-// Reading forces: a door of 20 kg on two hinges, one more than its motion needs. Together they carry its weight, 200 N;
-// how they share it is open, and the answer says so.
+// Reading forces: a door of 20 kg on two hinges, one more than its motion needs. Together they carry its weight, 200 N.
+// Their shares are undetermined, and each reaction reports this.
 #include <linchpin/bullet.h>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ int main() {
   for (const linchpin::Reaction& r : exact.reactions()) {
     std::printf("%s  F = (%7.2f, %6.2f, %5.2f) N at (%.1f, %.1f, %.1f) m  %s\n", r.name.c_str(), r.on_a.force.x(),
                 r.on_a.force.y(), r.on_a.force.z(), r.on_a.point.x(), r.on_a.point.y(), r.on_a.point.z(),
-                r.determined ? "" : "(the share is open; least norm)");
+                r.determined ? "" : "(share undetermined; of least norm)");
     carried += r.on_a.force.y();
   }
   std::printf("together %.9f N, known 200\n", carried);

@@ -1,6 +1,5 @@
 // A report from a program of one's own: a chain of ten planks swings down, held by the exact solver and again by
-// Bullet's own. Each run leaves a page to look at; `linchpin compare exact.rec native.rec --report both.html` lays them
-// side by side.
+// Bullet's own. Each run writes a page; `linchpin compare exact.rec native.rec --report both.html` compares them.
 #include <linchpin/bullet_recorder.h>
 
 #include <cstdio>

@@ -72,14 +72,14 @@ holds "(.constraints[0].on[] | select(.body == \"block\") | .law_force[0] - $fri
 
 # Redundancy: in the words of `run`, and whose forces it leaves open.
 expect 0 run "$scenes/table-on-four-legs.toml"
-prints '4 equations, 3 independent'
+prints '3 of 4 constraint equations are independent'
 sed 's|^sx = .*|sx = 0.6|' "$scenes/table-on-four-legs.toml" >table.toml
 expect 0 sweep table.toml --set sx=0.6,0.7 --column 'reaction(leg1, plate).y' --out table.csv
-[ "$(grep -c '"ok, but 4 equations, 3 independent; redundancy leaves the reactions of leg1, leg2, leg3, leg4 undetermined' table.csv)" -eq 2 ] ||
+[ "$(grep -c '"ok, but 3 of 4 constraint equations are independent; the reactions of leg1, leg2, leg3, leg4 are undetermined' table.csv)" -eq 2 ] ||
   fail "redundant: $(cat table.csv)"
 expect 0 explain table.toml
-prints '^4 equations, 3 independent'
-prints 'NOT determined: redundant constraints share a load'
+prints '^3 of 4 constraint equations are independent'
+prints 'UNDETERMINED: redundant constraints share the load'
 expect 0 explain table.toml --json
 holds '.rank.rows == 4 and .rank.rank == 3 and (.rank.undetermined | length) == 4'
 
@@ -103,7 +103,7 @@ law = { type = "hinge_friction", mu = 0.2, pin_radius = 0.05 }
 TOML
 expect 0 equilibrium rest.toml
 prints "^left out: law 'hinge friction' on pin$|^left out: law 'hinge_friction.*' on pin$"
-prints '^the places that follow are found without it; with it the scene may also rest elsewhere, or not rest there$'
+prints '^the equilibria below do not take it into account\. With it the scene may have others, or may not rest there$'
 expect 0 equilibrium rest.toml --json
 holds '.left_out | length == 1 and (.[0] | test("on pin$"))'
 expect 0 sweep rest.toml --set L=1,2 --equilibrium --column bob.y --out rest.csv
@@ -185,7 +185,7 @@ axis = [0, 1, 0]
 TOML
 expect 0 equilibrium door.toml
 prints '^1. marginal: 0 rad/s; potential 0 J$'
-prints '^   one of a continuum of places: where the rate is 0, all places rest at the same potential$'
+prints '^   one of many equilibria beside each other, all with the same potential \(the frequency along them is 0\)$'
 grep -q '^2\.' out && fail "one place is enough: $(cat out)"
 expect 0 equilibrium door.toml --json
 holds '.equilibria | length == 1 and .[0].continuum'

@@ -10,15 +10,15 @@ sed -e 's|position = \[0.4, 0, "a"\]|position = [0, 0, "a"]|' -e 's|^omega = .*|
   "$scenes/ball-on-turntable.toml" >middle.toml
 for scene in "$scenes/ball-on-turntable.toml" middle.toml; do
   expect 0 run "$scene" --json
-  holds '.solver.max_energy_error_J < 1e-11 and .solver.energy_error_of == "energy less the work of prescribed motions"'
+  holds '.solver.max_energy_error_J < 1e-11 and .solver.energy_error_of == "energy minus the work of prescribed motions"'
   for host in bullet-float64:1e-11 bullet:1e-3; do
     expect 0 run "$scene" --host "${host%:*}" --json
-    holds ".solver.max_energy_error_J < ${host#*:} and .solver.energy_error_of == \"energy less the work of prescribed motions\""
+    holds ".solver.max_energy_error_J < ${host#*:} and .solver.energy_error_of == \"energy minus the work of prescribed motions\""
   done
 done
 expect 0 compare "$scenes/ball-on-turntable.toml" --json --csv table
 holds '.solvers[0].max_energy_error_J < 1e-11 and .solvers[0].energy_error_of != null'
-holds '.solvers[1].max_energy_error_J == null and (.solvers[1].energy_note | test("prescribe motion .rolling.*native solver does not tell"))'
+holds '.solvers[1].max_energy_error_J == null and (.solvers[1].energy_note | test("prescribe motion .rolling.*native solver does not report"))'
 # The table has the numbers that the error is made of.
 error=$(LC_ALL=C awk -F, '
   NR == 1 { for (i = 1; i <= NF; ++i) { if ($i == "energy [J]") E = i; if ($i ~ /^work of prescribed motions/) W = i } next }
@@ -27,8 +27,8 @@ error=$(LC_ALL=C awk -F, '
   END { printf "%.17g", most }' table-exact-double.csv)
 holds "(.solvers[0].max_energy_error_J - $error | fabs) < 1e-13"
 expect 0 compare "$scenes/ball-on-turntable.toml"
-prints 'energy error is of energy less the work of prescribed motions'
-prints 'energy is not expected to be conserved: constraints that prescribe motion \(rolling\)'
+prints 'the energy error is that of energy minus the work of prescribed motions'
+prints 'no energy error is given, because energy is not conserved: constraints prescribe motion \(rolling\)'
 # A knife edge that turns with time is homogeneous in the velocities and does no work: its energy is judged as it is.
 expect 0 run "$scenes/turning-edge.toml" --json
 holds '.solver.max_energy_error_J < 1e-9 and (.solver | has("energy_error_of") | not)'
@@ -164,19 +164,19 @@ holds '.solver.steps == 3 and ([.solver.expect[] | .met == true] | all)'
 sed -i 's|^is = "y"|is = "y + 0.001"|' fall.toml
 expect 4 run fall.toml --duration 0.9
 prints 'NOT MET     ball.y at 0.35 s'
-says '1 expectation was not met'
+says '1 expectation of the scene .* was not met'
 expect 0 sweep fall.toml --set y=1:2:2 --duration 0.9 --out fall-sweep.csv
 LC_ALL=C awk -F, 'NR == 2 { d = $5 + 9.81 / 2 * 0.35 ^ 2; exit !($3 == "ok" && $5 != "" && d ^ 2 < 1e-20) }' fall-sweep.csv || fail "sweep: $(cat fall-sweep.csv)"
 
 # One that the run ends before fails, and says why; one that is not of this host does not.
 expect 4 run fall.toml --duration 0.3
-prints 'NOT JUDGED  ball.y at 0.4 s = .*  \(the run ends before, at 0.3 s\)'
-says '3 expectations could not be judged'
+prints 'NOT TESTED  ball.y at 0.4 s = .*  \(the run ends at 0.3 s, before this time\)'
+says '3 expectations could not be tested'
 expect 4 run fall.toml --duration 0.3 --json
-holds '[.solver.expect[] | .met == false and .error == null and (.not_judged | test("the run ends before"))] | all'
+holds '[.solver.expect[] | .met == false and .error == null and (.not_judged | test("the run ends at 0.3 s, before"))] | all'
 sed -i 's|^bullet = 1$|bullet = false|' fall.toml
 expect 0 run fall.toml --host bullet-float64 --duration 0.9
-prints 'not judged  ball.y at 0.4 s = .*  \(not on this host\)'
+prints 'not tested  ball.y at 0.4 s = .*  \(the scene does not test it on this host\)'
 
 # `explain` goes to the time it is asked for, not to the step beside it.
 expect 0 explain fall.toml rail --at 0.35 --json

@@ -34,13 +34,13 @@ holds '.solvers[1].force_rms_error_rel > 1e-3 and (.solvers[1].max_gap_joint | t
 # Every solver by name; one that blows up is told so, and takes nobody with it.
 expect 0 compare "$scenes/bridge.bullet" --with bullet:mlcp,bullet:nncg:5,bullet:lemke,bullet:si --duration 0.3 --json
 holds '(.solvers | length) == 4 and .solvers[3].status == "ok"'
-holds '[.solvers[] | .status == "ok" or (.status | test("^(diverged|non-finite) at step [0-9]+$"))] | all'
+holds '[.solvers[] | .status == "ok" or (.status | test("^(diverged|not finite) at step [0-9]+: a (body|pose) "))] | all'
 jq -e . "$scratch/out" >/dev/null || fail "not JSON"
 
 expect 4 compare "$scenes/bridge.bullet" --with bullet:mlcp --duration 0.3
-says 'no solver ran to the end'
-prints '^No solver ran to the end'
-prints 'Energy error: the'
+says 'no solver finished'
+prints '^No solver finished'
+prints 'Energy error: largest'
 
 # Everything but the time is the same the next time.
 for n in 1 2; do
@@ -51,11 +51,11 @@ cmp -s "$scratch/again1" "$scratch/again2" || fail "two runs differ: $(diff "$sc
 
 # For people: verdict first, units in the header, a line per solver and precision, notes.
 expect 0 compare "$scenes/bridge.bullet" --with exact,bullet:si --duration 0.1
-head -n 1 "$scratch/out" | grep -q '^In double precision exact keeps every joint closed to ' || fail "no verdict first"
+head -n 1 "$scratch/out" | grep -q '^In double precision, exact keeps every joint closed to ' || fail "no verdict first"
 prints '^solver +precision +time/step \[µs\] +max gap \[m\]'
 prints '^exact +double .* ok$'
 prints '^bullet:si +double .* ok$'
-prints '120 equations of which 117 are independent; redundant: .* more'
+prints 'the joints have 120 equations, and 117 of them are independent\. Redundant: .* more'
 
 if [ -f "$shared/bullet/spider.bullet" ]; then
   expect 0 compare "$shared/bullet/spider.bullet" --with exact,bullet:si --precision both --duration 0.5 --warmup-steps 10 --json

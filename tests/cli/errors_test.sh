@@ -41,21 +41,21 @@ says '--precision.*half'
 expect 2 compare "$scene" --solvers exact
 says 'no option "--solvers"'
 expect 2 equilibrium "$scene" --seconds nan
-says '--seconds is above 0'
+says '--seconds is nan, expected a number above 0'
 expect 3 run - <"$scene"
 says 'read from a file, not from standard input'
 expect 2 run "$scene" --host bulet
 says '--host.*did you mean "bullet"'
 expect 2 run "$scene" --host bare
-says 'a .bullet file needs a bullet host'
+says 'A .bullet file needs --host bullet or bullet-float64'
 expect 2 run "$scene" --solver exakt
 says 'did you mean "exact"'
 expect 2 run "$scene" --csv "$scratch"
-says 'cannot be written: is a directory'
+says 'cannot be written: it is a directory'
 expect 2 run "$scene" --csv "$scratch/no/such/folder/x.csv"
 says 'cannot be written: No such file'
 expect 2 run "$scene" --csv /dev/null
-says 'no regular file'
+says 'is not a regular file'
 cp "$scene" "$scratch/copy.bullet"
 expect 2 run "$scratch/copy.bullet" --csv "$scratch/copy.bullet"
 says 'is the scene itself'
@@ -80,7 +80,7 @@ bad() {
   [ -s "$scratch/out" ] && fail "printed something for $1"
 }
 cd "$scratch" || exit 1
-bad missing.bullet 'no such file'
+bad missing.bullet 'the file does not exist'
 mkdir folder.bullet && bad folder.bullet 'is a directory'
 : >empty.bullet && bad empty.bullet 'is empty'
 echo '<robot name="x"/>' >scene.urdf
@@ -106,7 +106,7 @@ if chmod 000 copy.bullet && ! [ -r copy.bullet ]; then bad copy.bullet 'cannot b
 
 # 4: the one solver of a run failed
 expect 4 run "$source/demos/scenes/bridge.bullet" --solver bullet:mlcp --duration 1 --csv lost.csv
-says 'bullet:mlcp: (diverged|non-finite) at step'
+says 'bullet:mlcp: (diverged|not finite) at step'
 [ -s lost.csv ] || fail "the steps before the failure were not kept"
 # What people do with scenes of ours: another case, another ending, line ends and a mark of another system, an empty file.
 ours=$source/demos/scenes/winch.toml
@@ -114,7 +114,7 @@ cp "$ours" "$scratch/WINCH.TOML"
 expect 0 check "$scratch/WINCH.TOML"
 cp "$ours" "$scratch/winch.txt"
 expect 3 run "$scratch/winch.txt"
-says 'a scene of ours has a name that ends in .toml'
+says 'Names of scenes end with .toml'
 { printf '\xef\xbb\xbf'; sed 's/$/\r/' "$ours"; } >"$scratch/käfer 1.toml"
 expect 0 run "$scratch/käfer 1.toml" --json
 holds '.solver.status == "ok"'
@@ -127,14 +127,14 @@ says 'is a directory'
 mkfifo "$scratch/pipe.toml"
 printf 'schema = 2\ninclude = "pipe.toml"\n' >"$scratch/waits.toml"
 expect 3 check "$scratch/waits.toml"
-says 'is no regular file'
+says 'is not a regular file'
 # The main door waits for nobody either; standard input and a pipe that a shell has opened are no such thing.
 mkfifo "$scratch/pipe.json"
 for words in "check $scratch/pipe.toml" "run $scratch/pipe.toml" "solve $scratch/pipe.json"; do
   # shellcheck disable=SC2086
   timeout 10 "$linchpin" $words >"$scratch/out" 2>"$scratch/err"
   [ $? -eq 3 ] || fail "$words: a pipe was waited for"
-  says 'pipe\.(toml|json): error: is no regular file'
+  says 'pipe\.(toml|json): error: is not a regular file'
 done
 expect 3 solve - <<<'{}'
 says 'schema: missing'
@@ -160,7 +160,7 @@ if [ -w /dev/full ]; then
     # shellcheck disable=SC2086
     "$linchpin" $words >/dev/full 2>"$scratch/err"
     [ $? -eq 2 ] || fail "$words: a full disk was called a success"
-    says 'standard output cannot be written'
+    says 'could not be written to standard output'
   done
 fi
 "$linchpin" man | head -n 1 >/dev/null

@@ -57,18 +57,18 @@ expect 0 compare compared.rec
 prints 'In double precision .*bullet:si'
 prints '^bullet:si  double'
 expect 2 compare run.rec winch.rec
-says 'recordings of two scenes: "pendulum.toml" and "winch.toml"$'
+says 'the recordings are of two scenes: "pendulum.toml" and "winch.toml"$'
 expect 2 compare run.rec native.rec --dt 1/100
-says '\-\-dt is of a run'
+says '\-\-dt has no effect on recordings'
 expect 3 compare run.rec "$scenes/pendulum.toml"
-says 'pendulum.toml: error: is no recording'
+says 'pendulum.toml: error: is not a recording of linchpin'
 expect 4 run "$scenes/pendulum.toml" --host bare --gravity 0,-1.62,0 --record moon.rec  # its known answer is of the earth
 expect 2 compare run.rec moon.rec
-says 'with gravity \[0.0,-9.81,0.0\] and \[0.0,-1.62,0.0\]'
+says 'differ in gravity: \[0.0,-9.81,0.0\] and \[0.0,-1.62,0.0\]'
 sed 's/^title = .*/title = "edited"/' "$scenes/pendulum.toml" >pendulum.toml
 expect 0 run pendulum.toml --host bare --record edited.rec
 expect 2 compare run.rec edited.rec
-says 'edited in between'
+says 'was changed between the two recordings'
 expect 0 run "$scenes/pendulum.toml" --host bare --dt 0.0005 --record finer.rec
 expect 0 compare run.rec finer.rec
 prints 'ran [0-9.]+ s in steps of 0.0005 s'
@@ -81,7 +81,7 @@ holds '(.solvers[1].label | test("steps of 0.0005 s")) and (.solvers[0] | has("l
 expect 0 run "$scenes/pendulum.toml" --solver bullet:si --dt 0.0005 --record finer-native.rec
 expect 0 compare run.rec native.rec finer-native.rec
 ! grep -q 'exact.*bullet:si.*0.0005' <(head -n 1 "$scratch/out") || fail "a verdict over two steps: $(head -n 2 "$scratch/out")"
-prints '^In double precision over .* bullet:si leaves the smallest gap'
+prints '^In double precision over .*, bullet:si leaves the least, a gap of'
 # A program that recorded itself, exact and native: nothing of a scene's file, the same table and page.
 if [[ -x $bin/quickstart-5_report ]]; then
   (mkdir own && cd own && "$bin/quickstart-5_report" >/dev/null) || fail "quickstart-5_report: $?"
@@ -117,13 +117,13 @@ expect 0 report run.rec native.rec --gltf both.glb
 expect 2 run "$scenes/pendulum.toml" --gltf run.obj
 says 'run.obj.*\.gltf or \.glb'
 expect 2 run "$scenes/hoop-in-its-angle.toml" --gltf flat.gltf
-says 'place in space'
+says 'no position in space'
 [[ ! -e flat.gltf && ! -e run.obj ]] || fail "wrote an animation of nothing"
 expect 2 report run.rec
-says 'none of --out, --gltf and --mcap'
+says 'name an output with --out, --gltf or --mcap'
 jq '.motions[0].frames = 7' run.rec >short.rec
 expect 3 report short.rec --gltf no.glb
-says 'short.rec: error: is a recording that is damaged: motions\[0\].columns.t has [0-9]+ letters of base64, expected 40 for 28 bytes'
+says 'short.rec: error: is a damaged recording: motions\[0\].columns.t has [0-9]+ letters of base64, expected 40 for 28 bytes'
 jq '.motions[0].columns.rotation = "!!!!"' run.rec >odd.rec
 expect 3 report odd.rec --gltf no.glb
 [[ ! -e no.glb ]] || fail "wrote an animation of a damaged recording"
@@ -133,7 +133,7 @@ damaged() {  # damaged FILTER PATTERN
   jq "$1" run.rec >damaged.rec
   for words in 'report damaged.rec --out no.html' 'compare damaged.rec native.rec' 'report native.rec damaged.rec --mcap no.html'; do
     expect 3 $words
-    says "damaged.rec: error: is a recording that is damaged: $2"
+    says "damaged.rec: error: is a damaged recording: $2"
   done
 }
 damaged '.motions[0].frames = 1000000000' 'motions\[0\].columns.t has'
@@ -192,7 +192,7 @@ for host in bare bullet-float64; do
 done
 [[ $(jq -r .title links.rec) == "five links" ]] || fail "the title is not in the recording"
 expect 0 run "$scenes/rotating-wire.toml" --record wire.rec
-jq -e '.notes | any(test("energy error is of energy less the work of prescribed motions"))' wire.rec >/dev/null || fail "wire: $(jq -c .notes wire.rec)"
+jq -e '.notes | any(test("the energy error is that of energy minus the work of prescribed motions"))' wire.rec >/dev/null || fail "wire: $(jq -c .notes wire.rec)"
 
 # No force where the equation has no answer: nothing, not nought.
 cat >overflow.toml <<'END'
@@ -222,7 +222,7 @@ expect 2 run "$scenes/pendulum.toml" --csv same.x --report ./same.x
 says '\-\-report and --csv are both "same.x"'
 expect 2 report run.rec --out same.html --gltf same.html
 expect 2 run "$scenes/andrews.toml" --report none.html --gltf none.glb --mcap none.mcap --csv none.csv
-says 'place in space'
+says 'no position in space'
 ! compgen -G 'none.*' >/dev/null && [[ ! -e same.x ]] || fail "a run that was refused left $(ls none.* same.x)"
 
 # A long run with many bodies stays below the size that opens well, and says how many frames it has.
@@ -238,7 +238,7 @@ jq '.schema = 3' run.rec >later.rec
 expect 3 report later.rec --out no.html
 jq '.schema = 1' run.rec >earlier.rec
 expect 3 report earlier.rec --out no.html
-says 'schema 1, expected 2: record it again'
+says 'schema 1, expected 2\. Record it again'
 jq 'del(.motions)' run.rec >torn.rec
 expect 3 report torn.rec --out no.html
 jq '.comparison.solvers = [3]' run.rec >odd.rec

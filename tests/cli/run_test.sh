@@ -64,7 +64,7 @@ if "$linchpin" check "$scratch/arm.urdf" 2>&1 | grep -q "built without URDF"; th
   hosts=
 else
   expect 0 run "$scratch/arm.urdf"
-  prints 'not in this host: pin: limits -0.3 to 0.7 rad'
+  prints 'the host bare leaves out: pin: limits -0.3 to 0.7 rad'
   sed 's|izz="0.09"|izz="0.5"|; s|</inertial>|</inertial><collision><geometry><mesh filename="package://x/a.stl"/></geometry></collision>|' \
     "$scratch/arm.urdf" >"$scratch/odd.urdf"
   expect 0 run "$scratch/odd.urdf"

@@ -22,7 +22,7 @@ for scene in "$scenes"/*.toml; do
     holds ".host == \"$host\" and (.solver.expect | length) > 0"
     # Where its bars come to lie in one line, single precision may leave a step to the native rows: counted, and no more.
     case $name-$host in
-      n-four-bar-bullet) holds '.solver.status | test("^ok( but for [1-9] fallbacks)?$")' ;;
+      n-four-bar-bullet) holds '.solver.status | test("^ok(, but [1-9] steps? w(as|ere) left to the native solver)?$")' ;;
       *) holds '.solver.status == "ok"' ;;
     esac
     holds '([.solver.expect[] | .met == true or (.met == null and .tolerance == 0)] | all) and ([.solver.expect[] | .met == true] | any)'
@@ -40,7 +40,7 @@ head -n 1 "$scratch/winch.csv" | grep -q 'rope.gap.*,"reaction(rope, load).x \[N
 
 # Names are the titles of columns and stand before the values that are expected.
 expect 0 run "$scenes/backlash.toml" --csv "$scratch/backlash.csv"
-prints 'once to and fro: block.x at 0.614159 s = 0.0  off by'
+prints 'once to and fro: block.x at 0.614159 s = 0.0  error [0-9.e-]+, tolerance '
 head -n 1 "$scratch/backlash.csv" | grep -q ',into the springs \[m\]$' || fail "header: $(head -n 1 "$scratch/backlash.csv")"
 expect 0 run "$scenes/backlash.toml" --json --host bullet-float64 --csv "$scratch/backlash.csv"
 holds '.solver.expect[0].name == "once to and fro" and .solver.expect[0].value == "block.x" and (.solver.expect[1] | has("name") | not)'
@@ -61,7 +61,7 @@ holds '.solver.mode_changes[0] | .what == "releases" and (has("law") | not)'
 expect 0 equilibrium "$scenes/off-a-sphere.toml"
 prints 'left out: the free side of sphere, which is held as an equality'
 expect 0 compare "$scenes/off-a-sphere.toml" --json --duration 0.1
-holds '.solvers[0].status == "ok" and (.solvers[1].status | test("sphere.*unilateral"))'
+holds '.solvers[0].status == "ok" and (.solvers[1].status | test("unilateral constraint .sphere"))'
 expect 0 check "$scenes/off-a-sphere.toml"
 prints '^sphere .* holonomic, scleronomic, unilateral$'
 # An explicit method inside of Bullet's step, which the file chooses.
@@ -74,7 +74,7 @@ holds '.solver.max_energy_error_J < 1e-9'
 expect 2 run "$scenes/pendulum.toml" --method ratle
 says 'did you mean "rattle"'
 expect 2 run "$scenes/pendulum.toml" --host bullet --method rk4
-says 'Bullet steps'
+says 'write stepping'
 expect 4 run "$scenes/hoop-in-its-angle.toml" --method rattle
 says 'the method rattle does not support coordinates such as .*Use rk4 or adaptive'
 expect 0 bench mechanisms --json
@@ -93,7 +93,7 @@ for name in bead-on-ring slider-friction rotating-wire rolling-disk robot-arm; d
   holds '.solvers[0] | .status == "ok" and .force_samples > 0 and .force_rms_error_rel < 1e-8'
 done
 expect 0 compare "$scenes/slider-friction.toml" --json --duration 0.1
-holds '.solvers[0].status == "ok" and (.solvers[1].status | test("no force laws on joints.*rail"))'
+holds '.solvers[0].status == "ok" and (.solvers[1].status | test("cannot apply the force law of .rail"))'
 expect 0 compare "$scenes/pendulum.toml" --duration 0.2
 prints 'pendulum.toml: 1 body, 1 joint; 0.2 s'
 prints 'largest residuals: rod'
@@ -168,9 +168,9 @@ duration = 0.1
 END
 expect 4 check "$scratch/torn.toml" --json
 holds '.status == "contradictory" and .contradictory == ["here", "there"]'
-says 'contradict each other: here, there'
+says 'no motion satisfies these constraints together: here, there'
 expect 0 run "$scratch/torn.toml" --json
-holds '.solver.status | test("contradict")'
+holds '.solver.status | test("no motion satisfies these constraints together")'
 
 # Velocities: of two rows that ask for two, of a row that is the rate of another, of one that cannot be met at t = 0.
 velocities() {
@@ -183,33 +183,33 @@ velocities() {
 velocities 'velocity = "p.velocity.y = 1"' 'velocity = "p.velocity.y = 2"'
 expect 4 check "$scratch/v.toml" --json
 holds '.contradictory == ["a", "b"] and .constraints[0].contradictory and .constraints[1].velocity_residual == 2'
-says 'contradict each other: a, b'
+says 'no motion satisfies these constraints together: a, b'
 velocities 'equation = "p.y = 0.4 + 0.1*t"' 'velocity = "p.velocity.y = 0"'
 expect 4 check "$scratch/v.toml"
-says 'contradict each other: a, b'
+says 'no motion satisfies these constraints together: a, b'
 velocities 'equation = "p.y = 0.4 + 0.1*t"' 'velocity = "2*p.velocity.y = 0.2"'
 expect 0 check "$scratch/v.toml" --json
 holds '.contradictory == [] and (.redundant | length) == 2'
 velocities 'velocity = "t*p.velocity.x + p.x = 0"'
 expect 3 check "$scratch/v.toml"
-says 'v.toml:9:13: error: constraint "a": no derivative of this equation is different from zero at the start'
+says 'v.toml:9:13: error: constraint "a": all derivatives of this equation are zero at the start'
 velocities 'velocity = "p.velocity.y = 1"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 1  .*the rate of p.y - t$'
 expect 0 run "$scratch/v.toml"
-prints 'start velocities brought onto the constraints: a jump of 0.5 J$'
+prints 'start velocities were changed to satisfy the constraints \(kinetic energy of the change 0.5 J\)$'
 velocities 'equation = "p.y = 0.4 + t"'
 expect 0 check "$scratch/v.toml"
 prints 'a +1 row +residual 0, of its rate 1  '
 velocities 'velocity = "p.velocity.y^3 = 0"'  # no derivative wherever it is met
 expect 3 check "$scratch/v.toml"
-says 'constraint "a": no derivative of this equation is different from zero'
+says 'constraint "a": all derivatives of this equation are zero'
 velocities 'velocity = ["p.velocity.y^3 = 0", "p.velocity.x = 0"]'  # of one row of it
 expect 4 check "$scratch/v.toml"
-says 'constraint "a": no derivative of a row of it is different from zero'
+says 'constraint "a": the derivatives of one of its rows are all zero'
 prints 'zero Jacobian at the start'
 expect 0 run "$scratch/torn.toml"
-prints 'status: ok, but constraints contradict each other: here.*, there'
+prints 'status: ok, but no motion satisfies these constraints together: here.*, there'
 # Rows that agree in their accelerations contradict each other all the same, and all verbs name them.
 sed -i 's/p.x = t^2/p.x = 0.1/' "$scratch/torn.toml"
 expect 0 run "$scratch/torn.toml" --json
@@ -265,9 +265,9 @@ at = 1
 is = 100
 END
 expect 4 run "$scratch/far.toml" --duration 0.5
-prints 'gaps at the start, closed by moving bodies without a velocity: at most 100 m'
-prints 'NOT JUDGED  p.x at 1 s = 100.0  \(the run ends before, at 0.5 s\)'
-says '1 expectation could not be judged'
+prints 'bodies were moved by at most 100 m to close gaps at the start'
+prints 'NOT TESTED  p.x at 1 s = 100.0  \(the run ends at 0.5 s, before this time\)'
+says '1 expectation could not be tested'
 
 # A mass matrix that becomes singular on the way: whose coordinate, and when. theta' = 1: sin(theta)^2 ends at pi.
 cat >"$scratch/pole.toml" <<'END'
@@ -300,7 +300,7 @@ says 'there is no constraint "nope_at_all"; known: rope$'
 expect 0 equilibrium "$scenes/rods-at-45-degrees.toml" --json
 holds '.equilibria[0].stability == "stable" and (.equilibria[0].forces.rod.p | (.[0]*.[0] + .[1]*.[1] | sqrt) / (1.3*9.81) - 1.5811388 | fabs) < 1e-6'
 expect 0 equilibrium "$scenes/rotating-hoop.toml"
-prints 'turning with \(0, 7, 0\)'
+prints 'which rotates with \(0, 7, 0\)'
 prints 'stable: 6.41436 rad/s'
 expect 0 equilibrium "$scenes/heavy-top.toml"
 prints 'marginal: 0 rad/s, 3.10791 rad/s'
@@ -308,7 +308,7 @@ sed 's/angle = "w\*t"/angle = "w*t + 0.1*sin(t)"/' "$scenes/rotating-hoop.toml" 
 expect 0 equilibrium "$scratch/unsteady.toml" --json
 holds '.frame_angular_velocity == null and .frozen_at_start == ["hoop"] and .stopped_early == false'
 expect 0 equilibrium "$scratch/unsteady.toml"
-prints 'hoop moves, and not as part of one steady turning'
+prints 'hoop moves, but not with one constant rotation'
 cat >"$scratch/curl.toml" <<'END'
 schema = 2
 [world]
@@ -324,7 +324,7 @@ body = "p"
 force = "[-p.x - 5*p.y, 5*p.x - p.y, -0.25*p.z]"
 END
 expect 0 equilibrium "$scratch/curl.toml"
-prints 'unstable: 0.5 rad/s, flutter at 1.74628 rad/s, growing at 1.43161 1/s'
+prints 'unstable: 0.5 rad/s, flutter at 1.74628 rad/s, growth rate 1.43161 1/s'
 expect 4 equilibrium "$scenes/rope.toml" --seconds 1e-6
 says 'stopped after 1e-06 s, at start 0 of'
 for template in pendulum winch skate four-bar slider-friction; do
@@ -355,7 +355,7 @@ END
 expect 0 run "$scratch/more.toml" --json
 holds '.host == "bullet-float64" and .bodies == 3 and .solver.user_gaps.string < 1e-10 and .solver.max_gap_m < 1e-9'
 expect 2 run "$scratch/more.toml" --host bare
-says 'needs a bullet host'
+says 'needs --host bullet or bullet-float64'
 # The verbs without steps read it too: the hinge's five rows and the string's one.
 expect 0 check "$scratch/more.toml" --json
 holds '.rows == 6 and .rank == 6 and .columns == 9 and ([.constraints[].name] == ["hinge", "string"]) and (.native | length) == 0'
@@ -417,5 +417,5 @@ completes linchpin run "$scratch/of mine/my" "$scratch/of mine/my winch.toml"
   fail "a name with a blank is completed as two"
 expect 0 man
 prints '^\.SS linchpin explain'
-prints 'Time \[s\]; the scene runs there on the bare host'
+prints 'Time \[s\]\. The scene runs up to it on the host bare'
 done_testing

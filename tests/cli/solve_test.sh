@@ -78,7 +78,7 @@ done
 # Bad input: exit 3 with the place, nothing on stdout.
 expect 3 solve missing.json --json
 out_is_empty
-err_has 'missing.json: error: no such file'
+err_has 'missing.json: error: the file does not exist'
 expect 3 solve . --json
 err_has 'is a directory'
 : >empty.json

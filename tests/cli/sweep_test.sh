@@ -102,7 +102,7 @@ killed() {  # killed ROWS WORDS…: ends the sweep when so many rows are there
 }
 killed 20
 expect 2 sweep throw.toml --set v=1:4:300 --set g=1.62,9.81 --out ended.csv
-says 'did not come to its end.*--resume'
+says 'an unfinished sweep.*--resume'
 killed 150 --resume
 printf '599,4,9.8' >>ended.csv.part
 before=$(($(wc -l <ended.csv.part) - 1))
@@ -204,23 +204,23 @@ says 'is the scene itself'
 expect 3 sweep throw.toml --set v=1,2 --column 'ball.velocty' --out x.csv
 says 'column:1:.*velocty'
 expect 2 sweep throw.toml --set v=1,2 --until 'norm(reaction(wall))' --out x.csv
-says 'no force'
+says 'Forces are not possible'
 expect 2 sweep throw.toml --set v=1,2 --seed 3 --out x.csv
-says 'that of --random'
+says 'seed needs --random'
 [ -e x.csv ] && fail "a sweep that was refused wrote a table"
 
 # A table took its time: it is not written over.
 expect 0 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 --out one.csv
-prints '^one.csv is complete already: 14 cases$'
+prints '^one.csv is already complete: 14 cases$'
 cp one.csv kept.csv
 expect 2 sweep throw.toml --set v=1:4:6 --set g=1.62,9.81 --out one.csv
-says 'out: "one.csv", line .* it is of another sweep: --force replaces it'
+says 'out: "one.csv", line .* the file belongs to another sweep\. --force replaces it'
 echo garbage >mine.txt
 expect 2 sweep throw.toml --set v=1,2 --out mine.txt
 [ "$(cat mine.txt)" = garbage ] || fail "a file of somebody else was replaced"
 head -n 4 one.csv >few-rows.csv
 expect 2 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 --out few-rows.csv
-says 'holds some rows of this sweep: --resume'
+says 'has some rows of this sweep\. Use --resume'
 expect 0 sweep throw.toml --set v=1:4:7 --set g=1.62,9.81 --out few-rows.csv --force
 cmp -s one.csv few-rows.csv && cmp -s one.csv kept.csv || fail "--force gives another table"
 expect 2 sweep throw.toml --set v=1,2 --out same.csv --report same.csv
@@ -242,7 +242,7 @@ expect 2 sweep throw.toml --set v=0:1 --random -3 --out x.csv
 says '"-3", expected a whole number from 1 to 10000000'
 sed '/^.*log/,$d' throw.toml >silent.toml
 expect 2 sweep silent.toml --set v=0:1:9 --out x.csv
-says 'nothing would be recorded'
+says 'the sweep would record nothing'
 expect 0 sweep silent.toml --set v=0:1:2 --until 'ball.y + 0.1' --out until.csv
 [ -e x.csv ] && fail "a sweep that was refused wrote a table"
 # What a motion is expected to come to is nothing of a place of rest.
@@ -276,5 +276,5 @@ LC_ALL=C awk -F, '
   END { exit bad || NR != 12 || n != 1 }' circle.csv >awk.out || fail "rough circle: $(cat awk.out)"
 # mu > 0.60334: friction stops the bead before the bottom.
 expect 4 sweep "$scenes/rough-circle.toml" --set mu=0.3,0.61 --until bead.x --out stops.csv
-says '1 case failed, case 1: bead.x did not pass through zero$'
+says '1 case failed, case 1: bead.x did not cross zero within the duration$'
 done_testing

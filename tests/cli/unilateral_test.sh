@@ -73,12 +73,12 @@ for host in bare bullet-float64 bullet; do
 done
 expect 0 run "$scratch/drop.toml" --record "$scratch/bare.rec"
 expect 0 check "$scratch/drop.toml"
-prints '^floor +1 row +residual 0 .*unilateral, open at the start: it holds nothing there$'
+prints '^floor +1 row +residual 0 .*unilateral, open at the start, so it has no force there$'
 prints ': 5 degrees of freedom$'
 expect 0 check "$scratch/drop.toml" --json
 holds '.status == "ok" and .constraints[0].residual == 0 and .rows == 1'
 expect 0 explain "$scratch/drop.toml" --at 0.25
-prints '^  is released: it is open by 0\.7[0-9]* and has no force$'
+prints '^  is open by 0\.7[0-9]* m and has no force$'
 prints 'other.vy'
 expect 0 explain "$scratch/drop.toml" floor --json
 holds '.constraints | length == 1 and .[0].released == true and .[0].gap == 1 and (.[0].rows | length) == 0'

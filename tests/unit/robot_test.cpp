@@ -333,7 +333,7 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
   };
   const Case cases[] = {
       {"", "is empty", 0},
-      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'>\n</robot>", "no well-formed XML", 4},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'>\n</robot>", "not well-formed XML", 4},
       {"<sdf/>", "begins with <robot", 1},
       {"<robot name='r'/>", "holds no <link>", 1},
       {"<robot name='r'>\n<link/>\n</robot>", "<link> has no name", 2},
@@ -364,7 +364,7 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
        "not finite", 5},
       {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<origin xyz='0 1 "
        "2,5'/></joint></robot>",
-       "\"2,5\" is no number", 5},
+       "\"2,5\" is not a number", 5},
       {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
        "joint='jj'/></joint></robot>",
        "there is no joint \"jj\"", 5},
@@ -440,14 +440,14 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
        "has a second shape", 3},
       {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1e-320'/><inertia ixx='1' iyy='1' "
        "izz='1'/></inertial></link></robot>",
-       "a mass of 1e-320 kg is no robot's; a link without any is a frame", 3},
+       "a mass of 1e-320 kg is outside the supported range; a link without any is a frame", 3},
       {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='1e-320' iyy='1e-320' "
        "izz='1e-320'/></inertial></link></robot>",
        "not positive definite", 3},
       {"<robot name='r'>\n<link name='\xC3\xA4'/>\n<link name='\xE4'/></robot>",
-       "no text in UTF-8: there is a byte 0xE4", 3},
-      {"<robot name='r'>\n\xC0\xAF</robot>", "no text in UTF-8: there is a byte 0xC0", 2},
-      {"<robot name='r'>\n\xED\xA0\x80</robot>", "no text in UTF-8", 2},
+       "is not UTF-8 text: the byte 0xE4 is not valid there", 3},
+      {"<robot name='r'>\n\xC0\xAF</robot>", "is not UTF-8 text: the byte 0xC0 is not valid there", 2},
+      {"<robot name='r'>\n\xED\xA0\x80</robot>", "is not UTF-8 text", 2},
   };
   for (const Case& c : cases) {
     const std::string path = written("broken.urdf", with(c.text));
@@ -490,7 +490,8 @@ TEST_F(Robot, HugeFilesAreReadOrRefusedByTheirSize) {
     }
     return text + "</robot>";
   };
-  EXPECT_EQ(said_of(written("links.urdf", chain(30000, false))), "10002: more than 10000 links");
+  EXPECT_EQ(said_of(written("links.urdf", chain(30000, false))),
+            "10002: the robot has more than 10000 links, which is the limit");
   EXPECT_NE(said_of(written("many.urdf", chain(100000, false))).find("0: is larger than 8 MB"), std::string::npos);
   const std::string path = written("large.urdf", "");
   std::filesystem::resize_file(path, 200'000'000);  // of nothing but holes
@@ -606,7 +607,8 @@ TEST_F(Robot, StartsInMotionByItsRates) {
     }
     return std::string();
   };
-  EXPECT_EQ(refused("rates = { spin = 1 }\n"), "4: model, rates: \"spin\" follows \"shoulder\"; say it of that");
+  EXPECT_EQ(refused("rates = { spin = 1 }\n"),
+            "4: model, rates: joint \"spin\" mimics \"shoulder\". Give the value for that joint");
   EXPECT_EQ(refused("rates = { grip = 1 }\n"), "4: model, rates: \"grip\" is a fixed joint and has no rate");
   EXPECT_EQ(refused("rates = { shuolder = 1 }\n"),
             "4: model, rates: there is no joint \"shuolder\"; did you mean \"shoulder\"?");
@@ -629,7 +631,7 @@ TEST_F(Robot, NotesNameAllTheyAreOf) {
   EXPECT_EQ(one.host, scene::Host::bullet_float64);
   EXPECT_EQ(one.multibodies, 0);
   EXPECT_EQ(one.notes,
-            (std::vector<std::string>{"link \"a\" and no joint that a multibody has: a rigid body, no multibody"}));
+            (std::vector<std::string>{"link \"a\" has no joint that a multibody supports, so it is a rigid body"}));
 }
 
 // As of a UR arm, whose joints go from −2π to 2π: a hinge of Bullet counts no turns, a multibody does.
@@ -648,8 +650,8 @@ TEST_F(Robot, LimitsOfAWholeTurnAreAMultibodysOnly) {
     EXPECT_FALSE(bodies.constraints.at(0).limits);
     EXPECT_TRUE(bodies.native.empty()) << bodies.native[0];
     EXPECT_EQ(bodies.notes, (std::vector<std::string>{
-                                "the limits of joint \"shoulder\" span a whole turn or more, and hinges count no "
-                                "turns: it turns without limits; with as = \"multibody\" the limits act"}));
+                                "the limits of joint \"shoulder\" span a whole turn or more. Bullet's hinge cannot "
+                                "enforce them, so the joint has no limits. With as = \"multibody\" the limits act"}));
     const scene::Model multibody = arm(lower, upper, "as = 'multibody'\n");
     EXPECT_TRUE(multibody.constraints.at(0).limits);
     EXPECT_TRUE(multibody.notes.empty());
@@ -735,25 +737,25 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
     std::string text, says;
   };
   const Case cases[] = {
-      {j("screw", ends), "4: joint \"j\": a joint of type screw is not read"},
+      {j("screw", ends), "4: joint \"j\": joints of type \"screw\" are not supported"},
       {j("hinge", ends), "4: Joint type of hinge is invalid"},
       {j("ball", "<parent>a</parent><child>b</child>"), "4: Child frame with name[b] specified by joint with name[j]"},
-      {j("revolute", ends + "<axis><xyz>0 q 0</xyz></axis>"), "5: <xyz>: \"0 q 0\" is no value of it"},
+      {j("revolute", ends + "<axis><xyz>0 q 0</xyz></axis>"), "5: <xyz>: \"0 q 0\" is not a value of it"},
       {j("revolute", ends + "<axis><xyz>0 0 0</xyz></axis>"), "5: <axis>, <xyz>: \"0 0 0\": an axis of length zero"},
       {A + "<link name='b'>\n<inertial><mass>abc</mass></inertial></link>" + end,
-       "5: <inertial>, <mass>: \"abc\" is no number"},
+       "5: <inertial>, <mass>: \"abc\" is not a number"},
       {A + "<link name='b'>\n<inertial><mass>-1</mass></inertial></link>" + end,
        "5: <inertial>, <mass>: \"-1\" is not above 0"},
       {A + "<link name='b'><inertial>\n<inertia><ixx>-1</ixx></inertia></inertial></link>" + end,
        "5: <inertial>, <inertia>: the inertia is not positive definite: its principal moments are -1, 1, 1"},
-      {A + "<link name='b'>\n<pose>1 2 3</pose></link>" + end, "5: <pose>: \"1 2 3\" is no value of it"},
+      {A + "<link name='b'>\n<pose>1 2 3</pose></link>" + end, "5: <pose>: \"1 2 3\" is not a value of it"},
       {A + "<link name='a'/>" + end, "4: link with name[a] already exists"},
       {A + "<link name='b'><pose relative_to='c'/></link>" + end,
        "4: relative_to name[c] specified by link with name[b]"},
       {A + "<link>\n</link>" + end, "4: Required attribute[name] in element[link]"},
-      {A + "<link name='b'>" + end, "4: is no well-formed XML"},
+      {A + "<link name='b'>" + end, "4: is not well-formed XML"},
       {"<sdf>\n<model name='r'><link name='a'/></model></sdf>", "1: <sdf> has no version"},
-      {"<sdf version='1.9'>\n<world name='w'>\n<include><uri/></include></world></sdf>", "3: <include> says no <uri>"},
+      {"<sdf version='1.9'>\n<world name='w'>\n<include><uri/></include></world></sdf>", "3: <include> has no <uri>"},
       {"<sdf version='1.9'>\n<world name='w'>\n<include><uri>nowhere.sdf</uri></include></world></sdf>",
        "3: <include>: there is no \"nowhere.sdf\""},
       {"<sdf version='1.9'>\n<world name='w'>\n<include><uri>a.sdf</uri></include></world></sdf>",
@@ -780,7 +782,7 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
   } catch (const scene::SceneError& e) {
     EXPECT_EQ(e.file, folder() + "/b.sdf");
     EXPECT_EQ(e.line, 5u);
-    EXPECT_EQ(e.message, "<inertial>, <mass>: \"1 kg\" is no number");
+    EXPECT_EQ(e.message, "<inertial>, <mass>: \"1 kg\" is not a number");
   }
   (void)written("b.sdf", A + end);
   EXPECT_EQ(scene::load(folder() + "/a.sdf").bodies.size(), 2u);
@@ -824,7 +826,7 @@ TEST_F(Robot, MimicJointsOfSdfFollow) {
             std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='follow'/>")).find("in a circle"), std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='lead'><multiplier>two</multiplier></mimic>"))
-                .find("<multiplier>: \"two\" is no number"),
+                .find("<multiplier>: \"two\" is not a number"),
             std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='lead' axis='axis2'/>")).find("no \"axis2\""), std::string::npos);
   EXPECT_NE(said_of(file("", "<mimic joint='lead'/>")).find("stands in its <axis>"), std::string::npos);

@@ -31,7 +31,7 @@ namespace linchpin::cli {
 
 namespace {
 
-constexpr const char* in_bodies = "multibodies; joints of robots are constraints, as of bodies";
+constexpr const char* in_bodies = "multibodies (the joints of a robot are constraints between rigid bodies here)";
 
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
@@ -256,25 +256,27 @@ std::string summary(const Json& row, const scene::Model& model) {
                                          [](const scene::SceneBody& b) { return b.kind == BodyKind::coordinate; });
   out << movers(static_cast<long>(model.bodies.size()) - coordinates, coordinates) << ", "
       << counted(static_cast<long>(model.constraints.size()), "constraint") << ", "
-      << counted(row["steps"].get<long>(), "step") << " of the bare host (" << to_string(model.options.method) << ")\n";
+      << counted(row["steps"].get<long>(), "step") << " without an engine (method " << to_string(model.options.method)
+      << ")\n";
   if (row["max_gap_m"].is_number()) out << "  largest gap " << row["max_gap_m"].get<double>() << " m\n";
   for (const auto& [name, gap] : row["user_gaps"].items())
     out << "  " << name << ": residual at most " << gap.get<double>() << ", in the unit of its equation\n";
   if (row["max_energy_error_J"].is_number())
     out << "  largest energy error " << row["max_energy_error_J"].get<double>() << " J"
         << (row.contains("energy_error_of") ? ", of " + row["energy_error_of"].get<std::string>() : "") << "\n";
-  for (const Json& each : row["left_out"]) out << "  not in this host: " << each.get<std::string>() << "\n";
+  for (const Json& each : row["left_out"]) out << "  the host bare leaves out: " << each.get<std::string>() << "\n";
   const double moved = row["start"]["moved_m"], turned = row["start"]["turned_rad"];
   if (moved > 1e-9 || turned > 1e-9) {
-    out << "  gaps at the start, closed by moving bodies without a velocity: at most " << moved << " m";
-    if (turned > 1e-9) out << ", turning them by at most " << turned << " rad";
-    out << "\n";
+    out << "  bodies were moved by at most " << moved << " m";
+    if (turned > 1e-9) out << " and rotated by at most " << turned << " rad";
+    out << " to close gaps at the start\n";
   }
   if (const double jump = row["start"]["impulse_energy_J"]; jump > 1e-9)
-    out << "  start velocities brought onto the constraints: a jump of " << jump << " J\n";
+    out << "  start velocities were changed to satisfy the constraints (kinetic energy of the change " << jump
+        << " J)\n";
   if (row.contains("rank")) out << "  " << rank_text(row["rank"], false) << "\n";
   if (row.contains("rank") && !row["rank"]["contradictory"].empty())
-    out << "  contradictory: " << recording::some(row["rank"]["contradictory"], 6) << "\n";
+    out << "  contradictory constraints: " << recording::some(row["rank"]["contradictory"], 6) << "\n";
   for (const Json& each : row["law_differences"]) out << "  " << each.get<std::string>() << "\n";
   for (const Json& each : row["warnings"]) out << "  warning: " << each.get<std::string>() << "\n";
   return out.str();
@@ -393,12 +395,12 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
         const std::string why = report->reason;
         work_before = work(stepper->reactions());
         report = go_on_without_closing(system, model, dt, stepper);
-        const std::string from = " (from step " + std::to_string(step) + " on by accelerations alone: " + why + ")";
+        const std::string from = " (since step " + std::to_string(step) + " gaps are not closed, because " + why + ")";
         if (report && !report->rejected) since = from;
       }
     }
     if (!report || report->rejected) {
-      status = "stopped at step " + std::to_string(step) + ": " + (report ? report->reason : "not finite");
+      status = "the run stopped at step " + std::to_string(step) + ": " + (report ? report->reason : "not finite");
       if (gaps_stay) status += "; " + torn_text(rank);
       return false;
     }
@@ -469,8 +471,8 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   if (model.multibodies > 0) row["left_out"].push_back(in_bodies);
   if (model.stepping != Method::semi_implicit)
     row["left_out"].push_back("stepping = \"" + std::string(to_string(model.stepping)) +
-                              "\", which is of the Bullet hosts; this one steps by method = \"" +
-                              to_string(model.options.method) + "\"");
+                              "\", which applies to Bullet only (this host uses method = \"" +
+                              to_string(model.options.method) + "\")");
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();

@@ -74,9 +74,8 @@ void print(const Json& row) {
 int bench(const BenchOptions& o) {
   if (std::find(o.scenes.begin(), o.scenes.end(), "mechanisms") != o.scenes.end()) {
     if (o.scenes.size() == 1 && !o.of_engine) return bench_mechanisms(o.json);
-    std::cerr
-        << "linchpin bench: \"mechanisms\" is the published set as it stands, each scene by its own method: it goes "
-           "with --json alone\n";
+    std::cerr << "linchpin bench: \"mechanisms\" runs the published scenes with their own methods. It can be combined "
+                 "with --json only\n";
     return exit_usage;
   }
   std::vector<std::string> precisions;
@@ -89,7 +88,7 @@ int bench(const BenchOptions& o) {
     std::string looked;
     const std::string program = find_worker(name, looked);
     if (program.empty()) {
-      std::cerr << "linchpin: there is no " << name << " (looked for " << looked << ")\n";
+      std::cerr << "linchpin: the benchmark program " << name << " was not found (looked for " << looked << ")\n";
       return exit_physics;
     }
     std::ostringstream command;
@@ -115,7 +114,7 @@ int bench(const BenchOptions& o) {
     }
     const int status = ::pclose(pipe.release());
     if (!WIFEXITED(status)) {
-      std::cerr << "linchpin: " << name << " died\n";
+      std::cerr << "linchpin: " << name << " ended by a signal\n";
       return exit_physics;
     }
     if (WEXITSTATUS(status) != 0) return WEXITSTATUS(status) == 2 ? exit_usage : exit_physics;  // it has said why
@@ -135,30 +134,31 @@ void add_bench(CLI::App& app, int& exit_code) {
         return x > 0 ? std::string() : value + " is not above 0";
       },
       "above 0");
-  CLI::App* verb = app.add_subcommand("bench", "Time and error of the benchmark scenes on this machine");
+  CLI::App* verb = app.add_subcommand("bench", "Measure time and error of the benchmark scenes on this machine");
   verb->add_option("scenes", o->scenes,
-                   "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000), or a program of demos/programs "
-                   "(walker), or robots as multibodies: R1 R2 R3 R4 R5 (R5+1, R5+2, R5+4: with loops); \"all\" takes "
-                   "an hour. \"mechanisms\" alone: the "
+                   "W1 W1s W2 W3 W4 W5a W5b W6, with :SIZE for one size (W1:1000); a program of demos/programs "
+                   "(walker); robots as "
+                   "multibodies: R1 R2 R3 R4 R5 (R5+1, R5+2, R5+4: with loops). \"all\" takes an hour. \"mechanisms\", "
+                   "alone: the "
                    "published mechanisms without an engine")
       ->capture_default_str();
-  verb->add_option(
-          "--with", o->with,
-          "solvers: exact, rk4 and adaptive (exact, stepped by their stages), law (exact, with a smooth law on "
-          "every joint), dry (exact, with dry friction in every joint), si:N, nncg:N, mlcp, each with @R for R "
-          "steps a second, separated by commas")
+  verb->add_option("--with", o->with,
+                   "Solvers, separated by commas: exact, rk4 and adaptive (exact with this integration method), law "
+                   "(exact with a "
+                   "smooth law on every joint), dry (exact with dry friction in every joint), si:N, nncg:N, mlcp. Each "
+                   "can have @R for R "
+                   "steps per second")
       ->capture_default_str();
-  verb->add_option("--precision", o->precision, "double, single or both")
+  verb->add_option("--precision", o->precision, "Precision of Bullet: double, single or both")
       ->check(CLI::IsMember({"double", "single", "both"}))
       ->capture_default_str();
-  verb->add_option("--duration", o->duration, "simulated time [s]")->check(above_zero)->capture_default_str();
-  verb->add_option("--budget", o->budget, "wall time per run [s]")->check(above_zero)->capture_default_str();
-  verb->add_flag("--json", o->json, "one JSON object on stdout");
+  verb->add_option("--duration", o->duration, "Simulated time [s]")->check(above_zero)->capture_default_str();
+  verb->add_option("--budget", o->budget, "Largest wall time per run [s]")->check(above_zero)->capture_default_str();
+  verb->add_flag("--json", o->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "ns/row is solver time per constraint row and accepted substep: from the bodies being handed over to their "
-      "velocities being back. Ratios are to Bullet's sequential impulse with 10 iterations from the same process. Law "
-      "solves are "
-      "back-solves that laws take in a step, beyond those of the constraints.");
+      "ns/row: solver time per constraint equation and accepted substep, without reading and writing the world.\n"
+      "Ratios are to Bullet's sequential impulse solver with 10 iterations in the same process. Law solves: back-\n"
+      "solves for force laws, beyond those of the constraints.");
   verb->callback([o, verb, &exit_code] {
     for (const char* option : {"--with", "--precision", "--duration", "--budget"})
       o->of_engine = o->of_engine || verb->count(option) > 0;

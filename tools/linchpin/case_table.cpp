@@ -31,9 +31,9 @@ CaseTable::~CaseTable() {
 void CaseTable::read(const std::string& file, std::string_view text) {
   const auto refuse = [&](std::size_t line, const char* why) {
     throw std::invalid_argument("\"" + file + "\", line " + std::to_string(line) + ": " + why +
-                                "; it is of another sweep");
+                                ", so the file belongs to another sweep");
   };
-  if (text.substr(0, header_.size()) != header_) refuse(1, "other columns than this sweep has");
+  if (text.substr(0, header_.size()) != header_) refuse(1, "the file has other columns");
   text.remove_prefix(header_.size());
   for (std::size_t line = 2; !text.empty(); ++line) {
     const std::size_t end = text.find('\n');
@@ -42,10 +42,11 @@ void CaseTable::read(const std::string& file, std::string_view text) {
     text.remove_prefix(end + 1);
     std::uint64_t number = 0;
     const auto [after, error] = std::from_chars(row.data(), row.data() + row.size(), number);
-    if (error != std::errc() || after == row.data()) refuse(line, "this begins with no number of a case");
-    if (number >= rows_.size()) refuse(line, "a case that this sweep does not have");
-    if (!row.starts_with(begins_(number))) refuse(line, "other parameters than this case has");
-    if (!row.ends_with(ends_)) refuse(line, "another scene, other options or another version of linchpin");
+    if (error != std::errc() || after == row.data()) refuse(line, "the row does not begin with a case number");
+    if (number >= rows_.size()) refuse(line, "this sweep has no such case");
+    if (!row.starts_with(begins_(number))) refuse(line, "the row has other parameters than this case");
+    if (!row.ends_with(ends_))
+      refuse(line, "the row comes from another scene, other options or another version of linchpin");
     rows_[number] = row;
   }
 }
@@ -69,9 +70,10 @@ void CaseTable::open(bool resume) {
   // A last line without its end is half of a row; a header without rows is worth nothing.
   std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
   if (whole == header_.size()) whole = 0;
-  if (whole == 0 && !header_.starts_with(text)) refuse("is there, and no table of a sweep");
+  if (whole == 0 && !header_.starts_with(text))
+    refuse("exists and is not the table of a sweep. Delete it, or choose another --out");
   if (whole > 0 && !resume)
-    refuse("holds the rows of a sweep that did not come to its end: --resume goes on with it, or delete it");
+    refuse("has the rows of an unfinished sweep. Continue it with --resume, or delete the file");
   if (whole < text.size() && ::ftruncate(part_, static_cast<off_t>(whole)) != 0) refuse(std::strerror(errno));
   if (whole > 0) {
     read(part, std::string_view(text).substr(0, whole));
@@ -87,7 +89,7 @@ void CaseTable::append(std::uint64_t number, const std::string& rest) {
   const ssize_t n = ::write(part_, row.data(), row.size());
   if (n != static_cast<ssize_t>(row.size()))
     throw std::runtime_error("\"" + path_ + ".part\" was not written in full: " +
-                             std::strerror(n < 0 ? errno : ENOSPC) + "; --resume goes on when there is room");
+                             std::strerror(n < 0 ? errno : ENOSPC) + ". Make room and continue with --resume");
 }
 
 void CaseTable::finish() {

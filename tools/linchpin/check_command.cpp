@@ -96,7 +96,7 @@ std::string combination_text(const Json& each) {
     out += (std::abs(std::abs(x) - 1) < 1e-9 ? "" : brief(std::abs(x)) + " of ") + name;
   }
   const bool one = each["rows"].size() == 1;
-  out += !one && !each["constant"].get<bool>() ? ", as the start has them," : "";
+  out += !one && !each["constant"].get<bool>() ? ", with the coefficients at the start," : "";
   return out + " is integrable: it is " +
          (each["integral"].is_string() ? "the rate of " + each["integral"].get<std::string>()
                                        : std::string("a condition on positions"));
@@ -168,9 +168,10 @@ int run_check(const CheckArguments& arguments) {
     if (still_open && !has(contradictory, i)) contradictory.push_back(i);
     if (!check.ok()) wrong.push_back(check.message);
     if (kind.zero_jacobian && !kind.linear)
-      wrong.push_back("constraint \"" + c.name +
-                      "\": no derivative of a row of it is different from zero at the start, so that nothing could "
-                      "hold it: write what is zero, not a power of it, and start where it has a direction");
+      wrong.push_back(
+          "constraint \"" + c.name +
+          "\": the derivatives of one of its rows are all zero at the start, so no force can hold it. Write x = 0 "
+          "instead of x^2 = 0, and start where the equation has a gradient");
     result["constraints"].push_back(
         {{"name", c.name},
          {"type", c.type},
@@ -190,7 +191,7 @@ int run_check(const CheckArguments& arguments) {
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
          {"description", words(kind) + (c.unilateral ? ", unilateral" : "") +
                              (c.compliance ? ", with compliance" : "") +
-                             (holds ? "" : ", open at the start: it holds nothing there")}});
+                             (holds ? "" : ", open at the start, so it has no force there")}});
   }
   result["integrable"] = Json::array();
   for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))
@@ -212,11 +213,11 @@ int run_check(const CheckArguments& arguments) {
     for (const Json& c : result["constraints"]) {
       const std::string name = c["name"];
       std::cout << name << std::string(widest - name.size() + 2, ' ') << c["rows"].get<int>()
-                << (c["rows"] == 1 ? " row   " : " rows  ") << "residual " << residuals(c) << "  dA check "
+                << (c["rows"] == 1 ? " row   " : " rows  ") << "residual " << residuals(c) << "  derivative error "
                 << brief(c["derivative_error"]) << "  " << c["description"].get<std::string>()
                 << (c["contradictory"].get<bool>()   ? "  CONTRADICTORY"
                     : c["zero_jacobian"].get<bool>() ? "  zero Jacobian at the start"
-                    : !c["determined"].get<bool>()   ? "  redundant, force not determined"
+                    : !c["determined"].get<bool>()   ? "  redundant, force undetermined"
                     : c["redundant"].get<bool>()     ? "  redundant, force determined"
                                                      : "")
                 << "\n";
@@ -228,14 +229,16 @@ int run_check(const CheckArguments& arguments) {
               << " with " << counted(assembly.layout.n(), "velocity", "velocities") << ", "
               << counted(assembly.layout.m(), "equation") << " of rank " << rank.rank << ": "
               << counted(assembly.layout.n() - rank.rank, "degree") << " of freedom\n";
-    for (const std::string& each : model->native) std::cout << "left to the host: " << each << "\n";
+    for (const std::string& each : model->native) std::cout << "left to the native solver: " << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {
     std::cerr << arguments.scene
-              << (contradictory.size() == 1 ? ": this constraint cannot be met: "
-                                            : ": these constraints contradict each other: ")
-              << recording::some(result["contradictory"], contradictory.size()) << "\n";
+              << (contradictory.size() == 1 ? ": no motion satisfies this constraint: "
+                                            : ": no motion satisfies these constraints together: ")
+              << recording::some(result["contradictory"], contradictory.size())
+              << (contradictory.size() == 1 ? ". Correct it, or the start\n"
+                                            : ". Remove one of them, or correct the start\n");
   }
   return contradictory.empty() && wrong.empty() ? exit_ok : exit_physics;
 }
@@ -245,18 +248,18 @@ int run_check(const CheckArguments& arguments) {
 void add_check(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CheckArguments>();
   CLI::App* verb = app.add_subcommand(
-      "check", "Read a scene and say what it is: rank, start, derivatives, kind of every constraint; no step is taken");
+      "check", "Check a scene without running it: rank, start, derivatives and the kind of every constraint");
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "holonomic: on positions. exact, integrable with a factor: on velocities, but a condition on positions in\n"
-      "disguise, told from the derivatives of its coefficients to 1e-7 of their size and 1e-10 of the row's.\n"
-      "nonholonomic: on velocities only; combinations of its rows may be integrable all the same, and are named.\n"
-      "rheonomic: changes with time, or is integrable and has a term without a velocity, which makes time occur in "
-      "its\n"
-      "integral; scleronomic: neither. catastatic: bodies at rest meet it; acatastatic: it asks for velocities.\n"
-      "dA check: the derivatives used against differences of the residual, relative.\n"
-      "The residual is that of the start as written, which run closes first.\n"
+      "holonomic: an equation on positions. exact, integrable with a factor: an equation on velocities that is\n"
+      "equivalent to one on positions. This is found from the derivatives of its coefficients, to 1e-7 of their\n"
+      "size and 1e-10 of that of the row. nonholonomic: an equation on velocities that is not. Combinations of\n"
+      "its rows may be integrable and are then listed.\n"
+      "rheonomic: it depends on time, or its integral does because it has a term without a velocity. scleronomic:\n"
+      "it does not. catastatic: bodies at rest satisfy it. acatastatic: they do not.\n"
+      "derivative error: relative difference of the derivatives from finite differences of the residual.\n"
+      "residual: that of the start as written. The command run closes it before the first step.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 constraints contradict each other or a derivative is wrong.");
   verb->callback([arguments, &exit_code] { exit_code = run_check(*arguments); });
 }

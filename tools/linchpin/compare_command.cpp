@@ -65,7 +65,7 @@ int verdict(const Json& rows) {
   if (std::any_of(rows.begin(), rows.end(),
                   [](const Json& row) { return row.at("status").get<std::string>().starts_with("ok"); }))
     return exit_ok;
-  std::cerr << "linchpin compare: no solver ran to the end\n";
+  std::cerr << "linchpin compare: no solver finished. The table gives the reason for each\n";
   return exit_physics;
 }
 
@@ -74,7 +74,8 @@ int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) 
   for (const char* option :
        {"--dt", "--duration", "--warmup-steps", "--gravity", "--with", "--precision", "--csv", "--frames"})
     if (verb.count(option) > 0)
-      throw std::invalid_argument(std::string(option) + " is of a run, and recordings have theirs behind them");
+      throw std::invalid_argument(std::string(option) +
+                                  " has no effect on recordings, which have already been run. Leave it out");
   demand_other_places(arguments.report.outputs());
   std::vector<std::string> files = {arguments.simulation.scene};
   files.insert(files.end(), arguments.more.begin(), arguments.more.end());
@@ -179,37 +180,35 @@ int run_compare(const CompareArguments& arguments) try {
 
 void add_compare(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CompareArguments>();
-  CLI::App* verb = app.add_subcommand("compare", "Run a scene under several solvers: gaps, forces, energy, time");
+  CLI::App* verb =
+      app.add_subcommand("compare", "Run a scene with several solvers and compare gaps, forces, energy and time");
   arguments->simulation.add_to(*verb, true);
-  verb->add_option("RECORDING", arguments->more,
-                   "In place of a scene: runs of one scene that were written with --record, whoever wrote them");
+  verb->add_option("RECORDING", arguments->more, "Instead of a scene: recordings of one scene, written with --record");
   verb->add_option("--with", arguments->with,
                    "Solvers, separated by commas: exact, bullet:si[:N], bullet:nncg[:N] (N iterations, 10 by default), "
                    "bullet:mlcp, bullet:lemke")
       ->capture_default_str();
-  verb->add_option("--precision", arguments->precision, "Of Bullet")
+  verb->add_option("--precision", arguments->precision, "Precision of Bullet")
       ->type_name("{single,double,both}")
       ->capture_default_str();
   verb->add_option(
       "--csv", arguments->csv,
-      "Write a table per solver, <this>-exact-double.csv and so on: states, gaps and forces as of run, and "
-      "the energy and force errors from which all numbers but the time can be found again");
+      "Prefix of tables, one per solver (PREFIX-exact-double.csv): states, gaps and forces as in run, and the "
+      "energy and force errors, from which all numbers of the comparison but the times follow");
   arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "Force error: at samples over the run, the forces of all joints (or their sums on bodies) as reported, against "
-      "a\n"
-      "dense solution at the same state and with the same contacts: sqrt(sum |reported - dense|^2 / sum |dense|^2) "
-      "over\n"
-      "all of them and all samples. Impulse error: the same of what was applied. - stands where there is no number: "
-      "the\n"
-      "solver did not run to the end, no row has that unit, or energy is not expected to be conserved.\n"
-      "Energy error: the largest change of the energy since the start, the one that a report draws. Where "
-      "constraints\n"
-      "prescribe motion it is of the energy less their work, and a note says so; a native solver does not tell that "
-      "work.\n"
-      "Exit codes: 0 ok, 2 usage, 3 bad scene or recording, 4 exact failed, or no solver ran to the end.\n"
-      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
+      "Force error: relative rms difference between the reported joint forces and a dense solution at the same\n"
+      "state and with the same contacts, at samples over the run: sqrt(sum |reported - dense|^2 / sum |dense|^2).\n"
+      "Where single reactions are undetermined, their sums on the bodies are compared. Impulse error: the same\n"
+      "for the applied impulses.\n"
+      "Energy error: largest change of the energy since the start, as drawn in a report. Where constraints\n"
+      "prescribe motion, it is that of the energy minus their work, and a note says so. Native solvers do not\n"
+      "report that work.\n"
+      "A dash means that there is no number: the solver did not finish, no row has that unit, or the energy is\n"
+      "not conserved.\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene or recording, 4 exact failed, or no solver finished.\n"
+      "With --json, stdout stays empty on exit codes 2 and 3. The error is on stderr.");
   verb->callback([arguments, verb, &exit_code] {
     const bool recorded = !arguments->more.empty() || looks_like_recording(arguments->simulation.scene);
     exit_code = recorded ? compare_recordings(*arguments, *verb) : run_compare(*arguments);

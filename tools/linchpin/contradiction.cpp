@@ -85,12 +85,13 @@ std::string torn_text(const Json& rank, std::span<const Reaction> now) {
   const Json& names = rank["contradictory"];
   constexpr std::size_t most = 6;
   constexpr double no_gap = 1e-8;
-  std::string out = names.size() == 1 ? "this constraint cannot be met" : "constraints contradict each other";
+  std::string out =
+      names.size() == 1 ? "no motion satisfies this constraint" : "no motion satisfies these constraints together";
   for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
     const std::string name = names[i];
     out += (i == 0 ? ": " : ", ") + name;
     const Open open = open_of(name, now);
-    if (open.size > no_gap) out += " (" + brief(open.size) + open.unit + ")";
+    if (open.size > no_gap) out += " (open by " + brief(open.size) + open.unit + ")";
   }
   if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
   return out;

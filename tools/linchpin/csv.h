@@ -66,8 +66,8 @@ class Csv {
   void end_row() {
     if (titles_ == 0) titles_ = fields_;
     if (fields_ != titles_)
-      throw std::logic_error("a row of a table has " + std::to_string(fields_) + " fields under " +
-                             std::to_string(titles_) + " titles");
+      throw std::logic_error("internal error: a table row has " + std::to_string(fields_) +
+                             " fields, but the table has " + std::to_string(titles_) + " columns");
     std::fputc('\n', out_);
     fields_ = 0;
   }

@@ -108,8 +108,8 @@ void print_options(const CLI::App& app) {
 void print_man(const CLI::App& app) {
   std::cout << ".TH LINCHPIN 1 \"\" \"linchpin " LINCHPIN_VERSION
                "\"\n.SH NAME\nlinchpin \\- exact constraint forces for "
-               "physics engines\n.SH SYNOPSIS\n.B linchpin\n.I VERB\n[options]\n.SH DESCRIPTION\n"
-            << roff(app.get_description()) << "\n.SH VERBS\n";
+               "physics engines\n.SH SYNOPSIS\n.B linchpin\n.I COMMAND\n[options]\n.SH DESCRIPTION\n"
+            << roff(app.get_description()) << "\n.SH COMMANDS\n";
   for (const CLI::App* verb : verbs_of(app)) {
     std::cout << ".SS linchpin " << verb->get_name() << "\n" << roff(verb->get_description()) << "\n";
     print_options(*verb);

@@ -109,9 +109,9 @@ void print(const Json& e, std::size_t number) {
     if (y < 0) continue;  // one of a pair
     if (y > 0) {          // λ² = −x ± iy
       const std::complex<double> rate = std::sqrt(std::complex(-x, y));
-      std::snprintf(text, sizeof text, "flutter at %.6g rad/s, growing at %.6g 1/s", rate.imag(), rate.real());
+      std::snprintf(text, sizeof text, "flutter at %.6g rad/s, growth rate %.6g 1/s", rate.imag(), rate.real());
     } else if (x < 0)
-      std::snprintf(text, sizeof text, "leaves at %.6g 1/s", std::sqrt(-x));
+      std::snprintf(text, sizeof text, "growth rate %.6g 1/s", std::sqrt(-x));
     else
       std::snprintf(text, sizeof text, "%.6g rad/s", std::sqrt(x));
     std::cout << (first ? ": " : ", ") << text;
@@ -119,7 +119,8 @@ void print(const Json& e, std::size_t number) {
   }
   std::cout << "; potential " << shown(e["potential_J"].get<double>()) << " J\n";
   if (e["continuum"].get<bool>())
-    std::cout << "   one of a continuum of places: where the rate is 0, all places rest at the same potential\n";
+    std::cout
+        << "   one of many equilibria beside each other, all with the same potential (the frequency along them is 0)\n";
   for (const auto& [name, value] : e["coordinates"].items())
     std::cout << "   " << name << " = " << shown(value.get<double>()) << behind(e["units"][name]) << "\n";
   std::size_t count = 0;
@@ -146,11 +147,12 @@ void print(const Json& e, std::size_t number) {
 
 int run_equilibrium(const EquilibriumArguments& arguments) {
   if (arguments.starts < 1 || arguments.starts > 10000) {
-    std::cerr << "linchpin equilibrium: --starts is from 1 to 10000\n";
+    std::cerr << "linchpin equilibrium: --starts is " << arguments.starts
+              << ", expected a whole number from 1 to 10000\n";
     return exit_usage;
   }
   if (!(arguments.seconds > 0)) {
-    std::cerr << "linchpin equilibrium: --seconds is above 0\n";
+    std::cerr << "linchpin equilibrium: --seconds is " << arguments.seconds << ", expected a number above 0\n";
     return exit_usage;
   }
   const auto model = open_model(arguments.scene);
@@ -163,8 +165,8 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     return exit_physics;
   }
   if (dynamics.assembly().layout.n() > most_velocities) {
-    std::cerr << "linchpin equilibrium: " << dynamics.assembly().layout.n() << " velocities; this dense search takes "
-              << most_velocities << " at most\n";
+    std::cerr << "linchpin equilibrium: the scene has " << dynamics.assembly().layout.n()
+              << " velocities, but the search supports at most " << most_velocities << "\n";
     return exit_usage;
   }
   const auto turning = scene::rotation_of_kinematic_bodies(system);
@@ -200,34 +202,39 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     std::cout << result.dump(2) << "\n";
   } else {
     if (turning)
-      std::cout << "in the frame of the kinematic bodies, turning with " << shown(three(turning->first)) << " rad/s\n";
+      std::cout << "in the frame of the kinematic bodies, which rotates with " << shown(three(turning->first))
+                << " rad/s\n";
     for (const std::string& name : held.bodies)
-      std::cout << name << " moves, and not as part of one steady turning: frozen where it is at the start\n";
+      std::cout << name
+                << " moves, but not with one constant rotation of all kinematic bodies. The search uses its pose at "
+                   "the start\n";
     for (const std::string& name : held.others)
-      std::cout << name << " changes with time: frozen as it is at the start\n";
+      std::cout << name << " depends on time. The search uses its value at the start\n";
     if (held.any() && !found.empty())
-      std::cout << "what follows, stability too, is of a system so frozen, not of one that moves as told\n";
+      std::cout << "the results below, stability included, are those of the system at its start pose, not of the "
+                   "moving system\n";
     for (const std::string& each : without) std::cout << "left out: " << each << "\n";
     if (!without.empty() && !found.empty())
-      std::cout << "the places that follow are found without " << (without.size() == 1 ? "it" : "them") << "; with "
-                << (without.size() == 1 ? "it" : "them") << " the scene may also rest elsewhere, or not rest there\n";
+      std::cout << "the equilibria below do not take " << (without.size() == 1 ? "it" : "them")
+                << " into account. With " << (without.size() == 1 ? "it" : "them")
+                << " the scene may have others, or may not rest there\n";
     std::size_t number = 0;
     for (const Json& e : result["equilibria"]) print(e, ++number);
   }
   if (stopped)
-    std::cerr << "linchpin equilibrium: stopped after " << arguments.seconds << " s, at start " << tried << " of "
-              << starts << "; --seconds gives it longer\n";
+    std::cerr << "linchpin equilibrium: the search stopped after " << arguments.seconds << " s, at start " << tried
+              << " of " << starts << ". Give it more time with --seconds\n";
   if (!found.empty()) return exit_ok;
   if (!moving.empty()) {
-    std::cerr << "linchpin equilibrium: nothing can rest where forces balance: " << recording::some(moving, 6)
-              << (moving.size() == 1 ? " asks" : " ask") << " for motion there\n";
+    std::cerr << "linchpin equilibrium: there is no equilibrium, because " << recording::some(moving, 6)
+              << (moving.size() == 1 ? " prescribes" : " prescribe") << " a motion\n";
     return exit_physics;
   }
   if (const Json torn = contradiction(system, *model, start); !torn.is_null()) {
-    std::cerr << "linchpin equilibrium: there is no place of rest: " << torn_text(torn) << "\n";
+    std::cerr << "linchpin equilibrium: there is no equilibrium, because " << torn_text(torn) << "\n";
     return exit_physics;
   }
-  std::cerr << "linchpin equilibrium: no place of rest was found from " << tried << " starts\n";
+  std::cerr << "linchpin equilibrium: no equilibrium was found from " << tried << " starts\n";
   return exit_physics;
 }
 
@@ -236,26 +243,25 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
 void add_equilibrium(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<EquilibriumArguments>();
   CLI::App* verb = app.add_subcommand(
-      "equilibrium", "Where a scene can rest (principle of virtual work), how it oscillates there, and if it stays");
+      "equilibrium",
+      "Find where a scene can rest (principle of virtual work), its frequencies there and its stability");
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
-  verb->add_option("--starts", arguments->starts, "Places to search from, the scene's start first")
+  verb->add_option("--starts", arguments->starts, "Number of start poses of the search. The first is that of the scene")
       ->capture_default_str();
-  verb->add_option("--seconds", arguments->seconds, "When to stop, with what was found by then [s]")
+  verb->add_option("--seconds", arguments->seconds, "Stop the search after this time [s] and print what it has found")
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "Time is frozen at 0. Where all kinematic bodies that move and matter turn about one axis at a constant rate, "
-      "rest\n"
-      "means rest in their frame, and centrifugal forces count; else they are frozen where they are, and that is "
-      "said.\n"
-      "So are constraints and forces in which time occurs: places and stability are then those of a system so frozen,\n"
-      "and the stability has \"while frozen\" behind it. A constraint that asks for velocities leaves no rest.\n"
-      "Stability is that of the stiffness in the virtual displacements, with forces that have no potential (flutter);\n"
-      "damping and Coriolis forces are left out. Force laws, and limits and motors, which the host has, have no part "
-      "in\n"
-      "the search, and are named. Rows on velocities are kept on all ways from place to place, so that what they hold\n"
-      "of positions stays: a wheel that rolls stays on its road.\n"
-      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 nothing found.");
+      "The search uses time 0. If all kinematic bodies that move and matter rotate about one axis at a constant\n"
+      "rate, it looks for rest in their frame, with centrifugal forces. Otherwise it uses their poses at the\n"
+      "start and says so. Constraints and forces that depend on time are taken at time 0, too. The stability then\n"
+      "has \"while frozen\" behind it. A constraint that prescribes velocities allows no rest.\n"
+      "Stability is that of the stiffness in the virtual displacements, with forces that have no potential\n"
+      "(flutter). Damping and Coriolis forces are left out. Force laws, limits and motors are left out, too, and\n"
+      "listed.\n"
+      "Rows on velocities hold on every path of the search, so what they imply for positions stays true: a wheel\n"
+      "that rolls stays on its road.\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 no equilibrium was found.");
   verb->callback([arguments, &exit_code] { exit_code = run_equilibrium(*arguments); });
 }
 

@@ -117,10 +117,16 @@ std::string as_typed(const std::string& column) {
   return dot == std::string::npos ? column : scene::quoted(column.substr(0, dot)) + column.substr(dot);
 }
 
-void print(const Json& c) {
+// The unit of what released() calls the gap.
+std::string unit_of_gap(const Reaction& r) {
+  if (r.residual > std::max(r.gap, r.gap_angle)) return " in the unit of its equation";
+  return r.gap_angle > r.gap ? " rad" : " m";
+}
+
+void print(const Json& c, const std::string& unit) {
   std::cout << c["name"].get<std::string>() << "\n";
   if (c.contains("released")) {
-    std::cout << "  is released: it is open by " << c["gap"].get<double>() << " and has no force\n";
+    std::cout << "  is open by " << c["gap"].get<double>() << unit << " and has no force\n";
     return;
   }
   for (const Json& row : c["rows"]) {
@@ -152,20 +158,21 @@ void print(const Json& c) {
       std::cout << ", of which " << vector_text(on["law_force"]) << " N by its laws";
     std::cout << "\n";
   }
-  std::cout << "  "
-            << (c["contradictory"].get<bool>() ? "CONTRADICTORY: no motion meets this and the others; this is the "
-                                                 "least-squares answer"
-                : c["determined"].get<bool>()
-                    ? (c["redundant"].get<bool>() ? "determined, though redundant" : "determined")
-                    : "NOT determined: redundant constraints share a load; this is the least-norm choice")
-            << ", power " << c["power_W"].get<double>() << " W\n";
+  std::cout
+      << "  "
+      << (c["contradictory"].get<bool>()
+              ? "CONTRADICTORY: no motion satisfies this constraint and the others. This is the least-squares solution"
+          : c["determined"].get<bool>()
+              ? (c["redundant"].get<bool>() ? "determined, though redundant" : "determined")
+              : "UNDETERMINED: redundant constraints share the load. This is the distribution of least norm")
+      << ", power " << c["power_W"].get<double>() << " W\n";
 }
 
 int run_explain(const ExplainArguments& arguments) {
   const auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
   if (!(arguments.at >= 0 && arguments.at <= 86400)) {
-    std::cerr << "linchpin explain: --at is a time from 0 to 86400 seconds\n";
+    std::cerr << "linchpin explain: --at is " << arguments.at << ", expected a time from 0 to 86400 s\n";
     return exit_usage;
   }
   System system = model->system();
@@ -194,7 +201,7 @@ int run_explain(const ExplainArguments& arguments) {
     const StepReport& report = stepper.step(left < (1 - 1e-6) * model->dt ? left : model->dt);
     take_warning(report.warning, warnings);
     if (!report.rejected) continue;
-    std::cerr << "linchpin explain: stopped at " << stepper.t() << " s: " << report.reason << "\n";
+    std::cerr << "linchpin explain: the run stopped at " << stepper.t() << " s: " << report.reason << "\n";
     return exit_physics;
   }
   // The stepper's own: laws with a memory, and the branch that one of several answers is on, are of the motion.
@@ -216,25 +223,29 @@ int run_explain(const ExplainArguments& arguments) {
   result["warnings"] = warnings;
   if (!dependent.is_null()) result["rank"] = dependent;
   result["constraints"] = Json::array();
-  std::size_t place = 0;  // in the layout, which has no released ones
+  std::vector<std::string> units;  // of the gaps of these
+  std::size_t place = 0;           // in the layout, which has no released ones
   for (const Reaction& r : reactions) {
     const bool holds = system.enabled(system.find_constraint(r.name));
-    if (arguments.constraint.empty() || r.name == arguments.constraint)
+    if (arguments.constraint.empty() || r.name == arguments.constraint) {
       result["constraints"].push_back(holds ? explained(*model, system, dynamics, r, place, has(torn, r.name))
                                             : released(r));
+      units.push_back(unit_of_gap(r));
+    }
     place += holds;
   }
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
     return exit_ok;
   }
-  std::cout << "at " << stepper.t()
-            << " s; ' is the rate of a velocity, w turns about world axes; forces act on the body named\n";
-  for (const std::string& each : model->native) std::cout << "without what is left to the host, " << each << "\n";
+  std::cout << "at t = " << stepper.t()
+            << " s (a prime marks a rate of a velocity; w is the angular velocity in world axes; each force acts on "
+               "the named body)\n";
+  for (const std::string& each : model->native) std::cout << "the host bare leaves out: " << each << "\n";
   if (!dependent.is_null()) std::cout << rank_text(dependent, false) << "\n";
   for (const std::string& each : warnings) std::cout << "warning: " << each << "\n";
-  for (const Json& c : result["constraints"]) print(c);
-  if (model->constraints.empty()) std::cout << "there are no constraints, and nothing to explain\n";
+  for (std::size_t i = 0; i < units.size(); ++i) print(result["constraints"][i], units[i]);
+  if (model->constraints.empty()) std::cout << "the scene has no constraints, so there is nothing to explain\n";
   return exit_ok;
 }
 
@@ -242,15 +253,15 @@ int run_explain(const ExplainArguments& arguments) {
 
 void add_explain(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ExplainArguments>();
-  CLI::App* verb =
-      app.add_subcommand("explain", "The equation at one time: rows of A and b, multipliers, what acts on what");
+  CLI::App* verb = app.add_subcommand(
+      "explain", "Show the equation of a scene at one time: rows of A and b, multipliers and forces");
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
-  verb->add_option("CONSTRAINT", arguments->constraint, "One of its joints or constraints; all without it");
-  verb->add_option("--at", arguments->at, "Time [s]; the scene runs there on the bare host")->capture_default_str();
+  verb->add_option("CONSTRAINT", arguments->constraint, "One joint or constraint of the scene. Default: all");
+  verb->add_option("--at", arguments->at, "Time [s]. The scene runs up to it on the host bare")->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the scene cannot get there.\n"
-      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the run stopped before that time.\n"
+      "With --json, stdout stays empty on exit codes 2 and 3. The error is on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_explain(*arguments); });
 }
 

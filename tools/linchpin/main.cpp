@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
   CLI::App app("linchpin: exact constraint forces, by the Udwadia-Kalaba equation", "linchpin");
   app.set_version_flag("--version", "linchpin " LINCHPIN_VERSION);
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 ok, 2 usage, 3 bad input, 4 physics failure. \"linchpin VERB --help\" says more.");
+  app.footer(
+      "Exit codes: 0 ok, 2 usage, 3 bad input, 4 physics failure. \"linchpin COMMAND --help\" describes a command.");
 
   linchpin::cli::command_line() = as_typed(argc, argv);
   int exit_code = linchpin::cli::exit_ok;
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   const std::string word = argv[1];
   const auto known = verbs(app);
   if (!word.starts_with("-") && std::find(known.begin(), known.end(), word) == known.end()) {
-    return misused("there is no verb \"" + word + "\"", nearest(word, known), "linchpin --help");
+    return misused("there is no command \"" + word + "\"", nearest(word, known), "linchpin --help");
   }
 
   try {
@@ -108,8 +109,9 @@ int main(int argc, char** argv) {
         return misused(
             "option \"" + stray.substr(0, stray.find('=')) + "\" was renamed to \"" + std::string(now) + "\"", "",
             help);
-      return misused((option ? "there is no option \"" : "one argument too many: \"") + stray + "\"",
-                     option ? nearest(stray, options(verb)) : "", help);
+      return misused(
+          (option ? "there is no option \"" : "the argument \"") + stray + (option ? "\"" : "\" is one too many"),
+          option ? nearest(stray, options(verb)) : "", help);
     }
     return misused(error.what(), "", help);
   } catch (const std::exception& error) {
@@ -119,7 +121,8 @@ int main(int argc, char** argv) {
   // A full disk is found out about here: a report that nobody got is no success.
   std::cout.flush();
   if (!std::cout || std::fflush(stdout) != 0) {
-    std::cerr << "linchpin: standard output cannot be written\n";
+    std::cerr
+        << "linchpin: the result could not be written to standard output (is the disk full or the pipe closed?)\n";
     return linchpin::cli::exit_usage;
   }
   return exit_code;

@@ -23,11 +23,11 @@ bool read_file(const std::string& path, std::string& text) {
   }
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) return refuse("no such file");
+  if (!std::filesystem::exists(status)) return refuse("the file does not exist");
   if (std::filesystem::is_directory(status)) return refuse("is a directory");
   // A pipe by name waits for who knows whom; one that is open already, as a shell makes for <(…), has its other end.
   const bool open = path == "/dev/stdin" || path.starts_with("/dev/fd/");
-  if (!open && !std::filesystem::is_regular_file(status)) return refuse("is no regular file");
+  if (!open && !std::filesystem::is_regular_file(status)) return refuse("is not a regular file");
   std::ifstream file(path, std::ios::binary);
   std::ostringstream all;
   if (file.peek() != std::ifstream::traits_type::eof()) all << file.rdbuf();

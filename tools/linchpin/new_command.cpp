@@ -39,11 +39,13 @@ int run_new(const std::string& name) {
 
 void add_new(CLI::App& app, int& exit_code) {
   const auto name = std::make_shared<std::string>("pendulum");
-  CLI::App* verb = app.add_subcommand("new", "Print a scene to begin with: linchpin new winch > winch.toml");
+  CLI::App* verb = app.add_subcommand("new", "Print an example scene: linchpin new winch > winch.toml");
   std::string names;
   for (const Template& each : templates()) names += (names.empty() ? "" : ",") + std::string(each.name);
-  verb->add_option("TEMPLATE", *name, "A scene of the gallery")->type_name("{" + names + "}")->capture_default_str();
-  verb->footer("Then: linchpin check winch.toml, linchpin run winch.toml. Exit codes: 0 ok, 2 usage.");
+  verb->add_option("TEMPLATE", *name, "The example, a scene of the gallery")
+      ->type_name("{" + names + "}")
+      ->capture_default_str();
+  verb->footer("Next: linchpin check winch.toml, linchpin run winch.toml. Exit codes: 0 ok, 2 usage.");
   verb->callback([name, &exit_code] { exit_code = run_new(*name); });
 }
 

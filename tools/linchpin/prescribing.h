@@ -16,6 +16,6 @@ namespace linchpin::cli {
 std::vector<char> prescribes_motion(const scene::Model& model, const System& system);
 
 /// The energy error of a run with such constraints is that of the energy with this behind it.
-inline constexpr const char* less_work = " less the work of prescribed motions";
+inline constexpr const char* less_work = " minus the work of prescribed motions";
 
 }  // namespace linchpin::cli

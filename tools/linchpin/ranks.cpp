@@ -13,8 +13,8 @@ Ranks::Ranks() {
   std::string looked;
   const std::string file = find_worker("linchpin-mpi.so", looked);
   if (file.empty())
-    throw std::invalid_argument("--mpi: this linchpin was built without MPI (Debian: libopenmpi-dev): no " + looked +
-                                ". --shard needs none");
+    throw std::invalid_argument("--mpi: this linchpin was built without MPI (looked for " + looked +
+                                "; Debian: libopenmpi-dev). --shard works without MPI");
   // MPI loads parts of itself later, which look for its names among all.
   void* module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module) calls_ = static_cast<const RankCalls*>(::dlsym(module, "linchpin_ranks"));

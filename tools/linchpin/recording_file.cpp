@@ -22,13 +22,13 @@ bool read_recording(const std::string& path, Json& recording) {
   recording = Json::parse(text, nullptr, false);
   const auto fault = [&]() -> std::string {
     if (!recording.is_object() || recording.value("kind", Json()) != "linchpin recording")
-      return "is no recording of linchpin's (run or compare --record)";
+      return "is not a recording of linchpin. Make one with run --record or compare --record";
     if (recording.value("schema", Json()) != 2)
-      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 2: record it again";
+      return "is a recording of schema " + recording.value("schema", Json()).dump() + ", expected 2. Record it again";
     try {
       linchpin::recording::demand_sound(recording);
     } catch (const std::runtime_error& e) {
-      return std::string("is a recording that is damaged: ") + e.what();
+      return std::string("is a damaged recording: ") + e.what() + ". Record it again";
     }
     return "";
   }();

@@ -31,12 +31,13 @@ nlohmann::ordered_json dependent_rows(const System& system, const scene::Model& 
 }
 
 std::string rank_text(const nlohmann::ordered_json& rank, bool forces) {
-  std::string out =
-      counted(rank["rows"].get<long>(), "equation") + ", " + std::to_string(rank["rank"].get<long>()) + " independent";
+  const long independent = rank["rank"].get<long>();
+  std::string out = std::to_string(independent) + " of " + counted(rank["rows"].get<long>(), "constraint equation") +
+                    (independent == 1 ? " is" : " are") + " independent";
   const auto& open = rank["undetermined"];
   if (forces && !open.empty())
-    out += "; redundancy leaves " + std::string(open.size() == 1 ? "the reaction" : "the reactions") + " of " +
-           recording::some(open, 6) + " undetermined, and the least-norm choice is given";
+    out += (open.size() == 1 ? "; the reaction of " : "; the reactions of ") + recording::some(open, 6) +
+           (open.size() == 1 ? " is" : " are") + " undetermined (reported is the distribution of least norm)";
   return out;
 }
 

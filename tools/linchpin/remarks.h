@@ -19,7 +19,7 @@ void take_warning(const std::string& warning, std::vector<std::string>& warnings
 /// As rank_json, at a state; null where all equations are independent.
 nlohmann::ordered_json dependent_rows(const System& system, const scene::Model& model, const State& at);
 
-/// "6 equations, 5 independent" of a `rank`; with `forces` also whose reactions redundancy leaves open.
+/// "5 of 6 constraint equations are independent" of a `rank`; with `forces` also which reactions are undetermined.
 std::string rank_text(const nlohmann::ordered_json& rank, bool forces);
 
 }  // namespace linchpin::cli

@@ -29,7 +29,7 @@ struct ReportArguments {
 
 int run_report(const ReportArguments& arguments) try {
   if (arguments.out.empty() && arguments.gltf.empty() && arguments.mcap.empty())
-    throw std::invalid_argument("none of --out, --gltf and --mcap says what to write");
+    throw std::invalid_argument("name an output with --out, --gltf or --mcap");
   demand_other_places({{"--out", arguments.out}, {"--gltf", arguments.gltf}, {"--mcap", arguments.mcap}});
   OutputFile out("--out", arguments.out, arguments.recordings, "recording");
   OutputFile animation("--gltf", arguments.gltf, arguments.recordings, "recording");
@@ -62,13 +62,13 @@ int run_report(const ReportArguments& arguments) try {
 
 void add_report(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* verb =
-      app.add_subcommand("report", "Make a page to look at, or an animation, from recordings of one scene");
+  CLI::App* verb = app.add_subcommand("report", "Make a page or an animation from recordings of one scene");
   verb->add_option("RECORDING", arguments->recordings, "Files that run or compare wrote with --record")->required();
   verb->add_option("--out", arguments->out, "The page, an .html file");
   verb->add_option("--gltf", arguments->gltf, "The motions as a glTF 2.0 animation, a .gltf or .glb file");
-  verb->add_option("--mcap", arguments->mcap,
-                   "Poses, forces and scalars for robotics viewers, in the single precision that recordings hold");
+  verb->add_option(
+      "--mcap", arguments->mcap,
+      "An MCAP log of poses, forces and scalars for robotics viewers, in the single precision of recordings");
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer("Exit codes: 0 ok, 2 usage, 3 bad recording.");
   verb->callback([arguments, &exit_code] { exit_code = run_report(*arguments); });

@@ -45,13 +45,15 @@ Json scene_json(const std::string& path) {
 }  // namespace
 
 void ReportOptions::add_to(CLI::App& verb) {
-  verb.add_option("--report", report, "Write a page to look at: plots, 3D playback, numbers; opens in any browser");
-  verb.add_option("--record", record, "Write what `linchpin report` makes such a page from, later or together");
-  verb.add_option("--gltf", gltf, "Write an animation for Blender and other viewers of glTF 2.0: a .gltf or .glb file");
-  verb.add_option("--mcap", mcap, "Write poses, wrenches and scalars in double precision for robotics viewers: MCAP");
+  verb.add_option("--report", report, "Write a page for a browser: plots, 3D playback and numbers");
+  verb.add_option("--record", record,
+                  "Write a recording, from which `linchpin report` and `linchpin compare` make pages");
+  verb.add_option("--gltf", gltf, "Write a glTF 2.0 animation, a .gltf or .glb file, for Blender and other viewers");
+  verb.add_option("--mcap", mcap,
+                  "Write an MCAP log of poses, wrenches and scalars in double precision, for robotics viewers");
   verb.add_option(
       "--frames", frames,
-      "Frames per second of these, fewer where a page would become large. Default: 60, more in a short run");
+      "Frames per second of these files, fewer where a page would become large. Default: 60, more in a short run");
 }
 
 std::vector<std::string> ReportOptions::files() const {

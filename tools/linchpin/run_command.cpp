@@ -77,9 +77,11 @@ scene::Host host_of(const RunArguments& arguments, const Opened& opened, const S
   }
   const scene::Host host = static_cast<scene::Host>(found - names.begin());
   if (host == scene::Host::bare && solver.kind != "exact")
-    throw std::invalid_argument("--host bare has one solver, exact; " + solver.name + " needs a bullet host");
+    throw std::invalid_argument("--host bare has the solver exact only. " + solver.name +
+                                " needs --host bullet or bullet-float64");
   if (host == scene::Host::bare && !opened.model)
-    throw std::invalid_argument("--host bare runs scenes of ours; a .bullet file needs a bullet host");
+    throw std::invalid_argument(
+        "--host bare runs .toml, .urdf and .sdf files only. A .bullet file needs --host bullet or bullet-float64");
   return host;
 }
 
@@ -115,7 +117,8 @@ std::optional<Method> method_of(const RunArguments& arguments, scene::Host host)
     names.emplace_back(to_string(method));
     if (names.back() != arguments.method) continue;
     if (host == scene::Host::bare) return method;
-    throw std::invalid_argument("--method is of the host bare; in " + std::string(to_string(host)) + " Bullet steps");
+    throw std::invalid_argument(
+        "--method applies to --host bare only. For Bullet, write stepping = \"…\" in the scene");
   }
   std::string known;
   for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
@@ -177,12 +180,14 @@ int run_run(const RunArguments& arguments) try {
     const long unjudged = std::count_if(expected.begin(), expected.end(), [](const Json& v) {
       return v["met"].is_boolean() && v.contains("not_judged");
     });
-    if (unjudged > 0) std::cerr << "linchpin run: " << counted(unjudged, "expectation") << " could not be judged\n";
+    if (unjudged > 0)
+      std::cerr << "linchpin run: " << counted(unjudged, "expectation")
+                << " could not be tested, because the run ended before their time or a force is not known\n";
     if (wrong > unjudged)
       std::cerr << "linchpin run: " << wrong - unjudged
-                << (wrong - unjudged == 1 ? " expectation was" : " expectations were")
-                << " not met. [[expect]] in the scene says what it should come to; who changes the scene changes it "
-                   "too\n";
+                << (wrong - unjudged == 1 ? " expectation of the scene ([[expect]]) was"
+                                          : " expectations of the scene ([[expect]]) were")
+                << " not met. If you have changed the scene, change its expectations too\n";
     return exit_physics;
   }
   std::cerr << "linchpin run: " << solver.name << ": " << answer.row["status"].get<std::string>() << "\n";
@@ -195,29 +200,30 @@ int run_run(const RunArguments& arguments) try {
 
 void add_run(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<RunArguments>();
-  CLI::App* verb = app.add_subcommand("run", "Run a scene under one solver; motion and forces to a file on request");
+  CLI::App* verb = app.add_subcommand("run", "Run a scene with one solver; options write motion and forces to files");
   arguments->simulation.add_to(*verb, false);
   verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
       ->capture_default_str();
-  verb->add_option(
-          "--host", arguments->host,
-          "bare (no engine), bullet or bullet-float64. Default: the scene's, bullet-float64 for a .bullet file")
+  verb->add_option("--host", arguments->host,
+                   "bare (no engine), bullet (single precision) or bullet-float64 (double precision). Default: that of "
+                   "the scene, or bullet-float64 for a .bullet file")
       ->type_name("{bare,bullet,bullet-float64}");
   std::string methods;
   for (const Method method : all_methods) methods += (methods.empty() ? "" : ",") + std::string(to_string(method));
-  verb->add_option("--method", arguments->method, "How the host bare steps. Default: the scene's")
+  verb->add_option("--method", arguments->method, "Integration method of --host bare. Default: that of the scene")
       ->type_name("{" + methods + "}");
-  verb->add_option(
-      "--csv", arguments->csv,
-      "Write a row per step: the state before it, the gaps and the forces at that state; then the last state");
+  verb->add_option("--csv", arguments->csv,
+                   "Write one row per step: the state at its start, and the gaps and forces at that state. A last row "
+                   "has the state at the end");
   arguments->report.add_to(*verb);
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
-      "Constraints that no motion meets do not end a run: it goes on, and its status names them.\n"
-      "An exact run that did not hold constraints exactly in most of its steps has failed.\n"
-      "A run whose energy grew without a source has failed, too: its status names the bodies.\n"
+      "A run continues if constraints contradict each other, and its status lists them.\n"
+      "A run of the solver exact fails if the native solver had to solve constraints in more than half of its\n"
+      "steps.\n"
+      "A run also fails if energy grew without a source. Its status names the bodies.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the solver failed or an expectation of the scene was not met.\n"
-      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
+      "With --json, stdout stays empty on exit codes 2 and 3. The error is on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_run(*arguments); });
 }
 

@@ -37,8 +37,7 @@ void RunRemarks::step(const State& state) {
     const auto found = kinetic_above_static(c, state);
     if (!found || coefficients_[i].times++ > 0) continue;
     char text[120];
-    std::snprintf(text, sizeof text, " is above mu, which acts in its place (%.6g above %.6g),", found->mu_kinetic,
-                  found->mu);
+    std::snprintf(text, sizeof text, " (%.6g) exceeds mu (%.6g), so mu was used,", found->mu_kinetic, found->mu);
     coefficients_[i].what = "mu_kinetic of \"" + c.name + "\"" + text;
     coefficients_[i].first = state.t;
   }

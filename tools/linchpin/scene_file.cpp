@@ -122,15 +122,15 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<sc
     std::cerr << "-: error: a scene is read from a file, not from standard input\n";
     return {};
   }
-  if (robots) throw std::invalid_argument("--as is of scenes with a robot in them; a .bullet file has none");
+  if (robots)
+    throw std::invalid_argument("--as applies to scenes with a robot, and a .bullet file has none. Leave it out");
   std::string bytes;
   if (!read_file(path, bytes)) return {};
   const std::string fault = scene_fault(bytes);
   if (fault.empty()) return out;
   complain(
       path, bytes,
-      fault + (extension != ".bullet" ? "; a scene of ours has a name that ends in .toml, a robot's in .urdf or .sdf"
-                                      : ""));
+      fault + (extension != ".bullet" ? ". Names of scenes end with .toml, names of robots with .urdf or .sdf" : ""));
   return {};
 }
 

@@ -59,14 +59,14 @@ std::array<double, 3> vector(const std::string& option, const std::string& text)
 
 void SimulationOptions::add_to(CLI::App& verb, bool with_warmup) {
   verb.add_option("SCENE", scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
-  verb.add_option("--dt", dt, "Step [s]; also as a fraction. Default: the scene's, 1/240 for a .bullet file");
-  verb.add_option("--duration", duration, "Time to simulate [s]. Default: the scene's, 2 for a .bullet file");
+  verb.add_option("--dt", dt, "Step [s], also as a fraction. Default: that of the scene, or 1/240 for a .bullet file");
+  verb.add_option("--duration", duration, "Time to simulate [s]. Default: that of the scene, or 2 for a .bullet file");
   if (with_warmup)
-    verb.add_option("--warmup-steps", warmup_steps, "First steps to leave out of the statistics")
+    verb.add_option("--warmup-steps", warmup_steps, "Number of first steps that the statistics leave out")
         ->capture_default_str();
-  verb.add_option("--gravity", gravity, "x,y,z [m/s^2]; default: the file's, or 0,-9.81,0 if it has none");
+  verb.add_option("--gravity", gravity, "x,y,z [m/s^2]. Default: that of the file, or 0,-9.81,0 if it has none");
   verb.add_option("--as", as,
-                  "What a robot is in Bullet: rigid bodies and joints, or one btMultiBody. Default: the scene's")
+                  "Make a robot in Bullet of rigid bodies and joints, or as one btMultiBody. Default: as in the scene")
       ->type_name("{bodies,multibody}");
 }
 

@@ -103,9 +103,9 @@ int run_solve(const SolveArguments& arguments) {
 
 void add_solve(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<SolveArguments>();
-  CLI::App* verb = app.add_subcommand("solve", "Accelerations and constraint forces of one saved problem");
+  CLI::App* verb = app.add_subcommand("solve", "Compute accelerations and constraint forces of one saved problem");
   verb->add_option("PROBLEM", arguments->file, "The problem as JSON, schema 1; - reads standard input")->required();
-  verb->add_flag("--json", arguments->json, "One JSON object on standard output, and nothing else there");
+  verb->add_flag("--json", arguments->json, "Print one JSON object and nothing else on stdout");
   verb->add_option("--backend", arguments->backend, "How the equations are solved: auto, dense, sparse")
       ->check(CLI::IsMember({"auto", "dense", "sparse"}));
   verb->add_option("--rank-tolerance", arguments->rank_tolerance,
@@ -125,7 +125,7 @@ void add_solve(CLI::App& app, int& exit_code) {
       "and\n"
       "A vdot = b row by row. docs/explanation/architecture.md, \"A problem as a file\", has every key.\n"
       "Exit codes: 0 ok (also redundant or contradictory: the status says so), 2 usage, 3 bad file, 4 no solution.\n"
-      "With --json stdout stays empty on 2 and 3: what is wrong is said on stderr.");
+      "With --json, stdout stays empty on exit codes 2 and 3. The error is on stderr.");
   verb->callback([arguments, &exit_code] { exit_code = run_solve(*arguments); });
 }
 

@@ -77,8 +77,9 @@ class Experiment {
     // Steps that are a case's own are for its row to refuse.
     if (!s.dt.empty() || !s.duration.empty() || !s.gravity.empty()) (void)s.check(opened(model));
     if (!arguments.until.empty() && (model.logs.back().reads_forces() || model.logs.back().size() != 1))
-      throw std::invalid_argument("--until is \"" + arguments.until +
-                                  "\", expected one number of the motion, no force");
+      throw std::invalid_argument(
+          "--until is \"" + arguments.until +
+          "\", expected a scalar quantity of the motion, such as bead.x. Forces are not possible");
     std::size_t expectations = 0;  // that have their columns
     for (const auto& [channel, log] : channels(model)) {
       const std::string unit = bracketed(channel->unit());
@@ -92,8 +93,7 @@ class Experiment {
     // Of a motion that is not ended by a quantity there is then nothing to tell; where it rests has a stability.
     if (columns_.empty() && arguments.until.empty() && !arguments.equilibrium)
       throw std::invalid_argument(
-          "nothing would be recorded: the scene has no [[expect]] and no [[log]], and there is no --column "
-          "'norm(body.velocity)' or the like");
+          "the sweep would record nothing. Add [[log]] or [[expect]] to the scene, or --column 'norm(body.velocity)'");
     files_ = model.files;
   }
 
@@ -124,7 +124,8 @@ class Experiment {
     } catch (const std::exception& e) {
       outcome.status = e.what();
     }
-    if (!outcome.values.empty() && outcome.values.size() != columns_.size()) outcome = {"other columns", "", {}};
+    if (!outcome.values.empty() && outcome.values.size() != columns_.size())
+      outcome = {"this case has other columns than the first", "", {}};
     explain_holes(outcome);
     outcome.values.resize(columns_.size(), std::nan(""));
     return fields(outcome.status, outcome.first, outcome.values);
@@ -271,7 +272,7 @@ class Experiment {
     const auto take = [&](long step, double dt) {
       const StepReport& report = stepper.step(dt);
       if (report.rejected) {
-        out.status = "stopped at step " + std::to_string(step) + ": " + report.reason;
+        out.status = "the run stopped at step " + std::to_string(step) + ": " + report.reason;
         return false;
       }
       modes.add(system, stepper.switches());
@@ -285,7 +286,7 @@ class Experiment {
       return false;
     };
     const nlohmann::ordered_json rank = dependent_rows(system, model, system.initial_state());
-    out.status = until ? arguments_.until + " did not pass through zero" : "ok";
+    out.status = until ? arguments_.until + " did not cross zero within the duration" : "ok";
     observe();
     bool goes_on = true;
     for (long step = 0; goes_on && step < simulation.steps; ++step)
@@ -325,17 +326,16 @@ class Experiment {
     Dynamics dynamics(system, model.options.solve);
     if (dynamics.evaluate(start) == Status::invalid) throw std::invalid_argument(dynamics.reason());
     if (dynamics.assembly().layout.n() > most_velocities)
-      throw std::invalid_argument("more than " + std::to_string(most_velocities) +
-                                  " velocities, the most of a dense search for equilibria");
+      throw std::invalid_argument("the scene has more than " + std::to_string(most_velocities) +
+                                  " velocities, which is the limit of the search for equilibria");
     const auto turning = scene::rotation_of_kinematic_bodies(system);
     const Held held = held_at_start(model, system, turning.has_value());
     const scene::EquilibriumSearch search = search_around(start, turning, arguments_.starts);
     auto found = scene::find_equilibria(system, start, search);
     if (const auto moving = drop_moving(system, search, found); found.empty() && !moving.empty())
-      throw std::invalid_argument("nothing can rest where forces balance: " + moving.front() +
-                                  " asks for motion there");
+      throw std::invalid_argument("there is no equilibrium, because " + moving.front() + " prescribes a motion");
     if (found.empty())
-      throw std::invalid_argument("no place of rest was found from " + std::to_string(arguments_.starts) + " starts");
+      throw std::invalid_argument("no equilibrium was found from " + std::to_string(arguments_.starts) + " starts");
     const auto stable = std::find_if(found.begin(), found.end(), [](const scene::Equilibrium& e) {
       return e.stability == scene::Equilibrium::Stability::stable;
     });
@@ -421,7 +421,7 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
             {}};
   const std::string& scene = arguments.simulation.scene;
   if (scene.ends_with(".bullet"))
-    throw std::invalid_argument("a .bullet file has no [params]; include it in a scene of ours");
+    throw std::invalid_argument("a .bullet file has no [params]. Include it in a .toml scene");
   std::vector<std::string> texts(1);
   if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return {};
   out.experiment.emplace(arguments, texts[0], out.cases);
@@ -432,9 +432,9 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
 }
 
 int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* ranks) try {
-  if (seeded && !random) return misused("sweep", "--seed is that of --random, which is not given");
+  if (seeded && !random) return misused("sweep", "--seed needs --random");
   if (arguments.equilibrium && !arguments.until.empty())
-    return misused("sweep", "--until ends a motion; with --equilibrium nothing moves");
+    return misused("sweep", "--until and --equilibrium exclude each other");
   const Shard shard(arguments.shard);
   const std::optional<Sweep> sweep = prepare(arguments, random);
   if (!sweep) return exit_bad_input;
@@ -469,12 +469,13 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
       table.take(arguments.out);
     } catch (const std::invalid_argument& e) {
       if (arguments.resume) throw;
-      throw std::invalid_argument("--out: " + std::string(e.what()) + ": --force replaces it");
+      throw std::invalid_argument("--out: " + std::string(e.what()) + ". --force replaces it");
     }
     complete = still_missing().empty();
     if (!complete && !arguments.resume)
-      throw std::invalid_argument("--out: \"" + arguments.out +
-                                  "\" holds some rows of this sweep: --resume runs the others, --force all of them");
+      throw std::invalid_argument(
+          "--out: \"" + arguments.out +
+          "\" has some rows of this sweep. Use --resume to run the others, or --force to run all of them");
   }
   if (!complete) table.open(arguments.resume);
   const std::vector<std::uint64_t> missing = still_missing();
@@ -532,14 +533,15 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
     std::cout << written.dump(2) << "\n";
   } else {
     if (complete)
-      std::cout << arguments.out << " is complete already: " << counted(static_cast<long>(rows), "case") << "\n";
+      std::cout << arguments.out << " is already complete: " << counted(static_cast<long>(rows), "case") << "\n";
     else
       std::cout << "wrote " << arguments.out << ": " << counted(static_cast<long>(rows), "case") << ", "
                 << missing.size() << " of them run now\n";
     if (!arguments.report.empty()) std::cout << "wrote " << arguments.report << "\n";
     if (remarked > 0)
       std::cout << counted(static_cast<long>(remarked), "case is", "cases are")
-                << " ok with a remark in the status, the first of them " << remark << "\n";
+                << (remarked == 1 ? " ok but has a warning; it is " : " ok but have a warning; the first is ") << remark
+                << "\n";
   }
   if (bad == 0) return exit_ok;
   std::cerr << "linchpin sweep: " << bad << (bad == 1 ? " case" : " cases") << " failed, " << first << "\n";
@@ -611,60 +613,67 @@ CLI::Validator whole(std::uint64_t least, std::uint64_t most) {
 
 void add_sweep(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<SweepArguments>();
-  CLI::App* verb = app.add_subcommand("sweep", "A scene over many values of its parameters; a row per case to a file");
+  CLI::App* verb =
+      app.add_subcommand("sweep", "Run a scene for many values of its parameters and write one row per case");
   arguments->simulation.add_to(*verb, false);
   const auto one_each = [](CLI::Option* option) { return option->expected(1)->take_all(); };
   one_each(verb->add_option("--set", arguments->sets,
-                            "name=first:last:count or name=a,b,c for a name in [params]; again for another name, and "
-                            "all combinations are run. With --random name=least:most"))
+                            "name=first:last:count or name=a,b,c for a name in [params]. Repeat it for other names: "
+                            "all combinations are run. "
+                            "With --random: name=least:most"))
       ->required();
   CLI::Option* random =
-      verb->add_option("--random", arguments->samples, "So many samples, uniform in the ranges of --set")
+      verb->add_option("--random", arguments->samples, "Number of random samples, uniform in the ranges of --set")
           ->check(whole(1, CaseList::most));
   CLI::Option* seed =
-      verb->add_option("--seed", arguments->seed, "Of --random. Sample n is the same however many there are")
+      verb->add_option("--seed", arguments->seed, "Seed of --random. Sample n does not depend on the number of samples")
           ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
           ->capture_default_str();
-  one_each(verb->add_option("--column", arguments->columns,
-                            "One more quantity at the end of each case, as in [[log]]: 'norm(bead.velocity)'; again "
-                            "for more"));
-  verb->add_option("--until", arguments->until,
-                   "End a case where this quantity passes through zero: 'bead.x'. One that does not within the "
-                   "duration has failed");
+  one_each(verb->add_option(
+      "--column", arguments->columns,
+      "One more quantity at the end of each case, as in [[log]]: 'norm(bead.velocity)'. Repeat it for more"));
+  verb->add_option(
+      "--until", arguments->until,
+      "End a case where this quantity crosses zero: 'bead.x'. A case without a crossing within the duration fails");
   verb->add_flag("--equilibrium", arguments->equilibrium,
-                 "Look for where the scene can rest in place of running it: the stable place of the lowest potential, "
+                 "Find where the scene can rest instead of running it: the stable equilibrium of the lowest potential, "
                  "or the lowest if none is stable");
-  verb->add_option("--starts", arguments->starts, "Of --equilibrium: places to search from, the scene's start first")
+  verb->add_option("--starts", arguments->starts,
+                   "With --equilibrium: number of start poses of the search. The first is that of the scene")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  CLI::Option* jobs =
-      verb->add_option("-j,--jobs", arguments->jobs, "Processes; default one per core, with --mpi one per rank")
-          ->check(CLI::Range(1, 4096));
-  verb->add_flag("--mpi", arguments->mpi, "The cases on all ranks of an mpirun; rank 0 writes the table");
-  verb->add_option("--shard", arguments->shard, "i/n: the cases whose number leaves i on division by n; i from 0")
+  CLI::Option* jobs = verb->add_option("-j,--jobs", arguments->jobs,
+                                       "Number of processes. Default: one per core, or one per rank with --mpi")
+                          ->check(CLI::Range(1, 4096));
+  verb->add_flag("--mpi", arguments->mpi, "Run the cases on all ranks of an mpirun. Rank 0 writes the table");
+  verb->add_option("--shard", arguments->shard, "i/n: run the cases whose number modulo n is i (i from 0)")
       ->capture_default_str();
-  verb->add_flag("--resume", arguments->resume, "Keep the rows that are in FILE and FILE.part, run the others");
-  verb->add_flag("--force", arguments->force, "Replace a table that is there, which is refused without it");
-  verb->add_option("--merge", arguments->merge, "Likewise with the rows of these files: the shards")->expected(1, -1);
-  verb->add_option("--out", arguments->out, "The table, .csv; while the sweep goes on, FILE.part")->required();
+  verb->add_flag("--resume", arguments->resume,
+                 "Keep the rows of the table and of its .part file, and run the other cases");
+  verb->add_flag("--force", arguments->force, "Replace an existing table, which is an error without this option");
+  verb->add_option("--merge", arguments->merge, "Also use the rows of these files, such as the tables of shards")
+      ->expected(1, -1);
+  verb->add_option("--out", arguments->out, "The table, a .csv file. During the sweep its name ends with .part")
+      ->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
-  verb->add_option("--report", arguments->report,
-                   "Write a page to look at: curves over a parameter, a map over two, with the answers of [[expect]]");
+  verb->add_option(
+      "--report", arguments->report,
+      "Write a page for a browser: curves over one parameter or a map over two, with the answers of [[expect]]");
   verb->footer(
-      "A row: case, parameters, status, time, then what the scene names: the value of each [[expect]] at its time, "
-      "said\n"
-      "in its column's name, of each [[log]] at the end, of each --column; last a mark of the scene's text and the "
-      "options. Whether "
-      "expectations\n"
-      "are met is not judged. A row depends on its case alone: any -j, shards merged and sweeps ended and resumed "
-      "give\n"
-      "the same bytes. Cases run on the host bare.\n\n"
+      "Each row has the case number, the parameters, the status and the time. Then follow the value of each\n"
+      "[[expect]] at the time that its column names, of each [[log]] and --column at the end, and a mark of the\n"
+      "scene and the options. Expectations are not tested.\n"
+      "A row depends on its case alone, so -j, shards and resumed sweeps give the same bytes. Cases run on the\n"
+      "host bare.\n"
+      "\n"
       "  linchpin sweep hoop.toml --set w=1:7:13 --equilibrium --out angle.csv\n"
       "  linchpin sweep hoop.toml --set w=1:7 --set a=0.1:1 --random 1000 --seed 7 --out cloud.csv\n"
       "  for i in 0 1 2; do linchpin sweep hoop.toml --set w=1:7:999 --shard $i/3 --out part-$i.csv; done\n"
       "  linchpin sweep hoop.toml --set w=1:7:999 --merge part-*.csv --out all.csv\n"
-      "  mpirun -n 4 linchpin sweep hoop.toml --set w=1:7:999 --mpi --out all.csv\n\n"
-      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 cases failed: their rows say why, the others are there.");
+      "  mpirun -n 4 linchpin sweep hoop.toml --set w=1:7:999 --mpi --out all.csv\n"
+      "\n"
+      "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 cases failed: their rows give the reason, the other rows are\n"
+      "complete.");
   verb->callback([arguments, random, seed, jobs, &exit_code] {
     if (arguments->mpi && jobs->count() == 0) arguments->jobs = 1;
     exit_code = arguments->mpi ? run_sweep_by_mpi(*arguments, random->count() > 0, seed->count() > 0)

@@ -45,12 +45,12 @@ inline std::string verdicts_text(const nlohmann::ordered_json& verdicts) {
     if (judged && v.contains("not_a_number_at"))
       numbers = "  is not a number at " + brief(v["not_a_number_at"].get<double>()) + " s";
     else if (judged && v["error"].is_number())
-      numbers = "  off by " + brief(v["error"].get<double>()) + ", at most " + brief(v["tolerance"].get<double>());
+      numbers = "  error " + brief(v["error"].get<double>()) + ", tolerance " + brief(v["tolerance"].get<double>());
     char at[48] = "at all times";
     if (v["at"].is_number()) std::snprintf(at, sizeof at, "at %g s", v["at"].get<double>());
     const std::string why = judged ? "" : "  (" + v["not_judged"].get<std::string>() + ")";
-    out += std::string(!asked                 ? "  not judged  "
-                       : !judged              ? "  NOT JUDGED  "
+    out += std::string(!asked                 ? "  not tested  "
+                       : !judged              ? "  NOT TESTED  "
                        : v["met"].get<bool>() ? "  met         "
                                               : "  NOT MET     ") +
            (v.contains("name") ? v["name"].get<std::string>() + ": " : std::string()) + v["value"].get<std::string>() +

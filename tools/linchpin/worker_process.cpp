@@ -90,6 +90,12 @@ WorkerAnswer read_answer(const std::string& text) {
   return answer;
 }
 
+// A signal of a user or of the system, for example for want of memory, and no fault of the process.
+bool stopped_from_outside(int status) {
+  return WIFSIGNALED(status) &&
+         (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT);
+}
+
 }  // namespace
 
 std::string ending(int status) {
@@ -132,8 +138,8 @@ WorkerAnswer run_worker(const std::string& precision, const Json& job, const std
   std::string looked;
   std::string worker = find_worker(name, looked);
   if (worker.empty()) {
-    answer.message = "there is no worker for Bullet in " + precision + " precision (looked for " + looked +
-                     "); was linchpin built with it?";
+    answer.message = "the program for Bullet in " + precision + " precision was not found (looked for " + looked +
+                     "). Build and install linchpin with this precision of Bullet";
     return answer;
   }
 
@@ -189,16 +195,21 @@ WorkerAnswer run_worker(const std::string& precision, const Json& job, const std
 
   answer = read_answer(answers);
   if (answer.kind != WorkerAnswer::Kind::died) return answer;
-  if (answer.message.empty()) answer.message = ending(status);
+  const bool ended = answer.message.empty();
+  if (ended) answer.message = ending(status);
   if (place.loading()) {
     // Nothing but the file has been touched yet.
     answer.kind = WorkerAnswer::Kind::scene;
     answer.message =
         WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
-            ? "Bullet's reader of .bullet files did not come to an end on it: damaged?"
-            : "Bullet's reader of .bullet files failed on it: truncated or damaged? (" + answer.message + ")";
+            ? "Bullet's reader of .bullet files did not finish. The file may be damaged"
+            : "Bullet's reader of .bullet files failed (" + answer.message + "). The file may be truncated or damaged";
   } else {
-    answer.message = "worker " + answer.message + " near step " + std::to_string(place.step);
+    const std::string where = " near step " + std::to_string(place.step);
+    answer.message = ended
+                         ? "the process that runs Bullet " + answer.message + where +
+                               (stopped_from_outside(status) ? "" : ". Please report this scene as a fault of linchpin")
+                         : "the process that runs Bullet failed" + where + ": " + answer.message;
   }
   if (!complaints.empty()) std::fputs(complaints.c_str(), stderr);
   return answer;

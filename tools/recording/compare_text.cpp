@@ -78,14 +78,14 @@ Json hold(const Json& row) {
   return most;
 }
 
-// "joint closed to 1e-9 m", "constraint to a residual of 1e-9, in the unit of its equation".
+// "joint closed to 1e-9 m", "constraint closed to a residual of 1e-9, in the unit of its equation".
 std::string closed(const Json& row) {
   const bool metres = row["max_gap_m"].is_number();
   return metres ? "joint closed to " + number(hold(row)) + " m"
-                : "constraint to a residual of " + number(hold(row)) + ", in the unit of its equation";
+                : "constraint closed to a residual of " + number(hold(row)) + ", in the unit of its equation";
 }
 std::string left(const Json& row) {
-  return row["max_gap_m"].is_number() ? number(hold(row)) + " m" : "a residual of " + number(hold(row));
+  return row["max_gap_m"].is_number() ? "a gap of " + number(hold(row)) + " m" : "a residual of " + number(hold(row));
 }
 
 // The row that holds tightest among those that ran to the end; null when there is none.
@@ -103,17 +103,17 @@ const Json* tightest(const Json& rows, bool exact, const std::string& precision,
 
 std::string against(const Json& exact, const Json& native) {
   const double ours = hold(exact), theirs = hold(native);
-  std::string out = "exact keeps every " + closed(exact) + "; the best of the native ones, " +
-                    native.value("name", std::string()) + ", leaves " + left(native);
+  const std::string name = native.value("name", std::string());
+  std::string out =
+      "exact keeps every " + closed(exact) + ". The best native solver, " + name + ", leaves " + left(native);
   if (ours == theirs)
-    out = "exact and " + native.value("name", std::string()) + " both leave " + left(exact);
+    out = "exact and " + name + " both leave " + left(exact);
   else if (ours > theirs)
-    out = native.value("name", std::string()) + " leaves the smallest gap, " + left(native) + "; exact leaves " +
-          left(exact);
+    out = name + " leaves the least, " + left(native) + ", and exact leaves " + left(exact);
   const Json &t = exact["ns_per_step"], &u = native["ns_per_step"];
   if (t.is_number() && u.is_number() && t.get<double>() > 0) {
     const double ratio = u.get<double>() / t.get<double>();
-    out += "; " + native.value("name", std::string()) + " takes " + brief(ratio, 2) +
+    out += ". The solver " + name + " takes " + brief(ratio, 2) +
            (ratio >= 1 ? " times as long as exact" : " of the time of exact");
   }
   return out;
@@ -150,16 +150,17 @@ std::string verdict_text(const Json& rows) {
     else if (exact)
       part = "exact keeps every " + closed(*exact);
     else if (native)
-      part = (*native).value("name", std::string()) + " leaves the smallest gap, " + left(*native);
+      part = (*native).value("name", std::string()) + " leaves the least, " + left(*native);
     if (!part.empty())
-      parts.push_back("In " + precision + " precision " + (of.empty() ? "" : "over " + of + " ") + part + ".");
+      parts.push_back("In " + precision + " precision" + (of.empty() ? "" : " over " + of) + ", " + part + ".");
   }
   for (const Json& row : rows)
     if (row["name"] == "exact" && !ran(row))
       parts.insert(parts.begin(), run_label(row) + " failed in " + row.value("precision", std::string()) +
                                       " precision: " + row.value("status", std::string()) + ".");
   if (parts.empty())
-    return std::any_of(rows.begin(), rows.end(), ran) ? "There was no joint to hold.\n" : "No solver ran to the end.\n";
+    return std::any_of(rows.begin(), rows.end(), ran) ? "The scene has no joint, so there is no gap to compare.\n"
+                                                      : "No solver finished.\n";
   std::string out;
   for (const std::string& part : parts) out += part + "\n";
   return out;
@@ -200,23 +201,23 @@ std::string count(const Json& n, const char* one, const char* many) {
 void add_notes(const Json& row, Footnotes& notes) {
   if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
   if (row.contains("enforced_by_bullet") && !row["enforced_by_bullet"].empty())
-    notes.add(row, "enforced by Bullet's own constraints: " + grouped_natives(row["enforced_by_bullet"]));
+    notes.add(row, "held by Bullet's own constraints: " + grouped_natives(row["enforced_by_bullet"]));
   if (row.contains("rank")) {
     const Json& rank = row["rank"];
     const bool same = rank["redundant"] == rank["undetermined"];
-    std::string text = "the joints state " + std::to_string(rank["rows"].get<long>()) + " equations of which " +
-                       std::to_string(rank["rank"].get<long>()) + " are independent";
-    if (!rank["redundant"].empty()) text += "; redundant: " + some(rank["redundant"]);
+    std::string text = "the joints have " + count(rank["rows"], "equation", "equations") + ", and " +
+                       count(rank["rank"], "of them is", "of them are") + " independent";
+    if (!rank["redundant"].empty()) text += ". Redundant: " + some(rank["redundant"]);
     if (!rank["undetermined"].empty())
-      text +=
-          "; how " + (same ? std::string("these share their load is left open, only its sum on each body is determined")
-                           : "the load is shared is left open, only its sum on each body is determined, among: " +
-                                 some(rank["undetermined"]));
-    if (!rank["contradictory"].empty()) text += "; contradictory: " + some(rank["contradictory"]);
+      text += (same ? std::string(". Their reactions are undetermined")
+                    : ". Undetermined are the reactions of: " + some(rank["undetermined"])) +
+              ". Only their sum on each body is determined";
+    if (!rank["contradictory"].empty()) text += ". Contradictory: " + some(rank["contradictory"]);
     notes.add(row, text);
   }
   if (row.contains("ran_in_steps"))
-    notes.add(row, "ran " + steps_of(row) + ", unlike the first: it is compared with runs of the same alone");
+    notes.add(row, "ran " + steps_of(row) +
+                       ", other than the first run; it is compared only with runs of the same duration and step");
   std::vector<std::pair<double, std::string>> residuals;  // the worst eight of many, else in their order
   for (const auto& [name, gap] : row["user_gaps"].items())
     residuals.emplace_back(gap.is_number() ? gap.get<double>() : 0, name + " " + number(gap));
@@ -231,23 +232,26 @@ void add_notes(const Json& row, Footnotes& notes) {
                                              : "largest residuals: ") +
                        listed);
   if (row["energy_note"].is_string())
-    notes.add(row, "energy is not expected to be conserved: " + row["energy_note"].get<std::string>());
+    notes.add(row,
+              "no energy error is given, because energy is not conserved: " + row["energy_note"].get<std::string>());
   if (row.contains("energy_error_of"))
-    notes.add(row, "energy error is of " + row["energy_error_of"].get<std::string>() +
-                       "; plots and recordings have the energy itself");
+    notes.add(row, "the energy error is that of " + row["energy_error_of"].get<std::string>() +
+                       ". Plots and recordings show the energy itself");
   if (row.contains("law_differences"))
     for (const Json& each : row["law_differences"]) notes.add(row, each.get<std::string>());
   if (row.contains("warnings"))
     for (const Json& each : row["warnings"]) notes.add(row, "warning: " + each.get<std::string>());
   if (row.value("fallbacks", 0L) > 0)
-    notes.add(row, row["name"] == "exact"
-                       ? count(row["fallbacks"], "island step was", "island steps were") + " not held exactly"
-                       : count(row["fallbacks"], "time", "times") + " it gave up and fell back to sequential impulses");
+    notes.add(row, row["name"] == "exact" ? count(row["fallbacks"], "step of an island was", "steps of islands were") +
+                                                " left to the native solver"
+                                          : "the MLCP solver failed in " + count(row["fallbacks"], "step", "steps") +
+                                                ", which sequential impulses solved instead");
   if (row.value("substepped_steps", 0L) > 0)
-    notes.add(row, count(row["substepped_steps"], "island step was", "island steps were") + " redone in smaller ones");
+    notes.add(row, count(row["substepped_steps"], "step of an island was", "steps of islands were") +
+                       " divided into substeps");
   if (row["gap_corrected_m"].is_number() && row["gap_corrected_m"].get<double>() > 0)
-    notes.add(row, "gaps found at the start of a step were closed by moving bodies, by " +
-                       number(row["gap_corrected_m"]) + " m at most");
+    notes.add(row, "bodies were moved by at most " + number(row["gap_corrected_m"]) +
+                       " m to close gaps at the start of a step");
   if (row.value("broken", 0L) > 0) notes.add(row, count(row["broken"], "joint", "joints") + " broke");
   if (row["force_basis"] == "bodies" && row.value("force_samples", 0L) > 0)
     notes.add(row, "forces are compared as their sum on each body");
@@ -337,12 +341,10 @@ std::string comparison_text(const Json& comparison) {
            brief(comparison["gravity"][2]) + ") m/s², " + comparison.value("gravity_from", std::string());
   out += "\n\n" + table(lines, 2);
   out +=
-      "\nForce error: what the solver reports for the joints against an independent dense solution at the same state "
-      "and "
-      "with the\nsame contacts, relative, rms over all samples. Impulse error: likewise what it applied. Energy error: "
-      "the "
-      "largest\nchange of the energy since the start. Times are "
-      "medians; -: no such\nnumber, the run did not get that far or the scene has nothing of the kind.\n";
+      "\nForce error: relative rms difference between the joint forces that the solver reports and an independent\n"
+      "dense solution at the same state, with the same contacts. Impulse error: the same for the impulses that\n"
+      "it applied. Energy error: largest change of the energy since the start. Times are medians. A dash means\n"
+      "that there is no such number: the run ended early, or the scene has no such quantity.\n";
   const std::string footnotes = notes_text(rows);
   if (!footnotes.empty()) out += "\n" + footnotes;
   return out;

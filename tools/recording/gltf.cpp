@@ -293,7 +293,8 @@ std::string gltf(const Json& recording, bool binary) {
             upright, channels, samplers);
   }
   if (doc.json["scenes"][0]["nodes"].empty())
-    throw std::invalid_argument("nothing in " + title + " has a place in space: there is nothing to show");
+    throw std::invalid_argument(
+        title + " has only generalized coordinates, which have no position in space, so there is nothing to show");
   if (!channels.empty())
     doc.json["animations"] = {{{"name", title}, {"channels", std::move(channels)}, {"samplers", std::move(samplers)}}};
   Json& buffer = doc.json["buffers"][0];
@@ -306,7 +307,7 @@ std::string gltf(const Json& recording, bool binary) {
   std::string json = text();
   json.append((4 - json.size() % 4) % 4, ' ');
   if (json.size() + doc.buffer.size() > 0xfffffff0u - 64)
-    throw std::invalid_argument("a .glb holds 4 GB at most; fewer --frames");
+    throw std::invalid_argument("a .glb file can hold at most 4 GB. Use fewer --frames");
   std::string out = "glTF";
   put(out, 2);
   put(out, 12 + 8 + json.size() + 8 + doc.buffer.size());

@@ -95,7 +95,7 @@ std::uint16_t McapFile::schema(const std::string& name, const std::string& data)
 
 std::uint16_t McapFile::channel(std::uint16_t schema, const std::string& topic, const Words& metadata) {
   if (channel_count_ == std::numeric_limits<std::uint16_t>::max())
-    throw std::invalid_argument("an MCAP file numbers 65535 channels at most, and this would be more");
+    throw std::invalid_argument("an MCAP file can have at most 65535 channels, but this run needs more");
   std::string content;
   put(content, ++channel_count_);
   put(content, schema);

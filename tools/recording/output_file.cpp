@@ -18,11 +18,12 @@ OutputFile::OutputFile(const std::string& option, const std::string& path, const
   if (path.empty()) return;
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  if (fs::is_directory(status)) refuse("is a directory");
-  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no regular file");
+  if (fs::is_directory(status)) refuse("it is a directory");
+  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("it is not a regular file");
   for (const std::string& each : input)
     if (fs::exists(status) && fs::equivalent(path, each, ignored))
-      refuse(&each == &input.front() ? std::string("is the ") + kind + " itself" : "is one of the files that are read");
+      refuse(&each == &input.front() ? std::string("it is the ") + kind + " itself"
+                                     : "it is one of the files that are read");
   if (fs::exists(status) && ::access(path.c_str(), W_OK) != 0) refuse(std::strerror(errno));
   temporary_ = path + ".part-" + std::to_string(::getpid());
   std::FILE* file = std::fopen(temporary_.c_str(), "wx");
@@ -68,7 +69,7 @@ void demand_other_places(const std::vector<std::pair<std::string, std::string>>&
       if (!outputs[i].second.empty() && !outputs[k].second.empty() &&
           place(outputs[i].second) == place(outputs[k].second))
         throw std::invalid_argument(outputs[k].first + " and " + outputs[i].first + " are both \"" + outputs[i].second +
-                                    "\": each needs a place of its own");
+                                    "\". Give each its own file");
 }
 
 }  // namespace linchpin::recording

@@ -63,7 +63,8 @@ std::string report_page(const Json& recording) {
                               static_cast<std::size_t>(linchpin_report_template_end - linchpin_report_template));
   constexpr std::string_view mark = "@RECORDING@";
   const std::size_t at = page.find(mark);
-  if (at == std::string_view::npos) throw std::logic_error("the template of reports has no place for the recording");
+  if (at == std::string_view::npos)
+    throw std::logic_error("internal error: the report template has no mark for the recording");
   // In a script element nothing but "</script" and "<!--" has a meaning, and neither is without "<".
   std::string text;
   for (const char c : recording.dump(-1, ' ', false, Json::error_handler_t::replace))
@@ -85,20 +86,20 @@ Json names(const Json& recording, const char* of) {
 }
 
 void demand_one_scene(const Json& a, const Json& b) {
-  const auto refuse = [&](const std::string& why) {
-    throw std::invalid_argument("recordings of two scenes: " + a["scene"]["file"].dump() + " and " +
-                                b["scene"]["file"].dump() + why);
-  };
-  if (a["scene"].value("file", Json()) != b["scene"].value("file", Json())) refuse("");
-  if (a["scene"] != b["scene"]) refuse(", which was edited in between");
+  const std::string file = a["scene"]["file"].dump();
+  const auto refuse = [](const std::string& why) { throw std::invalid_argument(why); };
+  if (a["scene"].value("file", Json()) != b["scene"].value("file", Json()))
+    refuse("the recordings are of two scenes: " + file + " and " + b["scene"]["file"].dump());
+  if (a["scene"] != b["scene"]) refuse(file + " was changed between the two recordings. Record both again");
   for (const char* key : {"gravity", "warmup_steps"}) {
     const Json usual = std::string_view(key) == "warmup_steps" ? Json(0) : Json();
     const Json one = a["comparison"].value(key, usual), other = b["comparison"].value(key, usual);
-    if (one != other) refuse(std::string(" with ") + key + " " + one.dump() + " and " + other.dump());
+    if (one != other)
+      refuse("the recordings of " + file + " differ in " + key + ": " + one.dump() + " and " + other.dump());
   }
   if (a["scene"]["text"].is_string() || a["scene"].value("bytes", 0L) > 0) return;
   for (const char* of : {"bodies", "constraints"})
-    if (names(a, of) != names(b, of)) refuse(std::string(" with other ") + of);
+    if (names(a, of) != names(b, of)) refuse("the recordings of " + file + " have different " + of);
 }
 
 }  // namespace

@@ -71,7 +71,9 @@ void write(const std::string& path, const Recording& recorded, const RecordedRun
   if (!ends(".html") && !ends(".rec") && !ends(".glb") && !ends(".gltf") && !ends(".mcap"))
     throw std::invalid_argument("linchpin: a recording cannot be written to \"" + path +
                                 "\": expected a name that ends with .html, .rec, .glb, .gltf or .mcap");
-  if (recorded.frames() == 0) throw OrderError("linchpin: \"" + path + "\": nothing was recorded");
+  if (recorded.frames() == 0)
+    throw OrderError("linchpin: \"" + path +
+                     "\" was not written, because nothing was recorded. Step the world after the recorder was made");
   Json all = json_of(recorded, run);
   std::string text;
   if (ends(".mcap")) {

@@ -253,7 +253,7 @@ int Built::most_in_a_row(const scene::SceneConstraint& c) {
 void Built::refuse_laws() const {
   for (const scene::SceneConstraint& c : model_.constraints)
     if (!c.laws.empty())
-      throw Refused("solver", "the native solver has no force laws on joints, and '" + c.name + "' has one");
+      throw Refused("solver", "the native solver cannot apply the force law of '" + c.name + "'. Use the solver exact");
 }
 
 void Built::hold_natively() {
@@ -285,7 +285,8 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       }
       const int together = most_in_a_row(c);
       if (!exact && together > 2)
-        refuse("a row of the native solver joins two bodies, and '" + c.name + "' joins " + std::to_string(together));
+        refuse("the native solver supports constraints between two bodies only, but '" + c.name + "' has " +
+               std::to_string(together) + ". Use the solver exact");
       Constraint made = c.make(std::move(ids));
       if (any_turned(c)) {
         std::vector<Quaterniond> turns;
@@ -298,12 +299,13 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
     if (!exact) refuse_laws();
     for (const scene::SceneConstraint& c : model_.constraints) {
       if (!c.unilateral) continue;
-      if (!exact) refuse("the native solver holds '" + c.name + "' as an equality, and it is unilateral");
+      if (!exact)
+        refuse("the native solver cannot hold the unilateral constraint '" + c.name + "'. Use the solver exact");
       solver.find(c.name).unilateral(*c.unilateral);
     }
     for (const scene::SceneConstraint& c : model_.constraints) {
       if (!c.compliance) continue;
-      if (!exact) refuse("the native solver has rigid rows for '" + c.name + "', which has compliance");
+      if (!exact) refuse("the native solver cannot hold '" + c.name + "' with compliance. Use the solver exact");
       solver.find(c.name).compliance(*c.compliance);
     }
     for (const scene::SceneConstraint& c : model_.constraints)

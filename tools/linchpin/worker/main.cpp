@@ -36,7 +36,8 @@ Json answer(const char* job_text, linchpin::worker::Progress& progress) {
 
 int main(int argc, char** argv) {
   if (argc != 2 || std::string(argv[1]) == "--help" || std::string(argv[1]) == "--version") {
-    std::fprintf(stderr, "linchpin worker " LINCHPIN_VERSION ": called by `linchpin compare` and `linchpin run`\n");
+    std::fprintf(stderr, "linchpin worker " LINCHPIN_VERSION
+                         ": `linchpin compare` and `linchpin run` start this program. Do not start it yourself\n");
     return 2;
   }
   // Bullet prints its complaints to stdout, which is ours to answer on.

@@ -54,7 +54,7 @@ bool stepping_is_idle(Scene& scene, bullet::Solver& solver) {
 }
 std::string idle_stepping(Scene& scene) {
   return "stepping = \"" + std::string(to_string(scene.built()->model().stepping)) +
-         "\" had no part in this run: linchpin holds no constraint of it, and Bullet steps by itself";
+         "\" had no effect: linchpin holds no constraint in this scene, so Bullet integrates the bodies";
 }
 
 // linchpin on a world: solving, or looking on while Bullet solves; null where it cannot, or where Bullet has all there
@@ -139,7 +139,7 @@ Timing time_steps(const Job& job, Progress& progress) {
   progress.phase("time");
   for (long step = 0; step < job.steps; ++step) {
     const long long ns = timed_step(scene, double(step) * job.dt, job.dt);
-    if (scene.ruin()) break;
+    if (!scene.ruin(step).empty()) break;
     if (step >= job.warmup_steps) timing.ns.push_back(ns);
     progress.step(step, job.steps);
   }
@@ -204,13 +204,17 @@ std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end,
   const std::string why = torn.is_null() ? "" : cli::torn_text(torn, solver.reactions());
   if (2 * astray > taken) {
     std::string out = "not exact: in " + std::to_string(astray) + " of " + std::to_string(taken) +
-                      " steps constraints were not held exactly; ";
+                      " steps the native solver had to solve constraints. Cause: ";
     if (!why.empty()) return out + why;
     const auto native = solver.native();
-    return out + (native.empty() ? "the exact step failed" : native.front().name + ": " + native.front().why);
+    return out + (native.empty() ? "linchpin rejected the step" : native.front().name + ": " + native.front().why);
   }
-  if (!why.empty()) return "ok, but " + why + (fallbacks > 0 ? "; " + std::to_string(fallbacks) + " fallbacks" : "");
-  return fallbacks > 0 ? "ok but for " + std::to_string(fallbacks) + " fallbacks" : "ok";
+  std::string out = "ok";
+  if (!why.empty()) cli::add_remark(out, why);
+  if (fallbacks > 0)
+    cli::add_remark(
+        out, std::to_string(fallbacks) + (fallbacks == 1 ? " step was" : " steps were") + " left to the native solver");
+  return out;
 }
 
 // The scene's name of a body of the solver.
@@ -259,7 +263,7 @@ std::string summary_of(const Job& job, const Json& row, double end, double energ
   std::snprintf(line, sizeof line, "  energy %.6g J\n", energy);
   out += line;
   if (!row["enforced_by_bullet"].empty())
-    out += "  enforced by Bullet's own: " + recording::grouped_natives(row["enforced_by_bullet"]) + "\n";
+    out += "  held by Bullet's own constraints: " + recording::grouped_natives(row["enforced_by_bullet"]) + "\n";
   return out;
 }
 
@@ -336,8 +340,8 @@ Json measure(const Job& job, Progress& progress) {
       start.before(now);
       ns += timed_step(scene, now, h);
       now += h;
-      if (const char* ruin = scene.ruin()) {
-        status = std::string(ruin) + " at step " + std::to_string(step);
+      if (const std::string ruin = scene.ruin(step); !ruin.empty()) {
+        status = ruin;
         break;
       }
       start.look_at_modes(now);

@@ -123,7 +123,7 @@ class NativeLoops::Maker {
     // Bullet's are on a link and something else.
     Side a = side(c, 0), b = side(c, 1);
     if (!a.link.body) std::swap(a, b);
-    if (!a.link.body) refuse(c, ", as neither body is a link");
+    if (!a.link.body) refuse(c, ", and neither body is a link");
     const Vector3d u = a.frame.axes.col(0);
     if (c.type == "ball") {
       point(a, b, Vector3d::Zero());
@@ -161,8 +161,8 @@ class NativeLoops::Maker {
   };
 
   [[noreturn]] void refuse(const scene::SceneConstraint& c, const std::string& why = "") const {
-    throw Refused("solver", "Bullet has no constraint on multibodies for \"" + c.name + "\" (" + c.type + ")" + why +
-                                "; as bodies its solvers run it");
+    throw Refused("solver", "Bullet has no multibody constraint for \"" + c.name + "\" (" + c.type + why +
+                                "). Run the robot with --as bodies");
   }
   void say(const scene::SceneConstraint& c, const std::string& by) { out_.held_.push_back({c.name, by}); }
 
@@ -176,7 +176,7 @@ class NativeLoops::Maker {
     const Pose pose{s.p, s.q};
     if (id != ground && !out.link.body) {
       out.rigid = bodies_[static_cast<std::size_t>(id.index) - 1];
-      if (out.rigid->isKinematicObject()) refuse(c, ", as one of its bodies is kinematic");
+      if (out.rigid->isKinematicObject()) refuse(c, ", and one of its bodies is kinematic");
     }
     if (out.link.body || (out.rigid && !out.rigid->isStaticObject())) {
       out.pose = pose;
@@ -218,7 +218,7 @@ class NativeLoops::Maker {
   // which is exact but where its axis is not quite the joint's.
   void motor(const scene::SceneConstraint& c, const Constraint& whole) {
     const std::vector<Term> q = coordinates_->of(whole, start_);
-    if (q.size() != 1) refuse(c, ", as it is on no joint of one coordinate");
+    if (q.size() != 1) refuse(c, ", and it is not on a joint of one coordinate");
     auto made = std::make_unique<btMultiBodyJointMotor>(q[0].link.body, q[0].link.index, btScalar(0), BT_LARGE_FLOAT);
     made->finalizeMultiDof();
     out_.aims_.push_back([&motor = *made, &whole, on = coordinates_](const State& now, double end) {
@@ -233,7 +233,7 @@ class NativeLoops::Maker {
   // Two coordinates in proportion.
   void gear(const scene::SceneConstraint& c, const Constraint& whole) {
     const std::vector<Term> q = coordinates_->of(whole, start_);
-    if (q.size() != 2 || q[0].link.body != q[1].link.body) refuse(c, ", as it is not on two joints of one robot");
+    if (q.size() != 2 || q[0].link.body != q[1].link.body) refuse(c, ", and it is not on two joints of one robot");
     const btMatrix3x3 none = btMatrix3x3::getIdentity();
     const btVector3 zero(0, 0, 0);
     auto made = std::make_unique<btMultiBodyGearConstraint>(q[0].link.body, q[0].link.index, q[1].link.body,

@@ -182,7 +182,8 @@ bool Reference::sample() {
     for (const std::string& name : problem.constraints)
       if (const auto found = link_of_.find(name); found != link_of_.end()) covered[found->second] = 1;
     if (work_of(problem) > most_work) {
-      note_ = std::to_string(problem.m()) + " rows in one block are too many for the dense solution to compare with";
+      note_ = "an island has " + std::to_string(problem.m()) +
+              " equations, too many for the dense solution that the forces are compared with";
       work_ += 0.1 * most_work;  // a look now and then: it may break
       continue;
     }
@@ -196,7 +197,7 @@ bool Reference::solve_block(const ConstrainedProblem& problem) {
   VectorXd lambda;
   std::vector<MatrixXd> masses;
   if (!solve_densely(problem, *solver_.options().rank_tolerance, lambda, masses)) {
-    note_ = "a block's mass matrix is not positive definite";
+    note_ = "the mass matrix of an island is not positive definite";
     return false;
   }
   work_ += work_of(problem);
@@ -212,7 +213,7 @@ bool Reference::solve_block(const ConstrainedProblem& problem) {
       if (index_.count(body) && !body->isStaticOrKinematicObject()) movable[solver_.id(*body).index] = body;
   }
   if (movable.size() != problem.block_sizes.size()) {
-    note_ = "a block's bodies could not be told apart";
+    note_ = "the bodies of an island could not be identified";
     return false;
   }
   std::unordered_map<const btRigidBody*, int> column, size_of;
@@ -335,7 +336,9 @@ void Reference::report(Json& row) const {
   row["force_samples"] = samples_;
   row["force_basis"] = by_body_ ? "bodies" : "joints";
   const bool idle = any && row["force_rms_error_rel"].is_null();
-  row["force_note"] = !note_.empty() ? Json(note_) : idle ? Json("the joints carry nothing to compare with") : Json();
+  row["force_note"] = !note_.empty() ? Json(note_)
+                      : idle         ? Json("all joint forces are 0, so there is no relative error")
+                                     : Json();
 }
 
 }  // namespace linchpin::worker

@@ -257,14 +257,16 @@ long Scene::mlcp_fallbacks() const {
   return of_multibodies ? of_multibodies->getNumFallbacks() : 0;
 }
 
-const char* Scene::ruin() const {
+std::string Scene::ruin(long step) const {
   const auto lost_body = [](const btRigidBody* body) {
     return !(body->getCenterOfMassPosition().length2() < lost * lost &&
              body->getLinearVelocity().length2() < lost * lost);
   };
   for (const btRigidBody* body : bodies_)
-    if (!is_finite(*body)) return "non-finite";
-  return std::any_of(bodies_.begin(), bodies_.end(), lost_body) ? "diverged" : nullptr;
+    if (!is_finite(*body))
+      return "not finite at step " + std::to_string(step) + ": a pose or a velocity is infinite or not a number";
+  if (std::none_of(bodies_.begin(), bodies_.end(), lost_body)) return {};
+  return "diverged at step " + std::to_string(step) + ": a body is beyond 1e15 m, or faster than 1e15 m/s";
 }
 
 }  // namespace linchpin::worker

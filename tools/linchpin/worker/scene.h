@@ -46,8 +46,8 @@ class Scene {
   /// How often the MLCP solver gave up and left a group to sequential impulses; 0 for the others.
   long mlcp_fallbacks() const;
 
-  /// "non-finite" when a pose or velocity is, "diverged" when a body is beyond all bounds; null while all is well.
-  const char* ruin() const;
+  /// Why the state after this step is of no use: it is not finite, or it has diverged. Empty while all is well.
+  std::string ruin(long step) const;
 
  private:
   class Importer;

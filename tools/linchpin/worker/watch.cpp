@@ -32,9 +32,9 @@ void Watch::note_prescribed_motion() {
     if (prescribes[i]) working_.insert(model.constraints[i].name);
   if (working_.empty() || solver_) return;
   if (energy_note_.empty())
-    energy_note_ = "constraints that prescribe motion (" + *working_.begin() +
+    energy_note_ = "constraints prescribe motion (" + *working_.begin() +
                    (working_.size() > 1 ? " and " + std::to_string(working_.size() - 1) + " more" : "") +
-                   "), whose work a native solver does not tell";
+                   "), and the native solver does not report their work";
   working_.clear();
 }
 

@@ -5,7 +5,7 @@ import { damage, recording } from './data.js';
 function sorry(error) {
   const $ = (id) => document.getElementById(id);
   const line = document.createElement('p');
-  line.textContent = `This page cannot be drawn: what it was made from is damaged, or was made by another version of linchpin (${error.message}).`;
+  line.textContent = `This page cannot be drawn. Its data are damaged, or come from another version of linchpin (${error.message}). Make the page again.`;
   $('verdict').prepend(line);
   $('verdict').className = 'bad';
   for (const id of ['look', 'swept', 'rows', 'recorded']) $(id).hidden = true;

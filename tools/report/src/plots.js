@@ -77,7 +77,7 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
   if (!drawn.length) {
     const none = document.createElement('div');
     none.className = 'none';
-    none.textContent = 'nothing to draw: none of the runs has it';
+    none.textContent = 'There is nothing to draw: no run has this quantity.';
     host.append(none);
     return null;
   }

@@ -61,7 +61,7 @@ for (const line of recording.verdict || []) $('verdict').append(make('p', line))
 const expected = rows.flatMap((row) => row.expect || []).filter((v) => typeof v.met === 'boolean');
 const missed = expected.filter((v) => !v.met);
 if (expected.length) $('verdict').append(make('p', missed.length
-  ? `${missed.length} of ${expected.length} known answers of the scene not met: ${missed.map((v) => v.name ?? v.value).join(', ')}.`
+  ? `${missed.length} of ${expected.length} known answers of the scene are not met: ${missed.map((v) => v.name ?? v.value).join(', ')}.`
   : `All ${expected.length} known answers of the scene are met.`));
 if (missed.length || rows.some((r) => r.name === 'exact' && !ran(r)) || !rows.some(ran)) $('verdict').className = 'bad';
 for (const line of recording.notes || []) $('notes').append(make('li', line));
@@ -112,9 +112,9 @@ const used = columns.filter(([, , get]) => rows.some((r) => value(get(r)) !== nu
 }
 
 const meaning = [];
-if (used.some(([name]) => name === 'force error')) meaning.push(['Force error', 'the forces that a solver says its joints carry, against an independent dense solution at the same state and with the same contacts; rms over all samples.']);
-if (used.some(([name]) => name === 'impulse error')) meaning.push(['Impulse error', 'the same of all that the solver did to the bodies in a step. Beyond the forces, exact adds the impulse that ends the step on the constraints, called stabilisation in the plots: its impulse error is the size of that impulse, and the forces it reports are not off by it. A native solver has one impulse for both.']);
-if (rows.some((r) => r.substepped_steps > 0)) meaning.push(['Island step', 'one step of a group of bodies that exact constraints join. Where the forces of its joints change the direction of its tension too fast for the step, that group alone takes it in substeps.']);
+if (used.some(([name]) => name === 'force error')) meaning.push(['Force error', 'relative rms difference between the joint forces that a solver reports and an independent dense solution at the same state, with the same contacts, over all samples.']);
+if (used.some(([name]) => name === 'impulse error')) meaning.push(['Impulse error', 'the same for all impulses that the solver applied in a step. Besides the forces, exact applies the impulse that ends the step on the constraints. The plots call it stabilisation. The impulse error of exact is the size of this impulse, and its reported forces do not contain it. A native solver has one impulse for both.']);
+if (rows.some((r) => r.substepped_steps > 0)) meaning.push(['Substeps', 'an island is a group of bodies that exact constraints connect. If the tension in its joints changes its direction too fast for the step, linchpin divides the step of this island.']);
 for (const [word, text] of meaning) { const p = make('p', null, { className: 'hint' }); p.append(make('b', `${word}: `), text); $('meaning').append(p); }
 
 // ---- provenance
@@ -134,7 +134,7 @@ for (const [name, text] of made) {
 }
 {
   const head = make('tr'), body = make('tbody');
-  for (const name of ['solver', 'precision', 'iterations', 'integrator', 'what holds joints together']) head.append(make('th', name, { className: 'words' }));
+  for (const name of ['solver', 'precision', 'iterations', 'integrator', 'stabilisation']) head.append(make('th', name, { className: 'words' }));
   $('methods').append(make('thead'), body);
   $('methods').tHead.append(head);
   for (const { row } of runs) {
@@ -150,8 +150,8 @@ if (recording.scene.text) {
 if (moving.length) {
   const m = moving[0].motion, rate = 1 / m.step;
   $('sampling').textContent = m.every === 1
-    ? 'Plots and playback have every step. Numbers of the table are of every step, in full precision; plots hold single precision.'
-    : `Plots and playback have ${plain(rate, 3)} frames a second, one of ${m.every} steps and the last state: gap and energy are the worst since the frame before, forces those at the frame. Numbers of the table are of every step.`;
+    ? 'Plots and playback have every step, in single precision. The numbers of the table are from every step, in full precision.'
+    : `Plots and playback have ${plain(rate, 3)} frames per second: one of every ${m.every} steps, and the last state. Gap and energy are the largest since the frame before, and forces are those at the frame. The numbers of the table are from every step.`;
 }
 
 // ---- playback
@@ -221,13 +221,13 @@ if (!moving.length) {
   $('look').hidden = true;
   $('phase-card').hidden = true;
 } else if (!spatial.length) {
-  no3d('The scene is in coordinates of its own, which have no place in space: the plots have them all.');
+  no3d('The scene has only generalized coordinates, so there is no 3D view. The plots show all of them.');
 } else {
   try {
     view = new View($('canvas'), c.gravity);
     document.body.dataset.webgl = 'yes';
   } catch (e) {
-    no3d('This browser has no WebGL, so there is no 3D view. Plots, table and downloads have everything; the time can be moved all the same.');
+    no3d('This browser has no WebGL, so there is no 3D view. Plots, table and downloads are complete, and the time can still be moved.');
   }
 }
 const metres = (x) => (x >= 0.01 && x < 1000 ? `${plain(x, 2)} m` : prefixed(x, 'm'));
@@ -257,7 +257,7 @@ $('home').onclick = () => view && (view.home(), view.draw());
 // Coordinates and what the scene logs: quantities that somebody asked for.
 const quantities = [], own = [];
 const links = moving.length ? moving[0].motion.links : [];
-$('link').append(make('option', links.length > 1 ? 'the worst of all' : 'all', { value: '-1' }));
+$('link').append(make('option', links.length > 1 ? 'the largest of all' : 'all', { value: '-1' }));
 links.forEach((link, i) => $('link').append(make('option', link.name, { value: String(i) })));
 if (links.length === 1) $('link').value = '0';
 if (links.length < 2) $('link').parentElement.hidden = true;
@@ -284,7 +284,7 @@ function timed() {
   // On an axis of its own: it may be many times the reaction, for a step.
   const pushes = link < 0 ? [] : shown.filter((r) => r.motion.stabilisation).map((r) => line(r, r.motion.part('stabilisation', link))).filter((s) => s.y.some((v) => v));
   const force = moving[0].motion.forceUnit(link), push = force ? ` [${force}]` : '';
-  $('stabilisation-title').textContent = `Stabilisation${push}, ${name}: beyond the reaction, the impulse that ends a step on the constraints, mean over the step`;
+  $('stabilisation-title').textContent = `Stabilisation${push}, ${name}. Besides the reaction: the impulse that ends a step on the constraints, as a mean over the step`;
   $('force-title').textContent = `Reaction${push}${name ? ', ' + (link < 0 && links.some((l, i) => moving[0].motion.forceUnit(i) !== force) ? 'largest of the constraints in that unit' : name) : ''}`;
   if (there.length) $('force-title').append('; parts of ' + one.label + ':');
   for (const [label, colour, dash] of there) $('force-title').append(' ', swatch(colour, dash), label);
@@ -348,7 +348,7 @@ if (moving.length) {
   m.bodies.forEach((b, i) => {
     if (b.kind === 'fixed') return;
     ['x', 'y', 'z'].forEach((axis, k) => quantities.push([`${b.name}.${axis} [m]`, (o) => o.column(o.position, 3 * o.bodies.length, 3 * i + k)]));
-    if (b.kind === 'rigid') quantities.push([`${b.name} turned from the start by [°]`, (o) => o.turned(i)]);
+    if (b.kind === 'rigid') quantities.push([`${b.name} rotation from the start [°]`, (o) => o.turned(i)]);
   });
   links.forEach((l, i) => quantities.push([`gap of ${l.name}${l.unit ? ` [${l.unit}]` : ''}`, (o) => o.gaps(i)], [`reaction of ${l.name}${m.forceUnit(i) ? ` [${m.forceUnit(i)}]` : ''}`, (o) => o.forces(i)]));
   if (moving.some((r) => r.motion.energy)) quantities.push(['energy, change since the start [J]', (o) => (o.energy ? o.column(o.energy, 1, 0) : new Array(o.frames).fill(null))]);

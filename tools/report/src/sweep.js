@@ -50,9 +50,9 @@ $('setting').textContent = [...(title === sweep.scene.file ? [] : [sweep.scene.f
     : `${p.name} from ${plain(values[i][0], 4)} to ${plain(values[i][values[i].length - 1], 4)}${sweep.random ? '' : `, ${values[i].length} values`}`))].join(' · ');
 const verdict = [], all = sweep.cases === 1;
 if (sweep.cases === 0) verdict.push('No case was run: this part of the sweep has none.');
-else if (sweep.failed) verdict.push(sweep.failed === sweep.cases ? (all ? 'The one case failed; the table says why.' : `All ${sweep.cases} cases failed; the table says why.`) : `${sweep.failed} of ${sweep.cases} cases failed; the table says why.`);
-else verdict.push(all ? 'The one case came to its end.' : `All ${sweep.cases} cases came to their end.`);
-if (!sweep.columns.length) verdict.push('Nothing was recorded of them: the scene has no [[log]] and no [[expect]], and the command no --column.');
+else if (sweep.failed) verdict.push(sweep.failed === sweep.cases ? (all ? 'The case failed. The table gives the reason.' : `All ${sweep.cases} cases failed. The table gives the reasons.`) : `${sweep.failed} of ${sweep.cases} cases failed. The table gives the reasons.`);
+else verdict.push(all ? 'The case finished.' : `All ${sweep.cases} cases finished.`);
+if (!sweep.columns.length) verdict.push('Nothing was recorded: the scene has no [[log]] and no [[expect]], and the command has no --column.');
 let bad = sweep.failed > 0, open = sweep.cases === 0 || !sweep.columns.length;
 // How far the results are from the answers that follow the parameters.
 sweep.columns.forEach((column, c) => {
@@ -63,7 +63,7 @@ sweep.columns.forEach((column, c) => {
   const within = typeof column.tolerance === 'number' ? most <= column.tolerance : null;
   bad = bad || within === false;
   open = open || (within === null && most > 1e-6 * size);
-  verdict.push(most === 0 ? `${shown(c)} is the known answer in every case.` : `${shown(c)} is off the known answer by ${brief(most)}${unit(c)} at most${within === false ? `, more than the tolerance of ${plain(column.tolerance)}` : ''}.`);
+  verdict.push(most === 0 ? `${shown(c)} is equal to the known answer in every case.` : `${shown(c)} differs from the known answer by at most ${brief(most)}${unit(c)}${within === false ? `, more than the tolerance of ${plain(column.tolerance)}` : ''}.`);
 });
 for (const line of verdict) $('verdict').append(make('p', line));
 $('verdict').className = bad ? 'bad' : open ? 'open' : '';
@@ -80,7 +80,7 @@ let start = sweep.columns.findIndex((_, c) => has_answer(c));
 for (let c = sweep.columns.length - 1; c >= 0 && start < 0; --c) if (moves[c] && !formulas[c]) start = c;
 choose('quantity', sweep.columns.map((_, i) => [shown(i), i]), Math.max(start, 0));
 choose('over', sweep.parameters.map((p, i) => [p.name, i]), varied[0] ?? 0);
-choose('and', [['one parameter alone', -1], ...varied.map((i) => [sweep.parameters[i].name, i])], !sweep.random && varied.length > 1 ? varied[1] : -1);
+choose('and', [['one parameter only', -1], ...varied.map((i) => [sweep.parameters[i].name, i])], !sweep.random && varied.length > 1 ? varied[1] : -1);
 choose('against', [['nothing', -1], ...sweep.columns.map((_, i) => [shown(i), i])], -1);
 if (varied.length < 2) $('over').parentElement.hidden = true;
 if (varied.length < 2 || sweep.random) $('and').parentElement.hidden = true;
@@ -291,7 +291,7 @@ function draw() {
   picture = null;
   $('sweep-plot').textContent = '';
   const q = Number($('quantity').value), over = Number($('over').value), other = Number($('against').value), column = sweep.columns[q];
-  const nothing = sweep.cases === 0 ? 'nothing to draw: there is no case' : sweep.columns.length ? '' : 'nothing to draw: no quantity was recorded';
+  const nothing = sweep.cases === 0 ? 'There is nothing to draw: no case was run.' : sweep.columns.length ? '' : 'There is nothing to draw: no quantity was recorded.';
   for (const e of $('swept').querySelectorAll('.bar')) e.hidden = nothing !== '';
   if (nothing) {
     $('sweep-plot').append(make('div', nothing, { className: 'none' }));
@@ -314,7 +314,7 @@ function draw() {
     const v = value(row, q), k = known(n, q);
     if (v !== null && k !== null) off = Math.max(off ?? 0, Math.abs(v - k));
   }
-  const agreement = off === null ? '' : `off the known answer by ${brief(off)}${unit(q)} at most`;
+  const agreement = off === null ? '' : `the difference from the known answer is at most ${brief(off)}${unit(q)}`;
   if (and >= 0 && !sweep.random) {
     const cells = values[over].map(() => values[and].map(() => undefined));
     for (const [row] of chosen) {
@@ -325,10 +325,10 @@ function draw() {
     const logs = [xlog, logarithmic('log-z', `x${and}`, name(and), values[and]), logarithmic('log-y', `y${q} ${other}`, 'quantity', all.filter((v) => typeof v === 'number'))];
     map(cells, values[over], values[and], name(over), name(and), here && other < 0 ? [[own[over], own[and]]] : [], logs);
     if (all.includes('failed')) entries.push(['failed', vermilion, 'cross']);
-    if (all.includes('none')) entries.push(['ended well, but has no such value', theme().soft, 'ring']);
-    if (here && other < 0) entries.push([`known here: ${plain(column.at_own, 8)}`, vermilion, 'diamond']);
+    if (all.includes('none')) entries.push(['finished, but has no such value', theme().soft, 'ring']);
+    if (here && other < 0) entries.push([`known answer here: ${plain(column.at_own, 8)}`, vermilion, 'diamond']);
     legend(entries);
-    $('sweep-note').textContent = [`Colour: ${shown(q)}${other >= 0 ? `, less ${shown(other)}` : ''}`, ...held, ...(agreement && other < 0 ? [agreement] : [])].join('; ') + '.';
+    $('sweep-note').textContent = [`Colour: ${shown(q)}${other >= 0 ? `, minus ${shown(other)}` : ''}`, ...held, ...(agreement && other < 0 ? [agreement] : [])].join('; ') + '.';
   } else {
     const sorted = chosen.slice().sort((a, b) => a[0][1 + over] - b[0][1 + over]);
     const x = sorted.map(([row]) => row[1 + over]), scatter = sweep.random;
@@ -336,16 +336,16 @@ function draw() {
     entries.push([shown(q), blue, scatter ? 'dots' : 'line']);
     const answer = sorted.map(([, n]) => known(n, q)), kind = scatter ? 'ring' : 'dashed';
     if (answer.some((y) => y !== null)) { series.push({ x, y: answer, colour: vermilion, line: !scatter, points: scatter, kind }); entries.push([formula_of[q] >= 0 ? `known answer: ${shown(formula_of[q])}` : 'known answer', vermilion, kind]); }
-    if (here) { series.push({ x: [own[over]], y: [column.at_own], colour: vermilion, points: true, kind: 'diamond' }); entries.push([`known at ${name(over)} = ${plain(own[over])}: ${plain(column.at_own, 8)}`, vermilion, 'diamond']); }
+    if (here) { series.push({ x: [own[over]], y: [column.at_own], colour: vermilion, points: true, kind: 'diamond' }); entries.push([`known answer at ${name(over)} = ${plain(own[over])}: ${plain(column.at_own, 8)}`, vermilion, 'diamond']); }
     if (other >= 0) { series.push({ x, y: sorted.map(([row]) => value(row, other)), colour: '#009e73', line: !scatter, points: scatter, kind }); entries.push([shown(other), '#009e73', kind]); }
     const drawable = series.some((s) => s.y.some((y) => y !== null));
     const floor = (rows, colour, kind, text) => { if (rows.length) { series.push({ x: rows.map(([row]) => row[1 + over]), y: [], colour, points: true, kind, floor: true }); entries.push([text, colour, kind]); } };
     floor(sorted.filter(([row]) => !ok(row)), vermilion, 'cross', 'failed');
-    floor(sorted.filter(([row]) => ok(row) && value(row, q) === null), theme().soft, 'ring', 'ended well, but has no such value');
+    floor(sorted.filter(([row]) => ok(row) && value(row, q) === null), theme().soft, 'ring', 'finished, but has no such value');
     $('log-z').parentElement.hidden = true;
     const ylog = logarithmic('log-y', `y${q} ${other}`, 'quantity', series.flatMap((s) => s.y));
     if (drawable) curve(series, name(over), shown(q), xlog, ylog);
-    else $('sweep-plot').append(make('div', 'nothing to draw: no case has this quantity', { className: 'none' }));
+    else $('sweep-plot').append(make('div', 'There is nothing to draw: no case has this quantity.', { className: 'none' }));
     legend(entries);
     const note = [...held, ...(agreement ? [agreement] : [])].join('; ');
     $('sweep-note').textContent = note && note[0].toUpperCase() + note.slice(1) + '.';
@@ -372,8 +372,8 @@ const most = 400;
     $('cases').tBodies[0].append(tr);
   }
   const words = [];
-  if (sweep.every > 1) words.push(`This page has one of ${sweep.every} cases, the table of the command all.`);
-  if (shown.length > most) words.push(`${most} of ${shown.length} rows are shown${sweep.failed ? ', failed ones first' : ''}; the download has all.`);
+  if (sweep.every > 1) words.push(`This page has one of every ${sweep.every} cases. The table that the command wrote has all of them.`);
+  if (shown.length > most) words.push(`${most} of ${shown.length} rows are shown${sweep.failed ? ', failed ones first' : ''}. The download has all of them.`);
   $('rows-note').textContent = words.join(' ');
   const field = (x) => (x === null || x === undefined ? '' : /[",\n]/.test(String(x)) ? `"${String(x).replace(/"/g, '""')}"` : String(x));
   $('csv-cases').onclick = () => {

@@ -360,9 +360,9 @@ std::string why_not_smooth(Code code, double operand) {
       return "an arc sine or cosine at or beyond ±1 at the start: it has no derivative there";
     case Code::power:
     case Code::power_constant:
-      return "this power is not smooth where it starts";
+      return "this power has no derivative at the start. Start elsewhere, or write it in another form";
     case Code::atan2:
-      return "atan2(0, 0) at the start has no direction";
+      return "atan2(0, 0) has no value at the start";
     default:
       return "this is not finite at the start";
   }

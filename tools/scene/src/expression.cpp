@@ -463,8 +463,9 @@ struct Compiler::Impl {
     const std::size_t place = at;
     double value = 0;
     const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), value);
-    if (error == std::errc::result_out_of_range) throw Fault(place, "this number is beyond all bounds");
-    if (error != std::errc()) throw Fault(place, "this is no number");
+    if (error == std::errc::result_out_of_range)
+      throw Fault(place, "this number is larger than double precision can represent");
+    if (error != std::errc()) throw Fault(place, "this is not a number");
     at = static_cast<std::size_t>(end - text.data());
     if (at < text.size() && is_letter(text[at])) no_product();
     return number(value, place);
@@ -515,7 +516,8 @@ struct Compiler::Impl {
       if (const std::string_view now = renamed_word(name); !now.empty())
         throw Fault(place, "\"" + std::string(name) + "\"" + was_renamed(now));
       if (is_result(name))
-        throw Fault(place, std::string(name) + "() is a result of the run: logs and expectations read it");
+        throw Fault(place,
+                    std::string(name) + "() is a result of the run. It can be used in [[log]] and [[expect]] only");
       std::vector<std::string> known;
       for (const Function& f : functions) known.emplace_back(f.name);
       for (const Input& o : names.observables) known.push_back(o.name);
@@ -531,13 +533,13 @@ struct Compiler::Impl {
     for (const Input& input : names.inputs)
       if (input.name == name) {
         if (definition)
-          throw Fault(place, "\"" + input.name + "\" has a meaning here; rename the definition of this name");
+          throw Fault(place, "\"" + input.name + "\" is a name of the expression language. Rename the definition");
         return emit_input(input, place);
       }
     if (definition) return expand(*definition, place);
     if (const Constant* found = constants->find(name)) return literal(*found, place);
     if (name == "t") {
-      if (!names.time) throw Fault(place, "the time t has no meaning here");
+      if (!names.time) throw Fault(place, "the time t cannot be used here, because this value is constant");
       tape.uses_time = true;
       Operand x = emit(Operation{Code::time}, Type::scalar, {}, place);
       return x;
@@ -631,7 +633,8 @@ struct Compiler::Impl {
     const auto found = std::find(known.begin(), known.end(), input.of);
     if (found == known.end())
       throw Fault(inside, std::string("there is no ") + what + " \"" + input.of + "\"" +
-                              (known.empty() ? ", and none else" : suggestion_or_all(input.of, known)));
+                              (known.empty() ? std::string(", and the scene has no ") + what + "s"
+                                             : suggestion_or_all(input.of, known)));
     const auto index = static_cast<std::size_t>(found - known.begin());
     const std::vector<int>& all = (of_force ? names.force_bodies : names.constraint_bodies)[index];
     if (input.type == Type::vector && next(',')) {
@@ -643,7 +646,7 @@ struct Compiler::Impl {
       if (input.on < 0) {
         std::vector<std::string> own;
         for (const int each : all) own.push_back(names.bodies[static_cast<std::size_t>(each)]);
-        throw Fault(body_at, "\"" + body + "\" is no body of the " + what + " \"" + input.of + "\"" +
+        throw Fault(body_at, "\"" + body + "\" is not a body of the " + what + " \"" + input.of + "\"" +
                                  suggestion_or_all(body, own));
       }
     }
@@ -654,8 +657,8 @@ struct Compiler::Impl {
                                kind_of(all[static_cast<std::size_t>(std::max(input.on, 0))]) == BodyKind::coordinate;
     if (!of_coordinate) return emit_input(input, place);
     if (input.name == "moment" || input.name == "applied_moment")
-      throw Fault(place, "on a coordinate there is a generalized force, " +
-                             std::string(of_force ? "applied_force" : "reaction") + "(…), and no moment");
+      throw Fault(place, "a coordinate has a generalized force and no moment. Use " +
+                             std::string(of_force ? "applied_force" : "reaction") + "(…)");
     return unary(Code::x, Type::scalar, emit_input(input, place), place);
   }
 
@@ -692,7 +695,7 @@ struct Compiler::Impl {
   Operand parse_acceleration(const char* name, int body, std::size_t place) {
     if (!names.constraints_known) throw ReadsForces(place, "an acceleration is a result of the equations");
     if (!names.accelerations)
-      throw Fault(place, "an acceleration is a result of the equations: logs and expectations read it");
+      throw Fault(place, "an acceleration is a result of the equations. It can be used in [[log]] and [[expect]] only");
     Input input{name, Type::vector, names.bodies[static_cast<std::size_t>(body)], body};
     input.kind = Input::Of::body;
     return emit_input(input, place);
@@ -731,7 +734,7 @@ struct Compiler::Impl {
     const auto found = std::find(tape.bodies.begin(), tape.bodies.end(), body);
     if (found != tape.bodies.end()) return static_cast<int>(found - tape.bodies.begin());
     if (tape.bodies.size() == most_bodies)
-      throw Fault(place, "one constraint can speak of " + std::to_string(most_bodies) + " bodies at most");
+      throw Fault(place, "one constraint can contain at most " + std::to_string(most_bodies) + " bodies");
     tape.bodies.push_back(body);
     return static_cast<int>(tape.bodies.size()) - 1;
   }
@@ -761,8 +764,8 @@ struct Compiler::Impl {
   Vector3d parse_fixed_place(std::string_view what) {
     const Operand out = parse_place(what);
     if (!out.constant)
-      throw Fault(out.place, (what == "axis" ? "an " : "a ") + std::string(what) +
-                                 " is fixed in its body: numbers and parameters only");
+      throw Fault(out.place, "the coordinates of " + std::string(what == "axis" ? "an " : "a ") + std::string(what) +
+                                 " in its body must be constant: use numbers and parameters only");
     return vector(out);
   }
 
@@ -782,7 +785,9 @@ struct Compiler::Impl {
     if (rate) {
       tape.uses_motion = true;
       if (!names.motion)
-        throw Fault(prime, "no rate has a place here: this is on positions only (velocity = \"…\" is on rates)");
+        throw Fault(prime,
+                    "rates cannot be used here, because this depends on positions only. Write velocity = \"…\" for an "
+                    "equation on rates");
     }
     Operation op{rate ? Code::velocity : Code::position};
     op.b = use(body, place);
@@ -804,7 +809,7 @@ struct Compiler::Impl {
     static const std::vector<std::string> known = {"position", "x",   "y",     "z",       "point",        "axis",
                                                    "velocity", "vel", "omega", "to_body", "acceleration", "alpha"};
     if (!next('.'))
-      throw Fault(place, "'" + std::string(name) + "' is a body; say what of it: " + std::string(name) +
+      throw Fault(place, "'" + std::string(name) + "' is a body. Choose one of its quantities: " + std::string(name) +
                              ".position, .point(x, y, z), .axis(x, y, z), .velocity, .omega, .to_body(p)" +
                              (names.accelerations ? ", .acceleration, .alpha" : ""));
     skip();
@@ -815,7 +820,9 @@ struct Compiler::Impl {
     const auto moving = [&] {
       tape.uses_motion = true;
       if (!names.motion)
-        throw Fault(word_at, "an equation on positions reads no velocity; write it as velocity = \"…\"");
+        throw Fault(word_at,
+                    "velocities cannot be used here, because this depends on positions only. Write velocity = \"…\" "
+                    "for an equation on velocities");
     };
     const auto turning = [&] {
       if (kind_of(body) == BodyKind::particle)
@@ -894,7 +901,7 @@ struct Compiler::Impl {
       op.bodies |= x.bodies;
       return emit(op, type, none, place);
     }
-    throw Fault(word_at, word.empty() ? "expected what of '" + std::string(name) + "' after the dot"
+    throw Fault(word_at, word.empty() ? "a quantity of '" + std::string(name) + "' is missing after the dot"
                                       : "a body has no \"" + std::string(word) + "\"" + quantity_hint(word, known));
   }
 
@@ -906,7 +913,7 @@ struct Compiler::Impl {
     at = 0;
     depth = 0;
     skip();
-    if (at >= text.size()) throw Fault(0, "nothing is written here");
+    if (at >= text.size()) throw Fault(0, "the expression is empty");
   }
   void end() {
     skip();
@@ -914,7 +921,9 @@ struct Compiler::Impl {
     if (text[at] == '=') throw Fault(at, "an equation has one '=', between its two sides");
     if (text[at] == ')' || text[at] == ']') throw Fault(at, "this bracket was never opened");
     if (text[at] == '<' || text[at] == '>')
-      throw Fault(at, "linchpin solves equalities; inequalities (contacts, limits) stay with the host");
+      throw Fault(at,
+                  "an equation needs '='. For an inequality, write an equation with unilateral = true; contacts and "
+                  "limits belong to the engine");
     if (is_letter(text[at])) no_product();
     throw Fault(at, "expected an operator (+ - * / ^) or the end, found " + shown());
   }
@@ -934,7 +943,7 @@ void Compiler::equation(std::string_view text) {
     i.end();
     throw Fault(i.at, "an equation has two sides: … = 0, for instance");
   }
-  if (i.at < text.size() && text[i.at] == '=') throw Fault(i.at, "one '=' is enough");
+  if (i.at < text.size() && text[i.at] == '=') throw Fault(i.at, "write one '=', not two");
   const Operand right = i.parse_sum();
   i.end();
   if (left.type != right.type) {
@@ -942,7 +951,8 @@ void Compiler::equation(std::string_view text) {
     throw Fault(place, std::string("the left side is ") + to_string(left.type) + ", the right side " +
                            to_string(right.type) + (zero ? "; the zero vector is [0, 0, 0]" : ""));
   }
-  if (left.constant && right.constant) throw Fault(0, "no body and no time occurs in this equation");
+  if (left.constant && right.constant)
+    throw Fault(0, "this equation contains neither a body nor the time, so it constrains nothing");
   const bool zero = right.constant && (right.type == Type::scalar ? i.scalar(right) == 0 : i.vector(right).isZero(0));
   i.keep(zero ? left : i.sum(left, right, true, place));
 }

@@ -51,18 +51,17 @@ std::string read_text(const std::string& path, const Place& from) {
   const std::string who = from.line > 0 ? "\"" + path + "\": " : "";
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status)) fail(from, who + "no such file");
+  if (!fs::exists(status)) fail(from, who + "the file does not exist");
   if (fs::is_directory(status)) fail(from, who + "is a directory");
   // A pipe waits for who knows whom.
-  if (!fs::is_regular_file(status)) fail(from, who + "is no regular file");
+  if (!fs::is_regular_file(status)) fail(from, who + "is not a regular file");
   std::ifstream in(path, std::ios::binary);
   std::string text;
   text.resize(largest_file + 1);
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || !in.is_open()) fail(from, who + "cannot be read");
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > largest_file)
-    fail(from, who + "is larger than 8 MB: no " + (robot_key(path) ? "robot" : "scene") + " of ours");
+  if (text.size() > largest_file) fail(from, who + "is larger than 8 MB, which is the limit for scenes and robots");
   return text;
 }
 
@@ -77,8 +76,9 @@ struct Damage {
 // of so many parts that its tables overflow the stack.
 std::optional<Damage> damage(std::string_view text) {
   constexpr const char* beyond_ascii =
-      "a letter beyond ASCII has its place in quotes and in comments only, and there not first after a \\ at a line's "
-      "end";
+      "a letter outside ASCII is allowed in quotes and in comments only. In quotes it may not be the first letter "
+      "after "
+      "a line that ends with \\";
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0, dots = 0;
   char before = '\n';  // the last that is no blank: a quote after a number, say, begins no string
   while (at < text.size()) {
@@ -164,7 +164,8 @@ class SceneReader {
 
   [[noreturn]] void refuse_without_host() const {
     try {
-      fail(needs_host_->place, "\"" + needs_host_->value + "\" is read by Bullet; this needs a bullet host");
+      fail(needs_host_->place,
+           "\"" + needs_host_->value + "\" is read by Bullet, so this scene needs --host bullet or bullet-float64");
     } catch (const SceneError& e) {
       throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files);
     }
@@ -178,8 +179,8 @@ class SceneReader {
     File& file = files_.back();
     file.context.source = std::make_shared<const scene::Source>(path, std::string(text));
     const Place whole{file.context.source, 0, 0};
-    if (text.size() > largest_file) fail(whole, "is larger than 8 MB: no scene of ours");
-    if (text.find('\0') != std::string_view::npos) fail(whole, "is no text: it holds bytes of value 0");
+    if (text.size() > largest_file) fail(whole, "is larger than 8 MB, which is the limit for scenes and robots");
+    if (text.find('\0') != std::string_view::npos) fail(whole, "is not a text file: it contains bytes of value 0");
     if (const auto found = damage(text)) {
       const std::string_view before = text.substr(0, found->at);
       const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')) + 1;
@@ -262,7 +263,8 @@ class SceneReader {
     if (including_.empty()) including_.push_back(own);
     if (std::find(including_.begin(), including_.end(), real) != including_.end())
       fail(include.place, "\"" + include.value + "\" includes itself, by way of " + from);
-    if (++includes_ > most_includes) fail(include.place, "more than " + std::to_string(most_includes) + " includes");
+    if (++includes_ > most_includes)
+      fail(include.place, "the scene has more than " + std::to_string(most_includes) + " includes, which is the limit");
     if (path.extension() == ".bullet") {
       read_bullet(include, path.string());
       return;
@@ -274,8 +276,8 @@ class SceneReader {
   }
 
   void read_bullet(const Text& include, const std::string& path) {
-    if (!model_.bullet_file.empty()) fail(include.place, "one .bullet file is the most a scene includes");
-    if (!model_.bodies.empty()) fail(include.place, "a .bullet file is included before other bodies are made");
+    if (!model_.bullet_file.empty()) fail(include.place, "a scene can include at most one .bullet file");
+    if (!model_.bodies.empty()) fail(include.place, "put the include of the .bullet file before all [[body]] tables");
     model_.bullet_file = path;
     model_.files.push_back(path);
     if (!import_) {
@@ -357,8 +359,9 @@ class SceneReader {
     }
     model_.duration = table.positive("duration", model_.duration);
     model_.dt = table.positive("dt", model_.dt);
-    if (model_.dt > 1) table.refuse("dt", "a step of more than 1 s");
-    if (model_.duration / model_.dt > 1e8) table.refuse("duration", "more than 1e8 steps");
+    if (model_.dt > 1) table.refuse("dt", "the step is longer than 1 s, which is the limit");
+    if (model_.duration / model_.dt > 1e8)
+      table.refuse("duration", "the scene has more than 1e8 steps, which is the limit");
     host_given_ = host_given_ || table.has("host");
     model_.host = static_cast<Host>(table.word("host", host_names, static_cast<std::size_t>(model_.host)));
     model_.contacts = table.flag("contacts", model_.contacts);
@@ -409,7 +412,7 @@ class SceneReader {
 
   void read_repeat(const toml::table& table, Context context, int depth) {
     Table repeat(context, table, "repeat");
-    if (depth == 3) repeat.refuse("repeats more than three deep");
+    if (depth == 3) repeat.refuse("[[repeat]] tables are more than three deep in one another, which is the limit");
     const std::string index = repeat.has("index") ? repeat.text("index").value : "i";
     if (index.empty() || index.size() > 20 ||
         !std::all_of(index.begin(), index.end(),
@@ -419,7 +422,9 @@ class SceneReader {
     if (context.indices.count(index)) repeat.refuse("index \"" + index + "\" is taken by the repeat around this one");
     const int count = repeat.whole("count", 0, 100000), from = repeat.whole("from", -1000000, 1000000, 1);
     for (int k = 0; k < count; ++k) {
-      if (++rounds_ > 2 * most_bodies) repeat.refuse("more than " + std::to_string(2 * most_bodies) + " rounds in all");
+      if (++rounds_ > 2 * most_bodies)
+        repeat.refuse("the scene has more than " + std::to_string(2 * most_bodies) +
+                      " rounds of [[repeat]], which is the limit");
       context.indices[index] = from + k;
       context.names.constants[index] = static_cast<double>(from + k);
       read_parts(repeat, context);
@@ -434,7 +439,7 @@ class SceneReader {
 
   void limit(const Table& where) const {
     if (model_.bodies.size() > most_bodies || later_.size() > 4 * most_bodies)
-      where.refuse("more than " + std::to_string(most_bodies) + " bodies");
+      where.refuse("the scene has more than " + std::to_string(most_bodies) + " bodies, which is the limit");
   }
 
   void read_body(Table table, Context& context) {
@@ -464,7 +469,8 @@ class SceneReader {
     const Text name = table.text("name");
     table.rename("coordinate \"" + name.value + "\"");
     if (coordinates_.size() == most_coordinates)
-      fail(name.place, "more than " + std::to_string(most_coordinates) + " coordinates");
+      fail(name.place,
+           "the scene has more than " + std::to_string(most_coordinates) + " coordinates, which is the limit");
     if (name.value == "t" || name.value == "pi") fail(name.place, "\"" + name.value + "\" has a meaning already");
     SceneBody coordinate;
     coordinate.name = name.value;
@@ -488,7 +494,8 @@ class SceneReader {
     const int n = static_cast<int>(coordinates_.size());
     if (n == 0 && !lagrangian_) return;
     if (n == 0)
-      Table(*lagrangian_->context, *lagrangian_->table, "lagrangian").refuse("of what? There is no [[coordinate]]");
+      Table(*lagrangian_->context, *lagrangian_->table, "lagrangian")
+          .refuse("needs coordinates, but the scene has no [[coordinate]]");
     if (!lagrangian_) fail(first_coordinate_, "coordinates need their kinetic energy: [lagrangian] kinetic = \"…\"");
     const int first = static_cast<int>(model_.bodies.size()) - n + 1;
     Context& context = *lagrangian_->context;
@@ -527,7 +534,8 @@ class SceneReader {
       fail(place, "there are two bodies \"" + body.name + "\"");
     body_places_.emplace(body.name, place);
     model_.bodies.push_back(std::move(body));
-    if (model_.bodies.size() > most_bodies) fail(place, "more than " + std::to_string(most_bodies) + " bodies");
+    if (model_.bodies.size() > most_bodies)
+      fail(place, "the scene has more than " + std::to_string(most_bodies) + " bodies, which is the limit");
   }
 
   // ---- generators ----
@@ -538,7 +546,7 @@ class SceneReader {
     chain.rename("chain \"" + name.value + "\"");
     const int count = chain.whole("count", 1, static_cast<int>(most_bodies));
     const Vector3d from = chain.vector("from", Vector3d::Zero()), step = chain.vector("step");
-    if (step.isZero()) chain.refuse("step", "a step of length zero");
+    if (step.isZero()) chain.refuse("step", "the step has length 0");
     const std::size_t joint = chain.word("joint", {"ball", "hinge", "rod", "universal"}, 0);
     const Vector3d axis = joint == 1 ? chain.vector("axis", Vector3d::UnitZ()) : Vector3d::UnitZ();
     const std::string anchor = chain.has("anchor") ? chain.text("anchor").value : "world";
@@ -583,7 +591,7 @@ class SceneReader {
       all *= c;
     }
     if (all > static_cast<double>(most_bodies))
-      grid.refuse("count", "more than " + std::to_string(most_bodies) + " bodies");
+      grid.refuse("count", "the grid has more than " + std::to_string(most_bodies) + " bodies, which is the limit");
     const Vector3d from = grid.vector("from", Vector3d::Zero()), step = grid.vector("step");
     const std::size_t joint = grid.word("joint", {"rod", "ball", "none"}, 0);
     const SceneBody pattern = scene::read_body(grid, context, false);
@@ -806,7 +814,8 @@ class SceneReader {
     SceneConstraint& to = constraint_named(table.text("to"), table.what());
     const std::size_t before = to.laws.size();
     add_laws(table, context, to);
-    if (to.laws.size() == before) table.refuse("attaches nothing: law = { type = \"coulomb\", mu = 0.3 }");
+    if (to.laws.size() == before)
+      table.refuse("there is no law to attach. Write law = { type = \"coulomb\", mu = 0.3 } or the like");
     table.done();
   }
 
@@ -832,8 +841,7 @@ class SceneReader {
       if (!found) continue;
       char text[160];
       std::snprintf(text, sizeof text,
-                    "mu_kinetic is %.6g at the start, above mu, which is %.6g: what slides has no more friction than "
-                    "what sticks",
+                    "mu_kinetic (%.6g) exceeds mu (%.6g) at the start. Sliding friction cannot exceed static friction",
                     found->mu_kinetic, found->mu);
       each.text.fail(Fault(0, text), each.what);
     }
@@ -1038,10 +1046,10 @@ class SceneReader {
     channel.text_ = text.value;
     channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_);
     if (channel.impl_->accelerations && model_.contacts)
-      text.fail(Fault(0,
-                      "an acceleration is not known where bodies collide (contacts = true): linchpin does not know all "
-                      "forces then"),
-                what);
+      text.fail(
+          Fault(0,
+                "accelerations cannot be used with contacts = true, because linchpin does not know the contact forces"),
+          what);
     channel.unit_ = scene::unit_of(channel.impl_->evaluate.tape(), model_);
     return channel;
   }
@@ -1115,7 +1123,9 @@ class SceneReader {
         e.is = {table.number("is")};
       }
     } else if (!e.throughout) {
-      table.refuse("\"is\" is missing (without it a value is expected to stay what it was, with throughout = true)");
+      table.refuse(
+          "\"is\" is missing. Give the expected value, or write throughout = true to expect that the value stays "
+          "constant");
     }
     e.tolerance = table.positive("tolerance", 1e-9);
     const auto on = [&](std::string_view host, double otherwise) {

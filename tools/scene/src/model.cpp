@@ -234,7 +234,7 @@ std::vector<double> Judge::parts(double t, double dt) const {
 
 std::string Judge::why_not(const Verdict& verdict) const {
   if (verdict.judged) return {};
-  if (verdict.tolerance == 0) return "not on this host";
+  if (verdict.tolerance == 0) return "the scene does not test it on this host";
   char text[80];
   if (verdict.expectation->throughout && !verdict.got.empty()) {
     if (!(last_ > first_time_)) return "the run took no step";
@@ -242,10 +242,10 @@ std::string Judge::why_not(const Verdict& verdict) const {
     return text;
   }
   if (!verdict.expectation->throughout && verdict.expectation->at > last_ + 1e-6 * dt_) {
-    std::snprintf(text, sizeof text, "the run ends before, at %.6g s", last_);
+    std::snprintf(text, sizeof text, "the run ends at %.6g s, before this time", last_);
     return text;
   }
-  return "a force that it reads is not known then";
+  return "a force that it uses is not known at that time";
 }
 
 void Judge::end(double t) {

@@ -158,7 +158,7 @@ void read_motion(Table& table, Context& context, SceneBody& body) {
     axis.normalize();
   }
   motion.done();
-  if (!position && !angle) motion.refuse("says nothing; give a position or an angle, as texts with t");
+  if (!position && !angle) motion.refuse("is empty. Give a position or an angle, as expressions of t");
   const BodyState start = body.start;
   body.motion = [=](double t) {
     BodyState s = start;
@@ -354,7 +354,7 @@ JointPlan read_joint(Table& table, Context& context) {
   if (plan.type == "point_on_sphere") plan.radius = table.positive("radius");
   if (plan.type == "gear") {
     plan.ratio = table.number("ratio");
-    if (*plan.ratio == 0) table.refuse("ratio", "a ratio of 0 couples nothing");
+    if (*plan.ratio == 0) table.refuse("ratio", "the ratio of a gear must not be 0");
     body("carrier", plan.carrier, false);
   }
   if (!kind.motion) return plan;
@@ -374,8 +374,10 @@ JointPlan read_joint(Table& table, Context& context) {
   } else if (is_rod) {
     plan.length = table.positive(kind.motion);
   } else {
-    table.refuse(kind.motion,
-                 std::string(kind.motion) + " is a text with t; for what does not move there are other joints");
+    table.refuse(
+        kind.motion,
+        std::string(kind.motion) +
+            " must be an expression of t. For a constant value use another joint, such as a hinge, weld or rod");
   }
   return plan;
 }
@@ -410,7 +412,7 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
     d.p_A = plan.at_a ? *plan.at_a : to_body(A, B.point(d.p_B));
   } else {
     if (!plan.at_a && !plan.at_b)
-      fail(plan.place, who + ": where is it? Give at = [x, y, z] (in the world at the start), or at_a and at_b");
+      fail(plan.place, who + " needs a position: give at = [x, y, z] (world axes, at the start), or at_a and at_b");
     // One point given: the other is where it lies at the start.
     const Vector3d p_WQ = plan.at_a ? A.point(*plan.at_a) : B.point(*plan.at_b);
     d.p_A = plan.at_a ? *plan.at_a : to_body(A, p_WQ);
@@ -518,7 +520,7 @@ std::optional<PlaceOfContact> read_application_point(Table& table, const Context
   for (const int body : out.tape->bodies) {
     const auto found = std::find(bodies.begin(), bodies.end(), BodyId{body});
     if (found == bodies.end() && body != 0)
-      text->fail(Fault(0, "\"" + names.bodies[static_cast<std::size_t>(body)] + "\" is no body of this constraint"),
+      text->fail(Fault(0, "\"" + names.bodies[static_cast<std::size_t>(body)] + "\" is not a body of this constraint"),
                  who);
     out.slots.push_back(body == 0 ? -1 : static_cast<int>(found - bodies.begin()));
     X.push_back(start[BodyId{body}]);
@@ -581,10 +583,9 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
   }
   if (has_dead_row(tape, level, X, start.t))
     texts.front().fail(
-        Fault(0, std::string("no derivative of this equation is different from zero at the start, so that nothing "
-                             "could hold it: ") +
+        Fault(0, std::string("all derivatives of this equation are zero at the start, so no force can hold it: ") +
                      (position ? "write distances as dist2(…) = L^2 with L above 0, points that stay together as p = q"
-                               : "write what is zero, not a power of it, and start where it has a direction")),
+                               : "write x = 0 instead of x^2 = 0, and start where the equation has a gradient")),
         table.what());
   std::optional<std::vector<Vector3d>> points;
   int sliding = -1;
@@ -600,7 +601,7 @@ SceneConstraint read_constraint(Table& table, Context& context, const State& sta
   if (const auto slider = table.text_if("sliding_body")) {
     for (std::size_t k = 0; k < out.bodies.size(); ++k)
       if (names.bodies[static_cast<std::size_t>(out.bodies[k].index)] == slider->value) sliding = static_cast<int>(k);
-    if (sliding < 0) fail(slider->place, table.what() + ": \"" + slider->value + "\" is no body of this equation");
+    if (sliding < 0) fail(slider->place, table.what() + ": \"" + slider->value + "\" is not a body of this equation");
   }
   const auto moving_point = read_application_point(table, context, out.bodies, start);
   if (moving_point && (points || sliding >= 0))
@@ -853,7 +854,7 @@ namespace {
 SceneForce conservative_force(const std::string& name, Table& table, Context& context, const State& start) {
   for (const char* key : {"body", "coordinate", "force", "moment", "energy", "against", "at"})
     if (table.has(key))
-      table.refuse(key, "a potential gives the force on all that it speaks of: no " + std::string(key));
+      table.refuse(key, "a potential determines the forces on all its bodies, so leave out " + std::string(key));
   return potential_force(name, table.text("potential"), context, start, table.what() + ", potential");
 }
 
@@ -867,8 +868,7 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
   if (table.has("potential")) return conservative_force(name.value, table, context, start);
   if (table.has("coordinate")) return generalized_force(name.value, table, context, find, start);
   if (!table.has("body"))
-    table.refuse(
-        "on what does it act? body = \"…\", coordinate = \"…\", or potential = \"…\" on all that it speaks of");
+    table.refuse("the force needs a target: give body = \"…\" or coordinate = \"…\", or a potential = \"…\"");
   out.bodies = {body_id(table.text("body"), find, names, table.what())};
   const bool pair = table.has("against");
   if (pair) {
@@ -1079,7 +1079,8 @@ std::optional<Law> coulomb_of_place(Table& table, const Context& context, const 
     mu_kinetic = [mu = table.not_negative("mu_kinetic")](const ConstraintReaction&) { return mu; };
   Law::Term term;
   if (const double speed = table.not_negative("speed", 0); speed > 0) {
-    if (mu_kinetic) table.refuse("mu_kinetic", "friction that a speed makes smooth has one coefficient, mu");
+    if (mu_kinetic)
+      table.refuse("mu_kinetic", "regularised friction (with a speed) has one coefficient, mu. Leave out mu_kinetic");
     term.name = "regularized_coulomb";
     term.has_moment = false;
     term.dissipative = true;
@@ -1171,15 +1172,15 @@ Law read_law(const toml::table& node, Context& context, const std::vector<BodyId
     else
       law.on_belt(velocity);
   } else if (table.has("belt_on")) {
-    table.refuse("belt_on", "says whose surface runs, and belt how fast: belt = [1, 0, 0]");
+    table.refuse("belt_on", "belt_on needs belt = [x, y, z], the velocity of the surface in m/s");
   }
   const bool frictionless =
       table.has("normal_force") && table.word("normal_force", {"coupled", "frictionless"}, 0) == 1;
   if (frictionless) law.with_normal_force(NormalForce::frictionless);
   if (table.has("branch")) {
-    const std::string selects = "branch selects one of several coupled normal forces, and this law reads ";
-    if (frictionless) table.refuse("branch", selects + "the frictionless one; remove branch or normal_force");
-    if (!reads_normal_force) table.refuse("branch", selects + "no normal force; remove branch");
+    const std::string selects = "branch applies to coupled normal forces only, but this law uses ";
+    if (frictionless) table.refuse("branch", selects + "the frictionless one. Remove branch or normal_force");
+    if (!reads_normal_force) table.refuse("branch", selects + "no normal force. Remove branch");
     constexpr Branch all[] = {Branch::continuous, Branch::smallest, Branch::largest};
     law.with_branch(all[table.word("branch", {"continuous", "smallest", "largest"}, 0)]);
   }

@@ -55,14 +55,14 @@ void resolve_mimics(RobotFile& file) {
     }
     if (seen[static_cast<std::size_t>(j)] == 1)
       fail(at(static_cast<int>(k)).mimic->at,
-           who(file.joints[k]) + ": these joints follow each other in a circle, and none leads");
+           who(file.joints[k]) + ": these joints mimic each other in a circle. One of them must not have <mimic>");
     for (const int each : way) seen[static_cast<std::size_t>(each)] = 2;
   }
 }
 
 std::string refusal_of_mass(double mass) {
   constexpr double least = 1e-15;  // of which numbers of single precision still have an inverse and its square
-  return mass >= least ? "" : "a mass of " + shown(mass) + " kg is no robot's";
+  return mass >= least ? "" : "a mass of " + shown(mass) + " kg is outside the supported range";
 }
 
 std::string refusal_of(const Matrix3d& inertia) {
@@ -158,10 +158,11 @@ class Maker {
       if (!of.turns() && !of.slides())
         scene::fail(value.second, who + "\"" + name + "\" is a " + to_string(of.kind) + " joint and has no " + what);
       if (of.mimic)
-        scene::fail(value.second,
-                    who + "\"" + name + "\" follows \"" + joint(of.mimic->of).name + "\"; say it of that");
+        scene::fail(value.second, who + "joint \"" + name + "\" mimics \"" + joint(of.mimic->of).name +
+                                      "\". Give the value for that joint");
       if (link(of.child).joint != found->second)
-        scene::fail(value.second, who + "\"" + name + "\" closes a loop: the others say its " + what);
+        scene::fail(value.second, who + "joint \"" + name + "\" closes a loop, so its " + what +
+                                      " follows from the other joints. Leave it out");
     }
   }
 
@@ -249,7 +250,8 @@ class Maker {
       said = said || (first.joint < 0 && each.fixed);
       if (first.joint < 0 && each.mass == 0 && !each.fixed) {
         if (options_.fixed_base == false)
-          fail(first.at, "link \"" + first.name + "\" has no mass: nothing could move it, and fixed_base = false");
+          fail(first.at,
+               "link \"" + first.name + "\" has no mass, but fixed_base = false needs one. Give it an <inertial>");
         each.fixed = true;
       }
       if (each.mass == 0 && !each.fixed)
@@ -262,8 +264,9 @@ class Maker {
                                       "no link of the robot has a mass: nothing of it moves; a link that is to move "
                                       "needs an <inertial>"));
     if (!clusters_.front().fixed && !options_.fixed_base)
-      out_.notes.push_back("link \"" + link(file_.order.front()).name +
-                           "\", the root, has a mass and is free; [model] fixed_base = true in a scene holds it");
+      out_.notes.push_back(
+          "the root link \"" + link(file_.order.front()).name +
+          "\" has a mass, so the robot is free to move. To fix it, write fixed_base = true in [model] of a scene");
   }
 
   void make_bodies() {
@@ -368,7 +371,7 @@ class Maker {
       if (each.body > 0) out_.bodies[static_cast<std::size_t>(each.body) - 1].first.multibody = each.multibody;
     if (many == 0)
       out_.notes.push_back("link \"" + link(file_.order.front()).name +
-                           "\" and no joint that a multibody has: a rigid body, no multibody");
+                           "\" has no joint that a multibody supports, so it is a rigid body");
   }
   static bool in_tree(Joint::Kind kind) { return kind != Joint::Kind::floating && kind != Joint::Kind::planar; }
 
@@ -390,8 +393,8 @@ class Maker {
     for (const std::string& name : joints) names += (names.empty() ? "" : ", ") + name;
     const bool one = joints.size() == 1;
     out_.notes.push_back((one ? "the limits of joint " : "the limits of the joints ") + names +
-                         " span a whole turn or more, and hinges count no turns: " + (one ? "it turns" : "they turn") +
-                         " without limits; with as = \"multibody\" the limits act");
+                         " span a whole turn or more. Bullet's hinge cannot enforce them, so the " +
+                         (one ? "joint has" : "joints have") + " no limits. With as = \"multibody\" the limits act");
   }
 
   void make_joints() {

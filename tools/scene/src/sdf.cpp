@@ -186,7 +186,7 @@ class Files {
     const Element* at = e.FirstChildElement("uri");
     const Place place = place_of(file.source, (at ? at : &e)->GetLineNum());
     const std::string uri = at ? text_of(*at) : "";
-    if (uri.empty()) scene::fail(place, "<include> says no <uri>");
+    if (uri.empty()) scene::fail(place, "<include> has no <uri>");
     for (const char* part : {"name", "static", "placement_frame"})
       if (const Element* given = e.FirstChildElement(part); given && !given->GetText())
         scene::fail(place_of(file.source, given->GetLineNum()), "<include>, <" + std::string(part) + "> is empty");
@@ -199,7 +199,8 @@ class Files {
     if (std::find(chain.begin(), chain.end(), real) != chain.end())
       scene::fail(place,
                   "\"" + uri + "\" includes itself" + (chain.back() == real ? "" : ", by way of " + file.source->path));
-    if (++includes_ > most_includes) scene::fail(place, "more than " + std::to_string(most_includes) + " includes");
+    if (++includes_ > most_includes)
+      scene::fail(place, "the file has more than " + std::to_string(most_includes) + " includes, which is the limit");
     const auto known = files_.find(real);
     std::vector<std::string> longer = chain;
     longer.push_back(real);
@@ -226,7 +227,7 @@ class Files {
     };
     const std::string known = sdf::SDF::Version();
     const std::pair is{part(version, 0), part(version, 1)}, most{part(known, 0), part(known, 1)};
-    if (is.first < 0 || is.second < 0) scene::fail(place, "<sdf>: \"" + std::string(version) + "\" is no version");
+    if (is.first < 0 || is.second < 0) scene::fail(place, "<sdf>: \"" + std::string(version) + "\" is not a version");
     if (is > most)
       warnings_.push_back(warning(place, "version " + std::string(version) + " is newer than libsdformat's " + known +
                                              ", as which it is read"));
@@ -241,7 +242,7 @@ class Files {
     // libsdformat takes what a number begins with, "1 kg" for 1.
     const auto number = [&](const Element* at, const std::string& name, double otherwise) {
       const auto x = at ? number_in(text_of(*at)) : std::optional(otherwise);
-      if (!x || !std::isfinite(*x)) in(at, ", <" + name + ">: \"" + text_of(*at) + "\" is no number");
+      if (!x || !std::isfinite(*x)) in(at, ", <" + name + ">: \"" + text_of(*at) + "\" is not a number");
       return x.value_or(otherwise);
     };
     if (!(number(mass, "mass", 1) > 0)) in(mass, ", <mass>: \"" + text_of(*mass) + "\" is not above 0");
@@ -330,7 +331,7 @@ class Reader {
     if (message.starts_with(unset)) {
       const std::string name = message.substr(unset.size(), message.find('>') - unset.size());
       const Element* e = files_.element(first.FilePath(), *first.LineNumber(), name);
-      message = "<" + name + ">: " + (e ? "\"" + text_of(*e) + "\"" : "this") + " is no value of it";
+      message = "<" + name + ">: " + (e ? "\"" + text_of(*e) + "\"" : "this") + " is not a value of it";
     }
     fail(files_.place(first.FilePath(), first.LineNumber()), message);
   }
@@ -342,7 +343,7 @@ class Reader {
     const auto& q = from.Rot();
     const Pose out{{p.X(), p.Y(), p.Z()}, Quaterniond(q.W(), q.X(), q.Y(), q.Z()).normalized()};
     if (!out.p.allFinite() || !(out.q.norm() > 0.5) || out.p.cwiseAbs().maxCoeff() > 1e9)
-      fail(place_of(e), who + ": its pose is no pose of a robot in SI units");
+      fail(place_of(e), who + ": its pose is outside the supported range (1e9 m). Use SI units");
     return out;
   }
   // In the frame of that name; the default one where it is empty.
@@ -374,7 +375,8 @@ class Reader {
 
   void read_link(const sdf::Link& from, const Pose& X, const std::string& prefix, bool held) {
     if (out_.links.size() == most_links)
-      fail(place_of(from.Element()), "more than " + std::to_string(most_links) + " links");
+      fail(place_of(from.Element()),
+           "the robot has more than " + std::to_string(most_links) + " links, which is the limit");
     Link link;
     link.name = prefix + from.Name();
     link.at = place_of(from.Element());
@@ -472,9 +474,10 @@ class Reader {
     const std::string who = "joint \"" + joint.name + "\"";
     const auto kind = kind_of(from.Type());
     if (!kind)
-      fail(joint.at, who + ": a joint of type " + from.Element()->Get<std::string>("type") +
-                         " is not read; fixed, revolute, continuous, prismatic and ball are. Others are [[joint]] in a "
-                         "scene");
+      fail(joint.at,
+           who + ": joints of type \"" + from.Element()->Get<std::string>("type") +
+               "\" are not supported. Supported are fixed, revolute, continuous, prismatic and ball. Write others as "
+               "[[joint]] in a scene");
     joint.kind = *kind;
     std::string parent, child;
     refuse(from.ResolveParentLink(parent));
@@ -482,7 +485,7 @@ class Reader {
     joint.parent = link_named(parent == "world" ? parent : prefix + parent, from, who);
     joint.child = link_named(child == "world" ? child : prefix + child, from, who);
     if (out_.links[static_cast<std::size_t>(joint.child)].name == "world")
-      fail(joint.at, who + ": the world is the child of no joint; make it the parent");
+      fail(joint.at, who + ": the world cannot be the child of a joint. Make it the parent");
     const Pose at = X * pose_of(resolved(from, "__model__"), from.Element(), who);
     joint.in_parent = inverse(pose(joint.parent)) * at;
     joint.in_child = inverse(pose(joint.child)) * at;
@@ -532,7 +535,8 @@ class Reader {
       const auto all = words_of(text);
       const auto x = all.size() == 1 ? number_in(all[0]) : std::nullopt;
       if (!x || !(std::abs(*x) < 1e9))
-        fail(place, who + ", <mimic>, <" + part + ">: \"" + text + "\" is no number of a robot's");
+        fail(place,
+             who + ", <mimic>, <" + part + ">: \"" + text + "\" is not a finite number in the supported range (1e9)");
       return *x;
     };
     if (word("joint").empty()) fail(place, who + ", <mimic> has no joint=\"…\"");

@@ -183,8 +183,9 @@ Fault of_parameters(const Fault& fault, const Context& context) {
   const std::string_view what = fault.what();
   for (const Definition* d = context.names.definitions.get(); d; d = d->before.get())
     if (what.starts_with("unknown name '" + d->name + "'"))
-      return {fault.at,
-              "\"" + d->name + "\" is a definition, which may change in the motion; here stand numbers and parameters"};
+      return {
+          fault.at,
+          "\"" + d->name + "\" is a definition and may change during the motion. Use numbers and parameters only here"};
   return fault;
 }
 
@@ -337,7 +338,7 @@ std::vector<const toml::table*> Table::tables(std::string_view key) {
   std::vector<const toml::table*> out;
   if (!node) return out;
   const auto* array = node->as_array();
-  if (!array) refuse(key, "write [[" + std::string(key) + "]] with two brackets: there may be many");
+  if (!array) refuse(key, "write [[" + std::string(key) + "]] with two brackets, because a scene can have several");
   for (const toml::node& each : *array) {
     if (!each.is_table()) refuse(key, "each of \"" + std::string(key) + "\" is a table");
     out.push_back(each.as_table());
@@ -383,7 +384,8 @@ std::vector<Text> Table::definitions(std::string_view key, Names& into) {
   const toml::table* all = table(key);
   if (!all) return texts;
   constexpr std::size_t most = 1000;
-  if (all->size() > most) refuse(key, "more than " + std::to_string(most) + " definitions");
+  if (all->size() > most)
+    refuse(key, "there are more than " + std::to_string(most) + " definitions, which is the limit");
   for (const auto& [name, node] : in_order(*all)) {
     const std::string id(name->str());
     const std::string what = what_ + ", definition \"" + id + "\"";

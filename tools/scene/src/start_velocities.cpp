@@ -215,10 +215,10 @@ std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_
   if (!(finite && left.relative <= met) && !search_around(search, state)) {
     const ConstraintId id = search.dynamics().assembly().layout.constraints[static_cast<std::size_t>(left.constraint)];
     const std::string what =
-        id == added ? "the best ones leave its " + sides(left.value, units[static_cast<std::size_t>(left.row)])
-                    : "with the best ones \"" + system.name(id) + "\" opens with " +
+        id == added ? "The best ones leave its " + sides(left.value, units[static_cast<std::size_t>(left.row)])
+                    : "With the best ones, \"" + system.name(id) + "\" opens with " +
                           speed(left.value, unit_of_opening(system.constraint(id).function(), left.row));
-    return StartFailure{"no velocities were found that meet this and the constraints: " + what +
+    return StartFailure{"no start velocities satisfy this equation and the constraints. " + what +
                             ". Give a rate that the mechanism can have",
                         id == added ? left.row : 0};
   }

@@ -88,13 +88,14 @@ class Reader {
     const char *begin = word.data() + (word.starts_with('+') ? 1 : 0), *end = word.data() + word.size();
     const auto [stop, error] = std::from_chars(begin, end, x);
     if (error == std::errc::result_out_of_range && stop == end)
-      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is beyond what numbers hold");
+      fail(e, attribute,
+           within(who, e) + ": " + attribute + ": \"" + word + "\" is outside the range of double precision");
     if (error != std::errc() || stop != end)
-      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is no number");
+      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is not a number");
     if (!std::isfinite(x)) fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is not finite");
     if (std::abs(x) > 1e9)
       fail(e, attribute,
-           within(who, e) + ": " + attribute + ": \"" + word + "\" is no quantity of a robot in SI units");
+           within(who, e) + ": " + attribute + ": \"" + word + "\" is outside the supported range (1e9). Use SI units");
     return x;
   }
   // The words of an attribute, of which there must be so many; none where it is not there.
@@ -148,7 +149,8 @@ class Reader {
   // ---- the file ----
 
   void read_link(const Element* e) {
-    if (out_.links.size() == most_links) fail(e, "more than " + std::to_string(most_links) + " links");
+    if (out_.links.size() == most_links)
+      fail(e, "the robot has more than " + std::to_string(most_links) + " links, which is the limit");
     Link link;
     link.name = name_of(e);
     link.at = place_of(e);
@@ -328,7 +330,7 @@ class Reader {
       if (link(i).joint >= 0) continue;
       if (root >= 0)
         scene::fail(link(i).at, "links \"" + link(root).name + "\" and \"" + link(i).name +
-                                    "\" have no parent both: a robot has one root");
+                                    "\" both have no parent, but a robot has one root");
       root = i;
     }
     if (root < 0) {
@@ -354,13 +356,12 @@ class Reader {
     std::string names;
     int link_in = at, shown_names = 0;
     do {
-      if (++shown_names <= 5) names += "\"" + link(link_in).name + "\", ";
+      if (++shown_names <= 5) names += (names.empty() ? "\"" : ", \"") + link(link_in).name + "\"";
       link_in = joint(link(link_in).joint).parent;
     } while (link_in != at);
     scene::fail(joint(link(at).joint).at,
-                "the links " + names + (shown_names > 5 ? "…, " : "") +
-                    "each other's parents, are a cycle: a URDF file is a tree; close the loop by a "
-                    "[[joint]] in a scene");
+                "the links " + names + (shown_names > 5 ? ", …" : "") +
+                    " form a cycle. A URDF file must be a tree. Close the loop by a [[joint]] in a scene");
   }
 
   int size() const { return static_cast<int>(out_.links.size()); }

@@ -36,28 +36,27 @@ std::size_t end_of_utf8(std::string_view text) {
 void parse_xml(tinyxml2::XMLDocument& document, const std::shared_ptr<const Source>& source,
                const std::string& begins) {
   const std::string& text = source->text;
-  if (text.find('\0') != std::string::npos) fail({source, 0, 0}, "is no text: it holds bytes of value 0");
+  if (text.find('\0') != std::string::npos) fail({source, 0, 0}, "is not a text file: it contains bytes of value 0");
   if (const std::size_t end = end_of_utf8(text); end < text.size()) {
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n') + 1;
     const auto byte = static_cast<unsigned char>(text[end]);
     const char* digits = "0123456789ABCDEF";
-    fail(place_of(source, static_cast<int>(line)), std::string("is no text in UTF-8: there is a byte 0x") +
-                                                       digits[byte / 16] + digits[byte % 16] +
-                                                       " that begins no letter");
+    fail(place_of(source, static_cast<int>(line)),
+         std::string("is not UTF-8 text: the byte 0x") + digits[byte / 16] + digits[byte % 16] + " is not valid there");
   }
   if (document.Parse(text.data(), text.size()) == tinyxml2::XML_SUCCESS) return;
-  std::string why = "is no well-formed XML";
+  std::string why = "is not well-formed XML";
   switch (document.ErrorID()) {
     case tinyxml2::XML_ERROR_EMPTY_DOCUMENT:
       fail({source, 0, 0}, "is empty; " + begins);
     case tinyxml2::XML_ERROR_MISMATCHED_ELEMENT:
-      why += ": this element is closed by another one's end, or by none";
+      why += ": the end tag of this element is missing or has another name";
       break;
     case tinyxml2::XML_ERROR_PARSING_ATTRIBUTE:
       why += ": an attribute is written name=\"value\", once in its element";
       break;
     case tinyxml2::XML_ELEMENT_DEPTH_EXCEEDED:
-      why = "elements lie more than 100 deep in one another: no robot";
+      why = "elements are more than 100 deep in one another, which is the limit for robots";
       break;
     default:
       break;

@@ -370,7 +370,9 @@ class Recorder final : private btActionInterface {
       out.fallbacks = counts.fallbacks;
       out.substepped_steps = counts.substepped_steps;
       out.corrected = counts.largest_correction;
-      if (counts.fallbacks > 0) out.status = "ok but for " + std::to_string(counts.fallbacks) + " fallbacks";
+      if (counts.fallbacks > 0)
+        out.status = "ok, but " + std::to_string(counts.fallbacks) +
+                     (counts.fallbacks == 1 ? " step was" : " steps were") + " left to the native solver";
       for (const Solver::Native& native : solver_.native()) out.native.emplace_back(native.name, native.why);
       const RankReport rank = solver_.rank_report();
       const auto reactions = solver_.reactions();
@@ -387,7 +389,7 @@ class Recorder final : private btActionInterface {
     out.bodies = bodies_.size();
     out.joints = links.size();
     if (most_late_ > 0 || late_joint_)
-      out.notes.push_back("bodies or constraints that came after the first step are not in the recording");
+      out.notes.push_back("the recording does not contain bodies and constraints that were added after the first step");
     return out;
   }
 
