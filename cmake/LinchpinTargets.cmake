@@ -25,15 +25,12 @@ function(linchpin_own target)
     -Wformat=2)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wsuggest-override -Wduplicated-cond -Wlogical-op)
+    # These four come from the optimiser and blame inlined Eigen kernels for paths that cannot be taken.
+    target_compile_options(${target} PRIVATE
+      -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
   endif()
   if(LINCHPIN_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # These four come from the optimiser and blame inlined Eigen kernels for paths that cannot be taken. Under the
-      # sanitizers the first is noise altogether, as GCC's manual says, so the asan preset switches it off.
-      target_compile_options(${target} PRIVATE
-        -Wno-error=maybe-uninitialized -Wno-error=array-bounds -Wno-error=stringop-overflow -Wno-error=restrict)
-    endif()
   endif()
 endfunction()
 
@@ -79,25 +76,19 @@ function(linchpin_light target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# linchpin_batches(<target> <size>): with LINCHPIN_BATCHES as many sources as that are compiled as one, so that the
-# headers, which are most of it, are read once for all of them.
+# linchpin_batches(<target> <size> [<header>...]): with LINCHPIN_BATCHES, as many sources as <size> are compiled as one,
+# so that the compiler reads the headers, which are most of its work, once for all of them. It reads the named headers
+# once for the whole target. A source that has compile options of its own is always compiled alone. A name of one source
+# may hide a name of another one in its batch, which means nothing.
 function(linchpin_batches target size)
-  if(LINCHPIN_BATCHES)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
-  endif()
-endfunction()
-
-# linchpin_library_batches(<target> <size> <header>...): the same for a library. With LINCHPIN_BATCHES Release compiles it
-# file by file, as users do, and reads these headers once where they are not our own (tests/architecture finds a missing
-# one). The other configurations compile it in batches, and read all these headers once.
-function(linchpin_library_batches target size)
   if(NOT LINCHPIN_BATCHES)
     return()
   endif()
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    list(FILTER ARGN EXCLUDE REGEX "linchpin/|^src/")
-  else()
-    linchpin_batches(${target} ${size})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(${target} PRIVATE -Wno-shadow)
   endif()
-  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(ARGN)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
 endfunction()

@@ -54,7 +54,7 @@ jq -e --slurpfile run run.rec --slurpfile native native.rec \
   fail "the comparison of recordings has other numbers than they: $(head -c 400 "$scratch/out")"
 cmp <(recording compared.html | jq -cS .) <(jq -cS . both.json) || fail "compare and report make two pages of the same recordings"
 expect 0 compare compared.rec
-prints 'In double precision .*bullet:si'
+prints 'In double precision, .*bullet:si'
 prints '^bullet:si  double'
 expect 2 compare run.rec winch.rec
 says 'the recordings are of two scenes: "pendulum.toml" and "winch.toml"$'
@@ -74,14 +74,14 @@ expect 0 compare run.rec finer.rec
 prints 'ran [0-9.]+ s in steps of 0.0005 s'
 # A sentence speaks of one step: each run by itself, and its name says how it ran.
 [[ $(grep -c '^In double precision.* exact keeps every ' "$scratch/out") == 2 ]] || fail "verdict: $(head -n 3 "$scratch/out")"
-prints '^In double precision over [0-9.]+ s in steps of 0.0005 s exact keeps'
+prints '^In double precision over [0-9.]+ s in steps of 0.0005 s, exact keeps'
 prints '^exact \([0-9.]+ s in steps of 0.0005 s\) +double'
 expect 0 compare run.rec finer.rec --json
 holds '(.solvers[1].label | test("steps of 0.0005 s")) and (.solvers[0] | has("label") | not)'
 expect 0 run "$scenes/pendulum.toml" --solver bullet:si --dt 0.0005 --record finer-native.rec
 expect 0 compare run.rec native.rec finer-native.rec
 ! grep -q 'exact.*bullet:si.*0.0005' <(head -n 1 "$scratch/out") || fail "a verdict over two steps: $(head -n 2 "$scratch/out")"
-prints '^In double precision over .*, bullet:si leaves the least, a gap of'
+prints '^In double precision over .*, bullet:si leaves the least, a residual of'
 # A program that recorded itself, exact and native: nothing of a scene's file, the same table and page.
 if [[ -x $bin/quickstart-5_report ]]; then
   (mkdir own && cd own && "$bin/quickstart-5_report" >/dev/null) || fail "quickstart-5_report: $?"

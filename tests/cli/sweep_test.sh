@@ -167,9 +167,9 @@ expect 0 sweep throw.toml --set v=0:1 --random 1 --seed 0 --out philox.csv --jso
 holds '.schema == 1 and .out == "philox.csv" and .cases == 1 and .run == 1 and .failed == 0'
 [ "$(tail -n 1 philox.csv | cut -d, -f2)" = 0.3990464708489645 ] || fail "Philox: $(tail -n 1 philox.csv)"
 expect 2 sweep throw.toml --set v=1:4 --set g=1.62,9.81 --random 12 --seed 8 --merge few.csv --out more.csv
-says 'few.csv", line 2: other parameters'
+says 'few.csv", line 2: the row has other parameters than this case'
 expect 2 sweep throw.toml --set v=1:4 --set g=1.62,9.81 --random 12 --seed 7 --duration 0.4 --merge few.csv --out more.csv
-says 'few.csv", line 2: another scene, other options'
+says 'few.csv", line 2: the row comes from another scene, other options'
 sed 's/^duration.*/duration = 0.4/' throw.toml >shorter.toml
 sed -i '/^.*expect/,$d' shorter.toml
 expect 2 sweep shorter.toml --set v=1:4 --set g=1.62,9.81 --random 12 --seed 7 --merge few.csv --out more.csv

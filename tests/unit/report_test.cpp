@@ -137,7 +137,11 @@ TEST(Reaction, PrintsOnOneLine) {
   r.on_a = {{1, 2, 3}, {0, 0, 4}, {5, 6, 7}};
   std::ostringstream out;
   out << r;
-  EXPECT_EQ(out.str(), "hinge  F = (1, 2, 3) N  M = (0, 0, 4) N·m at (5, 6, 7) m  power 0 W  gap 0\n");
+  EXPECT_EQ(out.str(), "hinge  F = (1, 2, 3) N  M = (0, 0, 4) N·m at (5, 6, 7) m  power 0 W  gap 0 m\n");
+  r.residual = 0.5;
+  std::ostringstream of_equation;
+  of_equation << r;
+  EXPECT_NE(of_equation.str().find("power 0 W  residual 0.5\n"), std::string::npos);
   r.determined = false;
   r.prescribed.on_a.force = {0, 0, -1};
   std::ostringstream more;

@@ -826,7 +826,7 @@ TEST_F(Robot, MimicJointsOfSdfFollow) {
             std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='follow'/>")).find("in a circle"), std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='lead'><multiplier>two</multiplier></mimic>"))
-                .find("<multiplier>: \"two\" is not a number"),
+                .find("<multiplier>: \"two\" is not a finite number"),
             std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='lead' axis='axis2'/>")).find("no \"axis2\""), std::string::npos);
   EXPECT_NE(said_of(file("", "<mimic joint='lead'/>")).find("stands in its <axis>"), std::string::npos);

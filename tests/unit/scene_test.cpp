@@ -328,6 +328,10 @@ TEST(SceneFile, LawsReadTheirTwoBodies) {
            {"force = \"-N*other.x*slip_direction\"",
             "a law reads the bodies between which it acts (a, b), not \"other\""},
            {"type = \"coulomb\", mu = \"0.1 + aa.x\"", "unknown name 'aa'; did you mean \"a\"?"},
+           {"type = \"coulomb\", mu = 0.2, mu_kinetic = 0.1, speed = 0.1",
+            "has one coefficient, mu. Leave out mu_kinetic"},
+           {"type = \"coulomb\", mu = \"0.2 + a.x^2\", mu_kinetic = 0.1, speed = 0.1",
+            "has one coefficient, mu. Leave out mu_kinetic"},
            {"type = \"coulomb\", mu = 0.1, branch = \"smalest\"",
             "there is no branch \"smalest\"; did you mean \"smallest\"?"}})
     EXPECT_NE(message_of(with(law)).find(says), std::string::npos) << message_of(with(law));

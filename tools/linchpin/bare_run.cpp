@@ -469,6 +469,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;
   if (model.multibodies > 0) row["left_out"].push_back(in_bodies);
+  if (model.contacts) row["left_out"].push_back("contacts = true: bodies collide on a Bullet host only");
   if (model.stepping != Method::semi_implicit)
     row["left_out"].push_back("stepping = \"" + std::string(to_string(model.stepping)) +
                               "\", which applies to Bullet only (this host uses method = \"" +

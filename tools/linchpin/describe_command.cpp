@@ -28,7 +28,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string joined_words(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
   return out;
@@ -53,7 +53,7 @@ void print_completion(const CLI::App& app) {
                "  local word=${COMP_WORDS[COMP_CWORD]} words=\"\" files=yes\n"
                "  if ((COMP_CWORD == 1)); then\n"
                "    words=\""
-            << joined(names) << " " << joined(flags_of(app))
+            << joined_words(names) << " " << joined_words(flags_of(app))
             << "\"\n"
                "  else\n"
                "    case \"${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD - 1]}\" in\n";
@@ -68,7 +68,7 @@ void print_completion(const CLI::App& app) {
     std::string values;
     for (const CLI::Option* option : verb->get_options())
       if (option->get_positional()) values += values_of(*option);
-    std::cout << "      " << verb->get_name() << ") words=\"" << joined(flags_of(*verb))
+    std::cout << "      " << verb->get_name() << ") words=\"" << joined_words(flags_of(*verb))
               << (values.empty() ? "" : " " + values) << "\"" << (values.empty() ? "" : " files=") << " ;;\n";
   }
   std::cout << "    esac\n"

@@ -28,6 +28,7 @@ std::vector<double> list(const Eigen::VectorXd& x) { return {x.data(), x.data() 
 
 void print_json(const Acceleration& x) {
   nlohmann::ordered_json out;
+  out["schema"] = 1;
   out["status"] = to_string(x.status);
   if (!x.reason.empty()) out["reason"] = x.reason;
   out["vdot"] = list(x.vdot);
@@ -105,7 +106,7 @@ void add_solve(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<SolveArguments>();
   CLI::App* verb = app.add_subcommand("solve", "Compute accelerations and constraint forces of one saved problem");
   verb->add_option("PROBLEM", arguments->file, "The problem as JSON, schema 1; - reads standard input")->required();
-  verb->add_flag("--json", arguments->json, "Print one JSON object and nothing else on stdout");
+  verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->add_option("--backend", arguments->backend, "How the equations are solved: auto, dense, sparse")
       ->check(CLI::IsMember({"auto", "dense", "sparse"}));
   verb->add_option("--rank-tolerance", arguments->rank_tolerance,

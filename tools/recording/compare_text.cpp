@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -69,23 +71,31 @@ std::string table(const std::vector<std::vector<std::string>>& lines, std::size_
   return out;
 }
 
-// What a row is judged by: its largest gap in metres or, where no joint has one, its largest residual.
-Json hold(const Json& row) {
-  if (row["max_gap_m"].is_number()) return row["max_gap_m"];
-  Json most;
-  for (const auto& [name, gap] : row["user_gaps"].items())
-    if (gap.is_number() && (most.is_null() || gap.get<double>() > most.get<double>())) most = gap;
-  return most;
+// How far a run was from its constraints: the largest gap of its joints [m], and the largest residual of the equations
+// that have units of their own. Empty where it has no such constraint.
+struct Violation {
+  std::optional<double> gap, residual;
+  auto operator<=>(const Violation&) const = default;
+};
+Violation violation(const Json& row) {
+  Violation out;
+  if (row["max_gap_m"].is_number()) out.gap = row["max_gap_m"].get<double>();
+  for (const auto& [name, residual] : row["user_gaps"].items())
+    if (residual.is_number()) out.residual = std::max(out.residual.value_or(0), residual.get<double>());
+  return out;
+}
+// Gaps decide which of two runs is nearer to its constraints. Residuals decide where the gaps are equal.
+bool differ_in_residual(const Violation& a, const Violation& b) {
+  return a.gap == b.gap && a.residual && b.residual && (!a.gap || a.residual != b.residual);
 }
 
 // "joint closed to 1e-9 m", "constraint closed to a residual of 1e-9, in the unit of its equation".
-std::string closed(const Json& row) {
-  const bool metres = row["max_gap_m"].is_number();
-  return metres ? "joint closed to " + number(hold(row)) + " m"
-                : "constraint closed to a residual of " + number(hold(row)) + ", in the unit of its equation";
+std::string closed(const Violation& of, bool residual) {
+  return residual ? "constraint closed to a residual of " + number(*of.residual) + ", in the unit of its equation"
+                  : "joint closed to " + number(*of.gap) + " m";
 }
-std::string left(const Json& row) {
-  return row["max_gap_m"].is_number() ? "a gap of " + number(hold(row)) + " m" : "a residual of " + number(hold(row));
+std::string left(const Violation& of, bool residual) {
+  return residual ? "a residual of " + number(*of.residual) : "a gap of " + number(*of.gap) + " m";
 }
 
 // The row that holds tightest among those that ran to the end; null when there is none.
@@ -94,22 +104,23 @@ const Json* tightest(const Json& rows, bool exact, const std::string& precision,
   for (const Json& row : rows) {
     if ((row["name"] == "exact") != exact || row["precision"] != precision || steps_of(row) != steps || !ran(row))
       continue;
-    const Json gap = hold(row);
-    if (!gap.is_number()) continue;
-    if (!best || gap.get<double>() < hold(*best).get<double>()) best = &row;
+    const Violation of = violation(row);
+    if (!of.gap && !of.residual) continue;
+    if (!best || of < violation(*best)) best = &row;
   }
   return best;
 }
 
 std::string against(const Json& exact, const Json& native) {
-  const double ours = hold(exact), theirs = hold(native);
+  const Violation ours = violation(exact), theirs = violation(native);
+  const bool residual = differ_in_residual(ours, theirs);
   const std::string name = native.value("name", std::string());
-  std::string out =
-      "exact keeps every " + closed(exact) + ". The best native solver, " + name + ", leaves " + left(native);
+  std::string out = "exact keeps every " + closed(ours, residual) + ". The best native solver, " + name + ", leaves " +
+                    left(theirs, residual);
   if (ours == theirs)
-    out = "exact and " + name + " both leave " + left(exact);
+    out = "exact and " + name + " both leave " + left(ours, residual);
   else if (ours > theirs)
-    out = name + " leaves the least, " + left(native) + ", and exact leaves " + left(exact);
+    out = name + " leaves the least, " + left(theirs, residual) + ", and exact leaves " + left(ours, residual);
   const Json &t = exact["ns_per_step"], &u = native["ns_per_step"];
   if (t.is_number() && u.is_number() && t.get<double>() > 0) {
     const double ratio = u.get<double>() / t.get<double>();
@@ -148,9 +159,10 @@ std::string verdict_text(const Json& rows) {
     if (exact && native)
       part = against(*exact, *native);
     else if (exact)
-      part = "exact keeps every " + closed(*exact);
+      part = "exact keeps every " + closed(violation(*exact), !violation(*exact).gap);
     else if (native)
-      part = (*native).value("name", std::string()) + " leaves the least, " + left(*native);
+      part = (*native).value("name", std::string()) + " leaves the least, " +
+             left(violation(*native), !violation(*native).gap);
     if (!part.empty())
       parts.push_back("In " + precision + " precision" + (of.empty() ? "" : " over " + of) + ", " + part + ".");
   }

@@ -19,35 +19,37 @@ Json object(const std::string& title, const Json& properties) {
   return {{"title", title}, {"type", "object"}, {"properties", properties}};
 }
 Json array(const Json& items) { return {{"type", "array"}, {"items", items}}; }
-const Json number = {{"type", "number"}}, text = {{"type", "string"}};
+const Json number_type = {{"type", "number"}}, text_type = {{"type", "string"}};
 Json moment_of_time(const std::string& title) {
   const Json whole = {{"type", "integer"}, {"minimum", 0}};
   return object(title, {{"sec", whole}, {"nsec", whole}});
 }
 const Json timestamp = moment_of_time("time");
-const Json vector3 = object("foxglove.Vector3", {{"x", number}, {"y", number}, {"z", number}});
-const Json quaternion = object("foxglove.Quaternion", {{"x", number}, {"y", number}, {"z", number}, {"w", number}});
+const Json vector3 = object("foxglove.Vector3", {{"x", number_type}, {"y", number_type}, {"z", number_type}});
+const Json quaternion =
+    object("foxglove.Quaternion", {{"x", number_type}, {"y", number_type}, {"z", number_type}, {"w", number_type}});
 
 Json transforms_schema() {
   const Json one = object("foxglove.FrameTransform", {{"timestamp", timestamp},
-                                                      {"parent_frame_id", text},
-                                                      {"child_frame_id", text},
+                                                      {"parent_frame_id", text_type},
+                                                      {"child_frame_id", text_type},
                                                       {"translation", vector3},
                                                       {"rotation", quaternion}});
   return object("foxglove.FrameTransforms", {{"transforms", array(one)}});
 }
 Json scene_schema() {
   const Json pose = object("foxglove.Pose", {{"position", vector3}, {"orientation", quaternion}});
-  const Json colour = object("foxglove.Color", {{"r", number}, {"g", number}, {"b", number}, {"a", number}});
+  const Json colour =
+      object("foxglove.Color", {{"r", number_type}, {"g", number_type}, {"b", number_type}, {"a", number_type}});
   const Json solid = {{"pose", pose}, {"size", vector3}, {"color", colour}};
   Json cylinder = solid;
-  cylinder["bottom_scale"] = number;
-  cylinder["top_scale"] = number;
+  cylinder["bottom_scale"] = number_type;
+  cylinder["top_scale"] = number_type;
   const Json any = array({{"type", "object"}});
   const Json entity =
       object("foxglove.SceneEntity", {{"timestamp", timestamp},
-                                      {"frame_id", text},
-                                      {"id", text},
+                                      {"frame_id", text_type},
+                                      {"id", text_type},
                                       {"lifetime", moment_of_time("duration")},
                                       {"frame_locked", {{"type", "boolean"}}},
                                       {"metadata", any},
@@ -63,14 +65,14 @@ Json scene_schema() {
 }
 Json wrench_schema() {
   Json out = object("linchpin.Wrench", {{"timestamp", timestamp},
-                                        {"frame_id", text},
-                                        {"body", text},
+                                        {"frame_id", text_type},
+                                        {"body", text_type},
                                         {"force", vector3},
                                         {"moment", vector3},
                                         {"point", vector3},
-                                        {"ideal", number},
-                                        {"nonideal", number},
-                                        {"stabilisation", number}});
+                                        {"ideal", number_type},
+                                        {"nonideal", number_type},
+                                        {"stabilisation", number_type}});
   out["description"] =
       "What a constraint does to the body named, about the point: newtons, newton metres, metres, axes of the frame; "
       "sizes of the ideal, nonideal and stabilising parts of the force";
@@ -244,8 +246,8 @@ std::string mcap(const Json& recording) {
   const auto schema = [&](const Json& s) { return file.schema(s.at("title"), s.dump()); };
   const Schemas schemas = {
       schema(transforms_schema()), schema(scene_schema()), schema(wrench_schema()),
-      schema(object("linchpin.Scalar", {{"timestamp", timestamp}, {"value", number}})),
-      schema(object("linchpin.Coordinate", {{"timestamp", timestamp}, {"value", number}, {"rate", number}}))};
+      schema(object("linchpin.Scalar", {{"timestamp", timestamp}, {"value", number_type}})),
+      schema(object("linchpin.Coordinate", {{"timestamp", timestamp}, {"value", number_type}, {"rate", number_type}}))};
   std::vector<Run> runs;
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::string prefix = solvers.size() > 1 ? run_name(solvers, which[i]) : "";

@@ -266,7 +266,12 @@ std::ostream& operator<<(std::ostream& out, const Reaction& r) {
     print(r.prescribed.on_a.force, force);
     out << " N";
   }
-  out << "  power " << r.power << " W  gap " << std::max({r.gap, r.gap_angle, r.residual});
+  out << "  power " << r.power << " W";
+  if (r.residual != 0)
+    out << "  residual " << r.residual;
+  else
+    out << "  gap " << r.gap << " m";
+  if (r.gap_angle != 0) out << ", " << r.gap_angle << " rad";
   if (!r.determined) out << "  (undetermined: the distribution of least norm)";
   return out << '\n';
 }

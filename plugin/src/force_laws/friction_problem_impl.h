@@ -9,8 +9,6 @@
 
 namespace linchpin::detail {
 
-constexpr double epsilon = std::numeric_limits<double>::epsilon();
-
 inline std::size_t z_(int i) { return static_cast<std::size_t>(i); }
 
 inline double norm(const Six& x) {

@@ -1,5 +1,6 @@
 // JointIsland: finds islands of one topology, and the memory in which their steps are computed.
 #include "joint_kernel/dispatch.h"
+#include "math/vector_ops.h"
 #include "model/force_rows.h"
 #include "problem/kept_assembly.h"
 
@@ -12,8 +13,6 @@
 namespace linchpin::detail {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
-
 // The members of the geometry of all primitives, one after the other.
 std::vector<double> packed_geometry(const StockJoints& stock, const SymbolicFactor& p) {
   std::vector<double> to;

@@ -2,6 +2,7 @@
 
 #include "joint_kernel/tuning.h"
 #include "math/block_cholesky.h"
+#include "math/vector_ops.h"
 #include "model/force_rows.h"
 #include "model/stock_joints.h"
 
@@ -14,7 +15,6 @@ namespace linchpin::detail {
 
 namespace {
 
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 template <class List>
 int size_of(const List& list) {
   return static_cast<int>(list.size());

@@ -1,15 +1,19 @@
-// Small helpers for vectors of numbers: an index for containers, a test for finite numbers, and the largest magnitude.
+// Small helpers for numbers: an index for containers, the machine epsilon, a test for finite numbers, and the largest
+// magnitude.
 // Private to the core.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 namespace linchpin {
 
 inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
+
+inline constexpr double epsilon = std::numeric_limits<double>::epsilon();
 
 inline bool finite(std::span<const double> x) {
   return std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });

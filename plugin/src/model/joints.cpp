@@ -13,7 +13,7 @@
 namespace linchpin {
 namespace {
 
-[[noreturn]] void refuse(const std::string& name, const std::string& what) {
+[[noreturn]] void refuse_joint(const std::string& name, const std::string& what) {
   throw std::invalid_argument("constraint '" + name + "': " + what);
 }
 
@@ -286,16 +286,17 @@ void require_frame(const std::string& name, const char* what, const JointFrame& 
   // A frame from a single-precision host must pass.
   const double error = (frame.axes.transpose() * frame.axes - Matrix3d::Identity()).cwiseAbs().maxCoeff();
   if (!(error <= 1e-5) || !(frame.axes.determinant() > 0))
-    refuse(name, std::string(what) + ": its axes must be a rotation (columns unit, perpendicular, right-handed)");
+    refuse_joint(name, std::string(what) + ": its axes must be a rotation (columns unit, perpendicular, right-handed)");
 }
 
 double positive(const std::string& name, const char* what, double x) {
-  if (!(x > 0) || !std::isfinite(x)) refuse(name, std::string(what) + " must be positive and finite, got " + text(x));
+  if (!(x > 0) || !std::isfinite(x))
+    refuse_joint(name, std::string(what) + " must be positive and finite, got " + text(x));
   return x;
 }
 
 double finite(const std::string& name, const char* what, double x) {
-  if (!std::isfinite(x)) refuse(name, std::string(what) + " must be finite, got " + text(x));
+  if (!std::isfinite(x)) refuse_joint(name, std::string(what) + " must be finite, got " + text(x));
   return x;
 }
 
@@ -331,12 +332,12 @@ double linearize_way_back(const ConstraintFunction& function, std::span<const Bo
 Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u) {
   const double length = u.norm();
   if (!std::isfinite(length) || !(length > 1e-12))
-    refuse(joint, std::string(what) + " must have a direction, got " + text(u));
+    refuse_joint(joint, std::string(what) + " must have a direction, got " + text(u));
   return u / length;
 }
 
 void require_finite(const std::string& joint, const char* what, const Vector3d& p) {
-  if (!p.allFinite()) refuse(joint, std::string(what) + " must be finite, got " + text(p));
+  if (!p.allFinite()) refuse_joint(joint, std::string(what) + " must be finite, got " + text(p));
 }
 
 }  // namespace detail
@@ -366,8 +367,8 @@ Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vec
     require_frame(name, "alignment.A", {Vector3d::Zero(), rows.alignment.A});
     require_frame(name, "alignment.B", {Vector3d::Zero(), rows.alignment.B});
     if (rows.alignment.held() > static_cast<int>(rows.dots.size()))
-      refuse(name, "alignment stands for " + std::to_string(rows.alignment.held()) + " dot products, but " +
-                       std::to_string(rows.dots.size()) + (rows.dots.size() == 1 ? " is" : " are") + " given");
+      refuse_joint(name, "alignment stands for " + std::to_string(rows.alignment.held()) + " dot products, but " +
+                             std::to_string(rows.dots.size()) + (rows.dots.size() == 1 ? " is" : " are") + " given");
   }
   const bool slides = rows.points.empty() && !rows.axes.empty();
   Constraint made(std::move(name), {a, b}, std::make_unique<JointFunction>(std::move(rows)));
@@ -461,7 +462,7 @@ Constraint point_on_sphere(std::string name, BodyId a, const Vector3d& p_AQ, dou
 Constraint gear(std::string name, BodyId a, const Vector3d& u_A, BodyId b, const Vector3d& u_B, double ratio,
                 BodyId carrier) {
   const Vector3d uA = unit_axis(name, "u_A", u_A), uB = unit_axis(name, "u_B", u_B);
-  if (!std::isfinite(ratio) || ratio == 0) refuse(name, "ratio must be finite and not 0, got " + text(ratio));
+  if (!std::isfinite(ratio) || ratio == 0) refuse_joint(name, "ratio must be finite and not 0, got " + text(ratio));
   return {std::move(name), {a, b, carrier}, std::make_unique<GearFunction>(uA, uB, ratio)};
 }
 

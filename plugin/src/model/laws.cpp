@@ -13,21 +13,22 @@
 namespace linchpin {
 namespace {
 
-[[noreturn]] void refuse(const std::string& law, const std::string& what) {
+[[noreturn]] void refuse_law(const std::string& law, const std::string& what) {
   throw std::invalid_argument(law + ": " + what);
 }
 
 void require_nonnegative(const std::string& law, const char* what, double x) {
   if (!(x >= 0) || !std::isfinite(x))
-    refuse(law, std::string(what) + " must be finite and not negative, got " + text(x));
+    refuse_law(law, std::string(what) + " must be finite and not negative, got " + text(x));
 }
 
 void require_positive(const std::string& law, const char* what, double x) {
-  if (!(x > 0) || !std::isfinite(x)) refuse(law, std::string(what) + " must be finite and positive, got " + text(x));
+  if (!(x > 0) || !std::isfinite(x))
+    refuse_law(law, std::string(what) + " must be finite and positive, got " + text(x));
 }
 
 void require_finite(const std::string& law, const char* what, const Vector3d& x) {
-  if (!x.allFinite()) refuse(law, std::string(what) + " must be finite, got " + text(x));
+  if (!x.allFinite()) refuse_law(law, std::string(what) + " must be finite, got " + text(x));
 }
 
 /// The bound at rest must not be below the sliding friction. Otherwise a body at rest could neither stay nor start to
@@ -36,7 +37,7 @@ void require_order(const std::string& law, double mu_static, double mu_kinetic) 
   require_nonnegative(law, "mu_static", mu_static);
   require_nonnegative(law, "mu_kinetic", mu_kinetic);
   if (mu_static < mu_kinetic)
-    refuse(law, "mu_static must not be below mu_kinetic, got " + text(mu_static) + " and " + text(mu_kinetic));
+    refuse_law(law, "mu_static must not be below mu_kinetic, got " + text(mu_static) + " and " + text(mu_kinetic));
 }
 
 /// World components of a vector given in the axes of one of the bodies.
@@ -99,9 +100,9 @@ Law joint_friction(const char* name, const JointFriction& p, FrictionKind fricti
                    double radius, std::function<double(const ConstraintReaction&)> load) {
   require(name, p);
   if (p.preload == 0 && !(p.mu_static > 0))
-    refuse(name, "the law would have no effect, because mu_static and preload are both 0");
+    refuse_law(name, "the law would have no effect, because mu_static and preload are both 0");
   if (p.preload == 0 && !(radius > 0))
-    refuse(name, std::string("the law would have no effect, because ") + radii + " and preload are all 0");
+    refuse_law(name, std::string("the law would have no effect, because ") + radii + " and preload are all 0");
   Law::Term term = dry(
       name, friction_kind, [=](const ConstraintReaction& n) { return p.mu_static * load(n) + p.preload; },
       [=](const ConstraintReaction& n, double) { return p.mu_kinetic * load(n) + p.preload; });
@@ -117,20 +118,22 @@ Vector3d ConstraintReaction::slip_direction(double speed) const {
 }
 
 Law::Law(Term term) {
-  if (term.name.empty()) refuse("law", "a term needs a name");
+  if (term.name.empty()) refuse_law("law", "a term needs a name");
   const int kinds =
       static_cast<bool>(term.force) + static_cast<bool>(term.static_limit) + static_cast<bool>(term.multiplier);
   if (kinds != 1 || static_cast<bool>(term.static_limit) != static_cast<bool>(term.sliding_magnitude))
-    refuse(term.name, "a term needs exactly one of these: force, multiplier, or static_limit with sliding_magnitude");
-  if (term.multiplier && term.row < 0) refuse(term.name, "a term with a multiplier needs the row that it acts along");
+    refuse_law(term.name,
+               "a term needs exactly one of these: force, multiplier, or static_limit with sliding_magnitude");
+  if (term.multiplier && term.row < 0)
+    refuse_law(term.name, "a term with a multiplier needs the row that it acts along");
   if (static_cast<bool>(term.internal_state_rate) != static_cast<bool>(term.advance_state))
-    refuse(term.name, "a term with an internal state needs both internal_state_rate and advance_state");
+    refuse_law(term.name, "a term with an internal state needs both internal_state_rate and advance_state");
   require_positive(term.name, "arm", term.arm);
   terms_.push_back(std::move(term));
 }
 
 Law& Law::with_name(const std::string& name) {
-  if (name.empty()) refuse("law", "a name must not be empty");
+  if (name.empty()) refuse_law("law", "a name must not be empty");
   for (Term& term : terms_) term.name = name;
   return *this;
 }
@@ -318,7 +321,7 @@ Law constant_force(const Vector3d& force, Axes in) {
 }
 
 Law lorentz(double charge, const Vector3d& E, const Vector3d& B) {
-  if (!std::isfinite(charge)) refuse("lorentz", "charge must be finite, got " + text(charge));
+  if (!std::isfinite(charge)) refuse_law("lorentz", "charge must be finite, got " + text(charge));
   require_finite("lorentz", "E", E);
   require_finite("lorentz", "B", B);
   return smooth("lorentz", false, [=](const ConstraintReaction& n) {

@@ -33,7 +33,7 @@ void require_mass(const std::string& name, double mass) {
   if (!(mass > 0) || !std::isfinite(mass)) refuse("body", name, "mass must be positive and finite, got " + text(mass));
 }
 
-void require_finite(const std::string& name, const char* what, const Vector3d& u) {
+void require_finite_state(const std::string& name, const char* what, const Vector3d& u) {
   if (!u.allFinite()) refuse("body", name, std::string(what) + " must be finite, got " + text(u));
 }
 
@@ -67,12 +67,12 @@ Quaterniond checked_rotation(const std::string& name, const Quaterniond& q) {
 
 BodyState checked_state(const std::string& name, const BodyState& given) {
   BodyState s = given;
-  require_finite(name, "position", s.p);
+  require_finite_state(name, "position", s.p);
   s.q = checked_rotation(name, s.q);
-  require_finite(name, "velocity", s.v);
-  require_finite(name, "angular velocity", s.w);
-  require_finite(name, "acceleration", s.a);
-  require_finite(name, "angular acceleration", s.alpha);
+  require_finite_state(name, "velocity", s.v);
+  require_finite_state(name, "angular velocity", s.w);
+  require_finite_state(name, "acceleration", s.a);
+  require_finite_state(name, "angular acceleration", s.alpha);
   return s;
 }
 

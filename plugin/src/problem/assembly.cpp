@@ -5,6 +5,7 @@
 #include <linchpin/coordinates.h>
 #include <linchpin/forces.h>
 
+#include "math/vector_ops.h"
 #include "model/force_rows.h"
 #include "model/system_impl.h"
 #include "problem/assembly_parts.h"
@@ -18,8 +19,6 @@
 
 namespace linchpin {
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Numbers the columns of the listed bodies in BodyId order, each once, and the rows of the constraints already listed.
 void number(IslandLayout& layout, const System& system) {
@@ -74,18 +73,18 @@ bool finite(std::span<const double> x) {
 void fill_coordinates(const System& system, const State& state, const System::CoordinateGroup& group, int first,
                       double* M, Assembly& out) {
   auto& parts = AssemblyParts::of(out);
-  const auto n = at(group.count);
+  const auto n = z(group.count);
   parts.q.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
     const BodyState& s = state[BodyId{group.first.index + static_cast<int>(i)}];
     parts.q[i] = s.p.x();
-    out.v[at(first) + i] = s.v.x();
+    out.v[z(first) + i] = s.v.x();
   }
-  const std::span<double> mass(M, n * n), bias = std::span(out.bias).subspan(at(first), n);
+  const std::span<double> mass(M, n * n), bias = std::span(out.bias).subspan(z(first), n);
   const char* fault = nullptr;
   std::string what;
   try {
-    group.kinetics->evaluate(parts.q, std::span(out.v).subspan(at(first), n), state.t, mass, bias);
+    group.kinetics->evaluate(parts.q, std::span(out.v).subspan(z(first), n), state.t, mass, bias);
     if (!finite(mass) || !finite(bias)) fault = "its kinetic energy or its derivatives are not finite";
   } catch (const std::exception& e) {
     fault = "its kinetic energy threw: ";
@@ -107,22 +106,22 @@ void fill_coordinates(const System& system, const State& state, const System::Co
 // @param turned  [bodies] out: R. May be null.
 void fill_masses(const System& system, const State& state, Assembly& out, Matrix3d* turned) {
   ConstrainedProblem& x = out.problem;
-  out.v.resize(at(out.layout.n()));
+  out.v.resize(z(out.layout.n()));
   const auto& bodies = SystemParts::of(system).bodies;
   double* v = out.v.data();
   double* M = x.mass.data();
   for (std::size_t s = 0; s < out.layout.bodies.size(); ++s) {
     const BodyId id = out.layout.bodies[s];
-    if (bodies[at(id.index)].kind == BodyKind::coordinate) {
+    if (bodies[z(id.index)].kind == BodyKind::coordinate) {
       const System::CoordinateGroup group = system.coordinates(id);
       fill_coordinates(system, state, group, out.layout.column[s], M, out);
       v += group.count;
       M += group.count * group.count;
-      s += at(group.count) - 1;
+      s += z(group.count) - 1;
       continue;
     }
     const BodyState& body = state[id];
-    const auto& given = bodies[at(id.index)];
+    const auto& given = bodies[z(id.index)];
     const int dof = out.layout.column[s + 1] - out.layout.column[s];
     for (int i = 0; i < 3; ++i) {  // All other entries of a block are zero since it was laid out.
       v[i] = body.v[i];
@@ -147,7 +146,7 @@ void fill_masses(const System& system, const State& state, Assembly& out, Matrix
 // Lays out row r of constraint i: the columns of its movable bodies, ascending, in any order of the bodies.
 void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
   auto& parts = AssemblyParts::of(out);
-  const int rows = out.layout.row[at(i) + 1] - out.layout.row[at(i)];
+  const int rows = out.layout.row[z(i) + 1] - out.layout.row[z(i)];
   int before = -1;
   for (std::size_t done = 0; done < bodies.size(); ++done) {
     int slot = std::numeric_limits<int>::max(), k = -1;
@@ -160,9 +159,9 @@ void lay_out_row(Assembly& out, std::span<const BodyId> bodies, int i, int r) {
     }
     if (k < 0) return;
     before = slot;
-    const int first = out.layout.column[at(slot)], dof = out.layout.column[at(slot) + 1] - first;
+    const int first = out.layout.column[z(slot)], dof = out.layout.column[z(slot) + 1] - first;
     for (int j = 0; j < dof; ++j) out.problem.entries.push_back({first + j, 0.0});
-    parts.entry_runs.push_back({parts.jacobian_start[at(i)] + 6 * (rows * k + r), dof});
+    parts.entry_runs.push_back({parts.jacobian_start[z(i)] + 6 * (rows * k + r), dof});
   }
 }
 
@@ -171,7 +170,7 @@ bool laid_out(const System& system, const Assembly& out) {
   const auto& parts = AssemblyParts::of(out);
   const IslandLayout &a = parts.laid_out, &b = out.layout;
   return parts.laid_out_for == system.structure() && a.constraints == b.constraints && a.bodies == b.bodies &&
-         a.column == b.column && a.row == b.row && out.problem.row_start.size() == at(b.m()) + 1;
+         a.column == b.column && a.row == b.row && out.problem.row_start.size() == z(b.m()) + 1;
 }
 
 // Sets all of the instant that depends only on the block.
@@ -180,7 +179,7 @@ void lay_out(const System& system, Assembly& out) {
   ConstrainedProblem& x = out.problem;
   const IslandLayout& layout = out.layout;
   x.clear();
-  const auto n = at(layout.n()), m = at(layout.m());
+  const auto n = z(layout.n()), m = z(layout.m());
   x.Q.assign(n, 0.0);
   x.c.assign(n, 0.0);
   x.b.assign(m, 0.0);
@@ -189,8 +188,8 @@ void lay_out(const System& system, Assembly& out) {
     const System::CoordinateGroup group = system.coordinates(layout.bodies[s]);
     const int size = group.kinetics ? group.count : system.dof(layout.bodies[s]);
     x.block_sizes.push_back(size);
-    mass += at(size) * at(size);
-    s += group.kinetics ? at(group.count) : 1;
+    mass += z(size) * z(size);
+    s += group.kinetics ? z(group.count) : 1;
   }
   x.mass.assign(mass, 0.0);
   out.bias.assign(n, 0.0);  // It stays so for bodies.
@@ -203,16 +202,16 @@ void lay_out(const System& system, Assembly& out) {
   for (std::size_t i = 0; i < layout.constraints.size(); ++i) {
     for (const BodyId id : system.constraint(layout.constraints[i]).bodies()) {
       const int dof = system.dof(id);
-      entries += at(dof * (layout.row[i + 1] - layout.row[i]));
-      if (dof > 0) runs += at(layout.row[i + 1] - layout.row[i]);
+      entries += z(dof * (layout.row[i + 1] - layout.row[i]));
+      if (dof > 0) runs += z(layout.row[i + 1] - layout.row[i]);
     }
   }
   x.entries.reserve(entries);
   parts.entry_runs.reserve(runs);
   int jacobian = 0;
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
-    const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
-    const int rows = layout.row[at(i) + 1] - layout.row[at(i)];
+    const Constraint& constraint = system.constraint(layout.constraints[z(i)]);
+    const int rows = layout.row[z(i) + 1] - layout.row[z(i)];
     x.constraints.push_back(constraint.name());
     parts.slot_start.push_back(static_cast<int>(parts.slots.size()));
     for (const BodyId id : constraint.bodies()) parts.slots.push_back(layout.body_index(id));
@@ -224,7 +223,7 @@ void lay_out(const System& system, Assembly& out) {
       x.row_constraint.push_back(i);
     }
   }
-  parts.jacobians.assign(at(jacobian), 0.0);
+  parts.jacobians.assign(z(jacobian), 0.0);
   parts.laid_out = layout;
   parts.laid_out_for = system.structure();
 }
@@ -252,20 +251,20 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
   const detail::StockJoints& stock = out.stock;
   double probe = 0;  // 0 times a value that is not finite is NaN.
   for (int i = 0; i < stock.count(); ++i) {
-    const detail::StockJoints::Joint& joint = stock.joints[at(i)];
+    const detail::StockJoints::Joint& joint = stock.joints[z(i)];
     const BodyState &a = state[joint.a], &b = state[joint.b];
     const Matrix3d other = joint.slot_a < 0 ? a.R() : joint.slot_b < 0 ? b.R() : Matrix3d();
-    const detail::TurnedBody A{a, joint.slot_a < 0 ? other : out.turned[at(joint.slot_a)]};
+    const detail::TurnedBody A{a, joint.slot_a < 0 ? other : out.turned[z(joint.slot_a)]};
     const Matrix3d both_outside = joint.slot_a < 0 && joint.slot_b < 0 ? b.R() : Matrix3d();
-    const detail::TurnedBody B{b, joint.slot_b >= 0  ? out.turned[at(joint.slot_b)]
+    const detail::TurnedBody B{b, joint.slot_b >= 0  ? out.turned[z(joint.slot_b)]
                                   : joint.slot_a < 0 ? both_outside
                                                      : other};
-    const int rows = out.layout.row[at(joint.constraint) + 1] - joint.row;
-    double* const J = parts.jacobians.data() + parts.jacobian_start[at(joint.constraint)];
+    const int rows = out.layout.row[z(joint.constraint) + 1] - joint.row;
+    double* const J = parts.jacobians.data() + parts.jacobian_start[z(joint.constraint)];
     int at_row = 0;
     const auto row = [&](int r) {
       double* const to = J + 6 * (at_row + r);
-      const std::size_t whole = at(joint.row + at_row + r);
+      const std::size_t whole = z(joint.row + at_row + r);
       return detail::JointRow{to, to + 6 * rows, &out.problem.b[whole], &out.position[whole], &out.velocity[whole]};
     };
     int dots = 0;
@@ -277,28 +276,28 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
       });
     });
     if (out.closing && joint.alignment >= 0) {
-      const JointRows::Alignment& alignment = stock.alignments[at(joint.alignment)];
+      const JointRows::Alignment& alignment = stock.alignments[z(joint.alignment)];
       at_row = dots;
       if (const auto off = detail::misalignment(alignment, A.R, B.R); off.far)
         detail::write_misalignment(off, alignment.held(), A, B, row);
     }
-    double* const right = &out.problem.b[at(joint.row)];
+    double* const right = &out.problem.b[z(joint.row)];
     if (joint.driven_a) subtract_given(a, J, rows, right);
     if (joint.driven_b) subtract_given(b, J + 6 * rows, rows, right);
     for (int r = joint.row; r < joint.row + rows; ++r)
-      probe += 0 * (out.problem.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]));
+      probe += 0 * (out.problem.b[z(r)] + (out.position[z(r)] + out.velocity[z(r)]));
   }
   if (probe == 0) return;
   for (int i = 0; i < stock.count(); ++i) {
-    const detail::StockJoints::Joint& joint = stock.joints[at(i)];
-    const int rows = out.layout.row[at(joint.constraint) + 1] - joint.row;
-    double* const J = parts.jacobians.data() + parts.jacobian_start[at(joint.constraint)];
-    const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(joint.row), at(rows)); };
+    const detail::StockJoints::Joint& joint = stock.joints[z(i)];
+    const int rows = out.layout.row[z(joint.constraint) + 1] - joint.row;
+    double* const J = parts.jacobians.data() + parts.jacobian_start[z(joint.constraint)];
+    const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(z(joint.row), z(rows)); };
     if (finite(part(out.problem.b)) && finite(part(out.position)) && finite(part(out.velocity)) &&
-        finite({J, at(12 * rows)}))
+        finite({J, z(12 * rows)}))
       continue;
     std::fill_n(J, 12 * rows, 0.0);
-    fail(system.constraint(out.layout.constraints[at(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
+    fail(system.constraint(out.layout.constraints[z(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
   }
 }
 
@@ -317,14 +316,14 @@ void detail::find_stock(const System& system, const IslandLayout& layout, StockJ
     return joint;
   };
   for (int i = 0; i < static_cast<int>(layout.constraints.size()); ++i) {
-    const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
+    const Constraint& constraint = system.constraint(layout.constraints[z(i)]);
     const ForceRows* compliance = compliant == CompliantJoints::are_stock ? compliant_rows_of(constraint) : nullptr;
     const JointRows* rows = rows_of(compliance ? compliance->whole() : constraint.function());
     if (!rows) {
       stock.others.push_back(i);
       continue;
     }
-    StockJoints::Joint joint = begin(i, layout.row[at(i)]);
+    StockJoints::Joint joint = begin(i, layout.row[z(i)]);
     joint.a = constraint.bodies()[0];
     joint.b = constraint.bodies()[1];
     joint.slot_a = layout.body_index(joint.a);
@@ -371,8 +370,8 @@ void lay_out_island(const System& system, std::span<const ConstraintId> constrai
 }
 
 std::span<const double> Assembly::jacobian(int i, int k) const {
-  const int rows = layout.row[at(i) + 1] - layout.row[at(i)];
-  return {parts_.jacobians.data() + parts_.jacobian_start[at(i)] + 6 * rows * k, at(6 * rows)};
+  const int rows = layout.row[z(i) + 1] - layout.row[z(i)];
+  return {parts_.jacobians.data() + parts_.jacobian_start[z(i)] + 6 * rows * k, z(6 * rows)};
 }
 
 namespace {
@@ -382,15 +381,15 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
   auto& parts = AssemblyParts::of(out);
   ConstrainedProblem& x = out.problem;
   const IslandLayout& layout = out.layout;
-  const Constraint& constraint = system.constraint(layout.constraints[at(i)]);
+  const Constraint& constraint = system.constraint(layout.constraints[z(i)]);
   const auto bodies = constraint.bodies();
-  const int first = layout.row[at(i)], rows = layout.row[at(i) + 1] - first;
+  const int first = layout.row[z(i)], rows = layout.row[z(i) + 1] - first;
   const auto width = 6 * bodies.size();
-  parts.rows.assign(at(rows) * width, 0.0);
+  parts.rows.assign(z(rows) * width, 0.0);
   for (auto* values : {&x.b, &out.position, &out.velocity}) std::fill_n(values->begin() + first, rows, 0.0);
   gather(system, state, bodies, parts.states);
 
-  const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(at(first), at(rows)); };
+  const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(z(first), z(rows)); };
   const char* fault = nullptr;
   std::string what;
   try {
@@ -399,7 +398,7 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
     double probe = Eigen::Map<const Eigen::VectorXd>(parts.rows.data(), static_cast<Eigen::Index>(rows * 6) *
                                                                             static_cast<Eigen::Index>(bodies.size()))
                        .sum();
-    for (int r = first; r < first + rows; ++r) probe += x.b[at(r)] + (out.position[at(r)] + out.velocity[at(r)]);
+    for (int r = first; r < first + rows; ++r) probe += x.b[z(r)] + (out.position[z(r)] + out.velocity[z(r)]);
     if (!std::isfinite(probe) &&
         (!finite(parts.rows) || !finite(part(x.b)) || !finite(part(out.position)) || !finite(part(out.velocity)))) {
       fault = not_finite;
@@ -424,7 +423,7 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
   }
 
   const double* from = parts.rows.data();
-  double* const J = parts.jacobians.data() + parts.jacobian_start[at(i)];
+  double* const J = parts.jacobians.data() + parts.jacobian_start[z(i)];
   for (int r = 0; r < rows; ++r) {
     double* to = J + 6 * r;
     for (std::size_t k = 0; k < bodies.size(); ++k, from += 6, to += 6 * rows)
@@ -435,14 +434,14 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
 // Sets all that does not depend on constraints. @return whether there is anything to assemble
 bool begin(const System& system, const State& state, Assembly& out) {
   out.failure.clear();
-  if (state.bodies.size() != at(system.body_count())) {
+  if (state.bodies.size() != z(system.body_count())) {
     out.problem.clear();
     out.failure = "the state has " + std::to_string(state.bodies.size()) + " bodies, but the system has " +
                   std::to_string(system.body_count()) + ". Use system.initial_state()";
     return false;
   }
   out.problem.t = state.t;
-  for (auto* rows : {&out.problem.b, &out.position, &out.velocity}) rows->resize(at(out.layout.m()));
+  for (auto* rows : {&out.problem.b, &out.position, &out.velocity}) rows->resize(z(out.layout.m()));
   return true;
 }
 
@@ -464,7 +463,7 @@ void fill_entries(Assembly& out) {
 }  // namespace
 
 void assemble_constraints(const System& system, const State& state, Assembly& out) noexcept {
-  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
+  if (state.bodies.size() == z(system.body_count()) && !laid_out(system, out)) lay_out(system, out);
   if (!begin(system, state, out)) return;
   fill_masses(system, state, out, nullptr);
   for (int i = 0; i < static_cast<int>(out.layout.constraints.size()); ++i) assemble_by_function(system, state, i, out);
@@ -474,7 +473,7 @@ void assemble_constraints(const System& system, const State& state, Assembly& ou
 namespace detail {
 
 void assemble_constraints(const System& system, const State& state, KeptAssembly& out) noexcept {
-  if (state.bodies.size() == at(system.body_count()) && !laid_out(system, out)) {
+  if (state.bodies.size() == z(system.body_count()) && !laid_out(system, out)) {
     lay_out(system, out);
     find_stock(system, out.layout, out.stock);
     out.turned.resize(out.layout.bodies.size());
@@ -492,23 +491,23 @@ void assemble_forces(const System& system, const State& state, Assembly& out) no
   auto& parts = AssemblyParts::of(out);
   ConstrainedProblem& x = out.problem;
   const IslandLayout& layout = out.layout;
-  if (state.bodies.size() != at(system.body_count())) return;  // assemble_constraints() has reported it.
-  x.Q.assign(at(layout.n()), 0.0);
-  x.c.assign(at(layout.n()), 0.0);
+  if (state.bodies.size() != z(system.body_count())) return;  // assemble_constraints() has reported it.
+  x.Q.assign(z(layout.n()), 0.0);
+  x.c.assign(z(layout.n()), 0.0);
   parts.potential_forces.clear();
   const auto add = [&](std::vector<double>& to, BodyId id, int from, const Vector3d& u) {
-    double* Q = to.data() + layout.column[at(layout.body_index(id))] + from;
+    double* Q = to.data() + layout.column[z(layout.body_index(id))] + from;
     for (int j = 0; j < std::min(3, system.dof(id)); ++j) Q[j] += u[j];
   };
   for (std::size_t s = 0; s < layout.bodies.size(); ++s) {  // (T2)
     const BodyId id = layout.bodies[s];
     if (system.kind(id) == BodyKind::coordinate) {
-      x.Q[at(layout.column[s])] = -out.bias[at(layout.column[s])];
+      x.Q[z(layout.column[s])] = -out.bias[z(layout.column[s])];
       continue;
     }
-    Eigen::Map<Vector3d>(&x.Q[at(layout.column[s])]) = system.mass(id) * system.gravity();
+    Eigen::Map<Vector3d>(&x.Q[z(layout.column[s])]) = system.mass(id) * system.gravity();
     if (system.dof(id) == 6)
-      Eigen::Map<Vector3d>(&x.Q[at(layout.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);
+      Eigen::Map<Vector3d>(&x.Q[z(layout.column[s] + 3)]) = system.gyroscopic_torque(id, state[id]);
   }
   for (const Force& force : system.forces()) {
     const auto bodies = force.bodies();

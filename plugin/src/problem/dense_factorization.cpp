@@ -2,6 +2,8 @@
 // an orthonormal basis V of the row space. QR of C = B V gives the pseudo-inverse in the rows as given (T6): B⁺ = V C⁺.
 #include "problem/dense_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -17,12 +19,9 @@ using ConstVector = Eigen::Map<const Eigen::VectorXd>;
 using ConstMatrix = Eigen::Map<const Eigen::MatrixXd>;
 using ConstStrided = Eigen::Map<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
 
-constexpr double eps = std::numeric_limits<double>::epsilon();
 // Below it the direction of a row is noise of denormal numbers, and it counts as a zero row.
 constexpr double smallest_row_length = 1e-300;
 constexpr double max_even_ratio = 1e3;  // Ratio of row lengths up to which rows may enter a QR in any order.
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 template <class T>
 void grow(std::vector<T>& v, std::size_t size) {
@@ -38,11 +37,11 @@ bool DenseFactorization::factor(const ConstrainedProblem& problem, const SolveOp
   tall_ = m_ >= 2 * n_ && n_ >= 100;
   reduced_ = uneven_ = false;
   consistency_ = options.consistency_tolerance;
-  const auto most = at(std::max(m_, n_));
+  const auto most = z(std::max(m_, n_));
   for (auto* v : {&scratch_.e, &scratch_.rho, &scratch_.work, &scratch_.z, &scratch_.dz, &scratch_.x, &scratch_.dv})
     grow(*v, most);
   if (!factor_mass(problem) || !scale_rows(problem)) return false;
-  tolerance_ = std::max(options.rank_tolerance, static_cast<double>(most) * eps);
+  tolerance_ = std::max(options.rank_tolerance, static_cast<double>(most) * epsilon);
   factor_row_space(tolerance_);
   return factor_images();
 }
@@ -51,7 +50,7 @@ bool DenseFactorization::factor_mass(const ConstrainedProblem& problem) {
   const auto blocks = problem.block_sizes.size();
   grow(mass_.start, blocks + 1);
   grow(mass_.value, blocks);
-  grow(mass_.of, at(n_));
+  grow(mass_.of, z(n_));
   grow(mass_.cholesky, problem.mass.size());
   std::size_t value = 0;
   int column = 0;
@@ -59,16 +58,16 @@ bool DenseFactorization::factor_mass(const ConstrainedProblem& problem) {
     const int size = problem.block_sizes[k];
     mass_.start[k] = column;
     mass_.value[k] = value;
-    for (int i = 0; i < size; ++i) mass_.of[at(column + i)] = static_cast<int>(k);
+    for (int i = 0; i < size; ++i) mass_.of[z(column + i)] = static_cast<int>(k);
     column += size;
-    value += at(size) * at(size);
+    value += z(size) * z(size);
   }
   mass_.start[blocks] = column;
   return cholesky(problem, mass_.cholesky.data()) < 0;
 }
 
 bool DenseFactorization::scale_rows(const ConstrainedProblem& problem) {
-  const auto m = at(m_);
+  const auto m = z(m_);
   grow(a_.start, m + 1);
   grow(b_.start, m + 1);
   grow(length_, m);
@@ -80,35 +79,35 @@ bool DenseFactorization::scale_rows(const ConstrainedProblem& problem) {
   std::size_t filled = 0;
   a_.start[0] = b_.start[0] = 0;
   for (int r = 0; r < m_; ++r) {
-    constraint_[at(r)] = problem.row_constraint[at(r)];
-    const int end = problem.row_start[at(r) + 1];
+    constraint_[z(r)] = problem.row_constraint[z(r)];
+    const int end = problem.row_start[z(r) + 1];
     int block = -1;
     double largest = 0;
-    for (int i = problem.row_start[at(r)]; i < end; ++i) {
-      const auto& entry = problem.entries[at(i)];
+    for (int i = problem.row_start[z(r)]; i < end; ++i) {
+      const auto& entry = problem.entries[z(i)];
       if (!std::isfinite(entry.value)) return false;
-      a_.column[at(i)] = entry.column;
-      a_.value[at(i)] = entry.value;
-      const int k = mass_.of[at(entry.column)];
-      const int first = mass_.start[at(k)], size = mass_.start[at(k) + 1] - first;
+      a_.column[z(i)] = entry.column;
+      a_.value[z(i)] = entry.value;
+      const int k = mass_.of[z(entry.column)];
+      const int first = mass_.start[z(k)], size = mass_.start[z(k) + 1] - first;
       if (k != block) {  // L⁻¹ fills a block from the row of the entry on, so the block is kept whole.
         block = k;
-        grow(b_.column, filled + at(size));
-        grow(b_.value, filled + at(size));
+        grow(b_.column, filled + z(size));
+        grow(b_.value, filled + z(size));
         for (int j = 0; j < size; ++j) {
-          b_.column[filled + at(j)] = first + j;
-          b_.value[filled + at(j)] = 0;
+          b_.column[filled + z(j)] = first + j;
+          b_.value[filled + z(j)] = 0;
         }
-        filled += at(size);
+        filled += z(size);
       }
-      b_.value[filled - at(size) + at(entry.column - first)] = entry.value;
-      const bool last = i + 1 == end || mass_.of[at(problem.entries[at(i) + 1].column)] != k;
-      if (last) lower(k, b_.value.data() + filled - at(size));
+      b_.value[filled - z(size) + z(entry.column - first)] = entry.value;
+      const bool last = i + 1 == end || mass_.of[z(problem.entries[z(i) + 1].column)] != k;
+      if (last) lower(k, b_.value.data() + filled - z(size));
     }
-    a_.start[at(r) + 1] = end;
-    b_.start[at(r) + 1] = static_cast<int>(filled);
-    double* b = b_.value.data() + b_.start[at(r)];
-    const int count = static_cast<int>(filled) - b_.start[at(r)];
+    a_.start[z(r) + 1] = end;
+    b_.start[z(r) + 1] = static_cast<int>(filled);
+    double* b = b_.value.data() + b_.start[z(r)];
+    const int count = static_cast<int>(filled) - b_.start[z(r)];
     for (int j = 0; j < count; ++j) {
       if (!std::isfinite(b[j])) return false;
       largest = std::max(largest, std::abs(b[j]));
@@ -121,7 +120,7 @@ bool DenseFactorization::scale_rows(const ConstrainedProblem& problem) {
       if (!std::isfinite(length)) return false;
     }
     for (int j = 0; j < count; ++j) b[j] = length > 0 ? b[j] / length : 0.0;
-    length_[at(r)] = length;
+    length_[z(r)] = length;
     longest_ = std::max(longest_, length);
   }
   return true;
@@ -131,26 +130,25 @@ bool DenseFactorization::scale_rows(const ConstrainedProblem& problem) {
 
 void DenseFactorization::sort_by_lead() {
   // Sorts by counting, so that equal rows keep their order and nothing is allocated.
-  grow(order_.lead, at(m_));
-  grow(order_.reach, at(n_) + 1);
-  grow(order_.by_lead, at(m_));
+  grow(order_.lead, z(m_));
+  grow(order_.reach, z(n_) + 1);
+  grow(order_.by_lead, z(m_));
   std::fill_n(order_.reach.begin(), n_ + 1, 0);
   for (int r = 0; r < m_; ++r) {
-    const int start = b_.start[at(r)];
-    order_.lead[at(r)] = start == b_.start[at(r) + 1] ? n_ - 1 : b_.column[at(start)];
-    ++order_.reach[at(order_.lead[at(r)]) + 1];
+    const int start = b_.start[z(r)];
+    order_.lead[z(r)] = start == b_.start[z(r) + 1] ? n_ - 1 : b_.column[z(start)];
+    ++order_.reach[z(order_.lead[z(r)]) + 1];
   }
-  for (int j = 0; j < n_; ++j) order_.reach[at(j) + 1] += order_.reach[at(j)];
-  for (int r = 0; r < m_; ++r) order_.by_lead[at(order_.reach[at(order_.lead[at(r)])]++)] = r;
+  for (int j = 0; j < n_; ++j) order_.reach[z(j) + 1] += order_.reach[z(j)];
+  for (int r = 0; r < m_; ++r) order_.by_lead[z(order_.reach[z(order_.lead[z(r)])]++)] = r;
   // Each order_.reach[j] has increased to the number of rows whose first entry is at or before j.
 }
 
 void DenseFactorization::sort_by_length() {
-  grow(order_.by_length, at(m_));
-  for (int r = 0; r < m_; ++r) order_.by_length[at(r)] = r;
-  std::sort(order_.by_length.begin(), order_.by_length.begin() + m_, [this](int a, int b) {
-    return length_[at(a)] != length_[at(b)] ? length_[at(a)] > length_[at(b)] : a < b;
-  });
+  grow(order_.by_length, z(m_));
+  for (int r = 0; r < m_; ++r) order_.by_length[z(r)] = r;
+  std::sort(order_.by_length.begin(), order_.by_length.begin() + m_,
+            [this](int a, int b) { return length_[z(a)] != length_[z(b)] ? length_[z(a)] > length_[z(b)] : a < b; });
 }
 
 void DenseFactorization::factor_row_space(double rank_tolerance) {
@@ -158,14 +156,14 @@ void DenseFactorization::factor_row_space(double rank_tolerance) {
     space_.resize(n_, m_);
     for (int r = 0; r < m_; ++r) {
       double* column = space_.column(r);
-      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i) column[b_.column[at(i)]] = b_.value[at(i)];
+      for (int i = b_.start[z(r)]; i < b_.start[z(r) + 1]; ++i) column[b_.column[z(i)]] = b_.value[z(i)];
     }
   } else {
     sort_by_lead();
     unit_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
-      const auto r = at(order_.by_lead[at(s)]);
-      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) unit_rows_.column(b_.column[at(i)])[s] = b_.value[at(i)];
+      const auto r = z(order_.by_lead[z(s)]);
+      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) unit_rows_.column(b_.column[z(i)])[s] = b_.value[z(i)];
     }
     unit_rows_.factor_staircase(order_.reach);
     space_.resize(n_, n_);
@@ -208,7 +206,7 @@ double DenseFactorization::smallest_pivot() const {
 
 double DenseFactorization::largest_singular_value() const {
   // Power iteration on B̂ᵀB̂. Only the order of magnitude of the cut depends on it.
-  for (int j = 0; j < n_; ++j) scratch_.x[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
+  for (int j = 0; j < n_; ++j) scratch_.x[z(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
   for (int iteration = 0; iteration < 8; ++iteration) {
     const double norm = ConstVector(scratch_.x.data(), n_).norm();
@@ -218,10 +216,8 @@ double DenseFactorization::largest_singular_value() const {
     double sum = 0;
     for (int r = 0; r < m_; ++r) {
       double y = 0;
-      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i)
-        y += b_.value[at(i)] * scratch_.x[at(b_.column[at(i)])];
-      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i)
-        scratch_.dv[at(b_.column[at(i)])] += b_.value[at(i)] * y;
+      for (int i = b_.start[z(r)]; i < b_.start[z(r) + 1]; ++i) y += b_.value[z(i)] * scratch_.x[z(b_.column[z(i)])];
+      for (int i = b_.start[z(r)]; i < b_.start[z(r) + 1]; ++i) scratch_.dv[z(b_.column[z(i)])] += b_.value[z(i)] * y;
       sum += y * y;
     }
     sigma = std::sqrt(sum);
@@ -231,7 +227,7 @@ double DenseFactorization::largest_singular_value() const {
 }
 
 double DenseFactorization::smallest_singular_value(int k) const {
-  for (int j = 0; j < k; ++j) scratch_.x[at(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
+  for (int j = 0; j < k; ++j) scratch_.x[z(j)] = 1 + static_cast<double>(j * 37 % 101) / 101;
   double sigma = 0;
   for (int iteration = 0; iteration < 4; ++iteration) {
     Vector x(scratch_.x.data(), k);
@@ -251,12 +247,12 @@ double DenseFactorization::smallest_singular_value(int k) const {
 void DenseFactorization::map_basis(const std::vector<int>* order, bool as_given, Reflectors& image) const {
   image.resize(m_, rank_);
   for (int j = 0; j < rank_; ++j) {
-    const double* v = basis_.data() + at(j) * at(n_);
+    const double* v = basis_.data() + z(j) * z(n_);
     double* c = image.column(j);
     for (int s = 0; s < m_; ++s) {
-      const auto r = order ? at((*order)[at(s)]) : at(s);
+      const auto r = order ? z((*order)[z(s)]) : z(s);
       double sum = 0;
-      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) sum += b_.value[at(i)] * v[b_.column[at(i)]];
+      for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) sum += b_.value[z(i)] * v[b_.column[z(i)]];
       c[s] = as_given ? length_[r] / longest_ * sum : sum;
     }
   }
@@ -267,16 +263,16 @@ bool DenseFactorization::factor_images() {
   const ConstMatrix V(basis_.data(), n_, rank_);
   double least = longest_;
   for (int r = 0; r < m_; ++r) {
-    if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
+    if (length_[z(r)] > 0) least = std::min(least, length_[z(r)]);
   }
   uneven_ = longest_ > max_even_ratio * least;
   reduced_ = tall_ && !uneven_;
   if (reduced_) {
     given_rows_.resize(m_, n_);
     for (int s = 0; s < m_; ++s) {
-      const auto r = at(order_.by_lead[at(s)]);
+      const auto r = z(order_.by_lead[z(s)]);
       for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) {
-        given_rows_.column(b_.column[at(i)])[s] = length_[r] / longest_ * b_.value[at(i)];
+        given_rows_.column(b_.column[z(i)])[s] = length_[r] / longest_ * b_.value[z(i)];
       }
     }
     given_rows_.factor_staircase(order_.reach);
@@ -307,51 +303,51 @@ bool DenseFactorization::factor_images() {
   return true;
 }
 
-void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* z) const {
+void DenseFactorization::pseudo_inverse(const double* e, bool as_given, double* y) const {
   double* w = scratch_.work.data();
   if (rank_ == m_) {  // Pᵀ B̂ V = Rᵀ
     for (int i = 0; i < m_; ++i) {
-      const auto r = at(space_.pivot[at(i)]);
-      z[i] = e[r] / length_[r];
+      const auto r = z(space_.pivot[z(i)]);
+      y[i] = e[r] / length_[r];
     }
-    space_.solve_transposed(m_, z);
+    space_.solve_transposed(m_, y);
     return;
   }
   const Reflectors& image = as_given ? given_image_ : unit_image_;
   if (as_given) {
     const auto& order = reduced_ ? order_.by_lead : order_.by_length;
-    for (int s = 0; s < m_; ++s) w[s] = e[order[at(s)]] / longest_;
+    for (int s = 0; s < m_; ++s) w[s] = e[order[z(s)]] / longest_;
     if (reduced_) given_rows_.apply_transposed(w);
   } else {
     for (int s = 0; s < m_; ++s) {
-      const auto r = tall_ ? at(order_.by_lead[at(s)]) : at(s);
+      const auto r = tall_ ? z(order_.by_lead[z(s)]) : z(s);
       w[s] = length_[r] > 0 ? e[r] / length_[r] : 0.0;
     }
     if (tall_) unit_rows_.apply_transposed(w);
   }
   image.apply_transposed(w);
   image.solve(rank_, w);
-  for (int j = 0; j < rank_; ++j) z[image.pivot[at(j)]] = w[j];
+  for (int j = 0; j < rank_; ++j) y[image.pivot[z(j)]] = w[j];
 }
 
-void DenseFactorization::multipliers(const double* z, std::span<double> lambda) const {
+void DenseFactorization::multipliers(const double* y, std::span<double> lambda) const {
   double* w = scratch_.work.data();
   if (rank_ == m_) {
-    std::copy(z, z + m_, w);
+    std::copy(y, y + m_, w);
     space_.solve(m_, w);
     for (int i = 0; i < m_; ++i) {
-      const auto r = at(space_.pivot[at(i)]);
+      const auto r = z(space_.pivot[z(i)]);
       lambda[r] = w[i] / length_[r];
     }
     return;
   }
-  for (int j = 0; j < rank_; ++j) w[j] = z[given_image_.pivot[at(j)]];
+  for (int j = 0; j < rank_; ++j) w[j] = y[given_image_.pivot[z(j)]];
   given_image_.solve_transposed(rank_, w);
   std::fill(w + rank_, w + std::max(m_, n_), 0.0);
   given_image_.apply(w);
   if (reduced_) given_rows_.apply(w);
   const auto& order = reduced_ ? order_.by_lead : order_.by_length;
-  for (int s = 0; s < m_; ++s) lambda[at(order[at(s)])] = w[s] / longest_;
+  for (int s = 0; s < m_; ++s) lambda[z(order[z(s)])] = w[s] / longest_;
 }
 
 // ---- solving ----
@@ -359,7 +355,7 @@ void DenseFactorization::multipliers(const double* z, std::span<double> lambda) 
 double DenseFactorization::apply(std::span<const double> e, std::span<const double> scale, std::span<double> lambda,
                                  std::span<double> force, std::span<double> dv) const noexcept {
   std::copy_n(e.data(), m_, scratch_.e.data());  // `e` and `lambda` may be one array.
-  const double size = std::max(largest_unit({scratch_.e.data(), at(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
+  const double size = std::max(largest_unit({scratch_.e.data(), z(m_)}), scale.empty() ? 0.0 : largest_unit(scale));
   double outside = 0;
   const auto answer = [&](bool as_given) {
     if (rank_ > 0) pseudo_inverse(scratch_.e.data(), as_given, scratch_.z.data());
@@ -368,10 +364,11 @@ double DenseFactorization::apply(std::span<const double> e, std::span<const doub
       std::copy_n(scratch_.x.data(), n_, scratch_.dv.data());
       lower_transposed(scratch_.dv.data());
       residual(scratch_.e.data(), scratch_.dv.data(), scratch_.rho.data());
-      outside = size > 0 ? largest_unit({scratch_.rho.data(), at(m_)}) / size : 0;
+      outside = size > 0 ? largest_unit({scratch_.rho.data(), z(m_)}) / size : 0;
       if (!std::isfinite(outside)) outside = std::numeric_limits<double>::infinity();
       // Repeats on the residual, where that is neither rounding nor contradiction.
-      if (iteration > 0 || rank_ == 0 || outside < 16 * eps || (rank_ < m_ && outside > 1e-6) || std::isinf(outside))
+      if (iteration > 0 || rank_ == 0 || outside < 16 * epsilon || (rank_ < m_ && outside > 1e-6) ||
+          std::isinf(outside))
         return;
       pseudo_inverse(scratch_.rho.data(), as_given, scratch_.dz.data());
       Vector(scratch_.z.data(), rank_) += ConstVector(scratch_.dz.data(), rank_);
@@ -390,7 +387,7 @@ double DenseFactorization::apply(std::span<const double> e, std::span<const doub
 
 void DenseFactorization::inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept {
   if (f.data() != dv.data()) std::copy_n(f.data(), n_, dv.data());
-  for (int j = 0; j < n_; j = mass_.start[at(mass_.of[at(j)]) + 1]) lower(mass_.of[at(j)], dv.data() + j);
+  for (int j = 0; j < n_; j = mass_.start[z(mass_.of[z(j)]) + 1]) lower(mass_.of[z(j)], dv.data() + j);
   lower_transposed(dv.data());
 }
 
@@ -398,55 +395,54 @@ void DenseFactorization::size_of_terms(std::span<const double> b, std::span<cons
                                        std::span<double> scale) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {  // x ← ‖Lᵀa‖ of its block, in every column.
-    const int block = mass_.of[at(first)];
-    size = mass_.start[at(block) + 1] - first;
-    const double* L = mass_.cholesky.data() + mass_.value[at(block)];
+    const int block = mass_.of[z(first)];
+    size = mass_.start[z(block) + 1] - first;
+    const double* L = mass_.cholesky.data() + mass_.value[z(block)];
     double sum = 0;
     for (int j = 0; j < size; ++j) {
       double y = 0;
-      for (int i = j; i < size; ++i) y += L[i * size + j] * a[at(first + i)];
+      for (int i = j; i < size; ++i) y += L[i * size + j] * a[z(first + i)];
       sum += y * y;
     }
     std::fill_n(scratch_.x.begin() + first, size, std::sqrt(sum));
   }
   for (int r = 0; r < m_; ++r) {
     double terms = 0, sum = 0;
-    for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i) {
-      sum += b_.value[at(i)] * b_.value[at(i)];
-      const bool last =
-          i + 1 == b_.start[at(r) + 1] || mass_.of[at(b_.column[at(i + 1)])] != mass_.of[at(b_.column[at(i)])];
+    for (int i = b_.start[z(r)]; i < b_.start[z(r) + 1]; ++i) {
+      sum += b_.value[z(i)] * b_.value[z(i)];
+      const bool last = i + 1 == b_.start[z(r) + 1] || mass_.of[z(b_.column[z(i + 1)])] != mass_.of[z(b_.column[z(i)])];
       if (!last) continue;
-      terms += std::sqrt(sum) * scratch_.x[at(b_.column[at(i)])];
+      terms += std::sqrt(sum) * scratch_.x[z(b_.column[z(i)])];
       sum = 0;
     }
-    scale[at(r)] = terms * length_[at(r)] + (b.empty() ? 0.0 : std::abs(b[at(r)]));
+    scale[z(r)] = terms * length_[z(r)] + (b.empty() ? 0.0 : std::abs(b[z(r)]));
   }
 }
 
-void DenseFactorization::expand(const double* z, double* x) const {
-  Vector y(x, n_);
-  y.setZero();
-  for (int j = 0; j < rank_; ++j) y += z[j] * ConstVector(basis_.data() + at(j) * at(n_), n_);
+void DenseFactorization::expand(const double* y, double* x) const {
+  Vector out(x, n_);
+  out.setZero();
+  for (int j = 0; j < rank_; ++j) out += y[j] * ConstVector(basis_.data() + z(j) * z(n_), n_);
 }
 
 void DenseFactorization::residual(const double* e, const double* dv, double* rho) const {
   for (int r = 0; r < m_; ++r) {
     double sum = e[r];
-    for (int i = a_.start[at(r)]; i < a_.start[at(r) + 1]; ++i) sum -= a_.value[at(i)] * dv[a_.column[at(i)]];
+    for (int i = a_.start[z(r)]; i < a_.start[z(r) + 1]; ++i) sum -= a_.value[z(i)] * dv[a_.column[z(i)]];
     rho[r] = sum;
   }
 }
 
 // A zero row has no length of its own. It is compared with the length of the longest row.
 double DenseFactorization::unit(int row, double value) const {
-  const double length = length_[at(row)] > 0 ? length_[at(row)] : longest_;
+  const double length = length_[z(row)] > 0 ? length_[z(row)] : longest_;
   return std::abs(value) / (length > 0 ? length : 1.0);
 }
 
 double DenseFactorization::largest_unit(std::span<const double> e) const {
   double largest = 0;
   for (int r = 0; r < m_; ++r) {
-    const double u = unit(r, e[at(r)]);
+    const double u = unit(r, e[z(r)]);
     if (!(u <= largest)) largest = u;  // A NaN stays.
     if (std::isnan(largest)) return std::numeric_limits<double>::infinity();
   }
@@ -454,8 +450,8 @@ double DenseFactorization::largest_unit(std::span<const double> e) const {
 }
 
 void DenseFactorization::lower(int block, double* x) const {
-  const int size = mass_.start[at(block) + 1] - mass_.start[at(block)];
-  const double* L = mass_.cholesky.data() + mass_.value[at(block)];
+  const int size = mass_.start[z(block) + 1] - mass_.start[z(block)];
+  const double* L = mass_.cholesky.data() + mass_.value[z(block)];
   for (int i = 0; i < size; ++i) {
     double sum = x[i];
     for (int j = 0; j < i; ++j) sum -= L[i * size + j] * x[j];
@@ -466,9 +462,9 @@ void DenseFactorization::lower(int block, double* x) const {
 void DenseFactorization::lower_transposed(double* x) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {
-    const int block = mass_.of[at(first)];
-    size = mass_.start[at(block) + 1] - first;
-    const double* L = mass_.cholesky.data() + mass_.value[at(block)];
+    const int block = mass_.of[z(first)];
+    size = mass_.start[z(block) + 1] - first;
+    const double* L = mass_.cholesky.data() + mass_.value[z(block)];
     double* y = x + first;
     for (int i = size - 1; i >= 0; --i) {
       double sum = y[i];
@@ -481,9 +477,9 @@ void DenseFactorization::lower_transposed(double* x) const {
 void DenseFactorization::times_lower(const double* x, double* y) const {
   int size = 0;
   for (int first = 0; first < n_; first += size) {
-    const int block = mass_.of[at(first)];
-    size = mass_.start[at(block) + 1] - first;
-    const double* L = mass_.cholesky.data() + mass_.value[at(block)];
+    const int block = mass_.of[z(first)];
+    size = mass_.start[z(block) + 1] - first;
+    const double* L = mass_.cholesky.data() + mass_.value[z(block)];
     for (int i = 0; i < size; ++i) {
       double sum = 0;
       for (int j = 0; j <= i; ++j) sum += L[i * size + j] * x[first + j];

@@ -72,9 +72,9 @@ class DenseFactorization {
   void find_redundant(const std::vector<std::vector<int>>& rows_of, RankReport& report) const;
   void find_contradictory(std::span<const double> e, std::span<const double> scale,
                           const std::vector<std::vector<int>>& rows_of, RankReport& report) const;
-  void pseudo_inverse(const double* e, bool as_given, double* z) const;  // z = (B V)⁺ e, or (B̂ V)⁺ ê.
-  void multipliers(const double* z, std::span<double> lambda) const;     // Least norm with (B V)ᵀ λ = z.
-  void expand(const double* z, double* x) const;                         // x = V z.
+  void pseudo_inverse(const double* e, bool as_given, double* y) const;  // y = (B V)⁺ e, or (B̂ V)⁺ ê.
+  void multipliers(const double* y, std::span<double> lambda) const;     // Least norm with (B V)ᵀ λ = y.
+  void expand(const double* y, double* x) const;                         // x = V y.
   void residual(const double* e, const double* dv, double* rho) const;
   double unit(int row, double value) const;  // Error in a row, per unit row of B.
   double largest_unit(std::span<const double> e) const;

@@ -2,6 +2,8 @@
 // and find redundant, undetermined and contradictory constraints (T6).
 #include "problem/dense_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <Eigen/Dense>
 
 #include <algorithm>
@@ -12,8 +14,6 @@ namespace {
 
 using ConstMatrix = Eigen::Map<const Eigen::MatrixXd>;
 using ConstStrided = Eigen::Map<const Eigen::MatrixXd, 0, Eigen::OuterStride<>>;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Returns the first `rows` rows of QᵀB̂ᵀP after the pivoted QR, with all that is below the triangle when it stopped
 // early.
@@ -66,8 +66,8 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
     if (rank_ < std::min(n_, m_) && rank_ < sigma.size()) report.largest_dropped = sigma[rank_] / sigma[0];
   }
   if (rank_ == m_) return report;
-  std::vector<std::vector<int>> rows_of(at(constraints_));
-  for (int r = 0; r < m_; ++r) rows_of[at(constraint_[at(r)])].push_back(r);
+  std::vector<std::vector<int>> rows_of(z(constraints_));
+  for (int r = 0; r < m_; ++r) rows_of[z(constraint_[z(r)])].push_back(r);
   find_redundant(rows_of, report);
   if (!e.empty()) find_contradictory(e, scale, rows_of, report);
   return report;
@@ -77,10 +77,10 @@ RankReport DenseFactorization::report(std::span<const double> e, std::span<const
 Eigen::MatrixXd DenseFactorization::orthonormal_range() const {
   Eigen::MatrixXd Q(m_, rank_);
   for (int j = 0; j < rank_; ++j) {
-    const double* v = basis_.data() + at(j) * at(n_);
+    const double* v = basis_.data() + z(j) * z(n_);
     for (int r = 0; r < m_; ++r) {
       double sum = 0;
-      for (int i = b_.start[at(r)]; i < b_.start[at(r) + 1]; ++i) sum += b_.value[at(i)] * v[b_.column[at(i)]];
+      for (int i = b_.start[z(r)]; i < b_.start[z(r) + 1]; ++i) sum += b_.value[z(i)] * v[b_.column[z(i)]];
       Q(r, j) = sum;
     }
   }
@@ -103,7 +103,7 @@ void DenseFactorization::find_redundant(const std::vector<std::vector<int>>& row
   const double amplitude = std::max(1e-6, kept_ > 0 ? 4 * dropped_ / kept_ : 0.0);
   Eigen::VectorXd reaction(n_);
   for (int c = 0; c < constraints_; ++c) {
-    const auto& rows = rows_of[at(c)];
+    const auto& rows = rows_of[z(c)];
     if (rows.empty()) continue;
     const Eigen::MatrixXd Qi = Q(rows, Eigen::all);
     const auto k = static_cast<Eigen::Index>(rows.size());
@@ -115,8 +115,8 @@ void DenseFactorization::find_redundant(const std::vector<std::vector<int>>& row
     for (Eigen::Index s = 0; s < k; ++s) {  // Columns of B̂_iᵀ (I − Q_i Q_iᵀ).
       reaction.setZero();
       for (Eigen::Index l = 0; l < k; ++l) {
-        const auto r = at(rows[static_cast<std::size_t>(l)]);
-        for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) reaction[b_.column[at(i)]] += S(l, s) * b_.value[at(i)];
+        const auto r = z(rows[static_cast<std::size_t>(l)]);
+        for (int i = b_.start[r]; i < b_.start[r + 1]; ++i) reaction[b_.column[z(i)]] += S(l, s) * b_.value[z(i)];
       }
       undetermined_part = std::max(undetermined_part, reaction.norm());
     }
@@ -131,8 +131,8 @@ void DenseFactorization::find_contradictory(std::span<const double> e, std::span
   // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
   const double allowed = std::max(consistency_, 4 * dropped_) * size;
   for (int c = 0; c < constraints_; ++c) {
-    for (const int r : rows_of[at(c)]) {
-      if (unit(r, scratch_.rho[at(r)]) > allowed) {
+    for (const int r : rows_of[z(c)]) {
+      if (unit(r, scratch_.rho[z(r)]) > allowed) {
         report.contradictory.push_back(c);
         break;
       }

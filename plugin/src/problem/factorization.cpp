@@ -1,5 +1,6 @@
 // Chooses the solver, checks its result against the given data, and reports how it was found. The factorisations are in
 // dense_factorization and sparse_factorization.
+#include "math/vector_ops.h"
 #include "problem/dense_factorization.h"
 #include "problem/sparse_factorization.h"
 
@@ -15,8 +16,6 @@
 namespace linchpin {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 bool usable(const SolveOptions& o) {
   return o.rank_tolerance >= 0 && o.rank_tolerance < 1 && o.consistency_tolerance >= 0;  // It is false for NaN, too.
 }
@@ -24,11 +23,11 @@ bool usable(const SolveOptions& o) {
 // e = b − A x, or −A x.
 void error_of(const ConstrainedProblem& problem, const VectorX& x, bool with_b, std::vector<double>& e) {
   for (int r = 0; r < problem.m(); ++r) {
-    double sum = with_b ? problem.b[at(r)] : 0.0;
-    for (int i = problem.row_start[at(r)]; i < problem.row_start[at(r) + 1]; ++i) {
-      sum -= problem.entries[at(i)].value * x[problem.entries[at(i)].column];
+    double sum = with_b ? problem.b[z(r)] : 0.0;
+    for (int i = problem.row_start[z(r)]; i < problem.row_start[z(r) + 1]; ++i) {
+      sum -= problem.entries[z(i)].value * x[problem.entries[z(i)].column];
     }
-    e[at(r)] = sum;
+    e[z(r)] = sum;
   }
 }
 
@@ -37,7 +36,7 @@ std::span<double> span_of(VectorX& x) { return {x.data(), static_cast<std::size_
 std::vector<std::string> names(const ConstrainedProblem& problem, const std::vector<int>& which) {
   std::vector<std::string> out;
   out.reserve(which.size());
-  for (const int i : which) out.push_back(problem.constraints[at(i)]);
+  for (const int i : which) out.push_back(problem.constraints[z(i)]);
   return out;
 }
 
@@ -59,7 +58,7 @@ Acceleration solve_with(const ConstrainedProblem& problem, std::span<const doubl
   out.ideal.setZero(n);
   out.nonideal.setZero(n);
   out.lambda.setZero(m);
-  std::vector<double> e(at(m)), scale(at(m));
+  std::vector<double> e(z(m)), scale(z(m));
   VectorX dv(n);
 
   solver.inverse_mass(Q, span_of(out.vdot));  // (T2)
@@ -166,7 +165,7 @@ void ConstraintFactorization::set_options(const SolveOptions& options) { impl_->
 bool ConstraintFactorization::factor(const ConstrainedProblem& problem) noexcept { return impl_->factor(problem); }
 void ConstraintFactorization::complete_force(std::span<const double> b, std::span<double> Q) const noexcept {
   if (!impl_->completed) return;
-  for (const auto& term : impl_->completion.terms) Q[at(term.column)] += term.value * b[at(term.row)];
+  for (const auto& term : impl_->completion.terms) Q[z(term.column)] += term.value * b[z(term.row)];
 }
 
 int ConstraintFactorization::rank() const {

@@ -1,6 +1,8 @@
 // Decides whether a ConstrainedProblem is a problem that can be solved, and explains why not.
 #include "problem/dense_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <linchpin/problem.h>
 
 #include <algorithm>
@@ -12,10 +14,8 @@
 namespace linchpin {
 namespace {
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 std::string place(const ConstrainedProblem& problem, int row) {
-  return "row " + std::to_string(row) + " (constraint \"" + problem.constraints[at(problem.row_constraint[at(row)])] +
+  return "row " + std::to_string(row) + " (constraint \"" + problem.constraints[z(problem.row_constraint[z(row)])] +
          "\")";
 }
 
@@ -55,8 +55,8 @@ bool well_formed(const ConstrainedProblem& x, std::string* reason) noexcept {
   std::size_t n = 0, values = 0;
   for (const int size : x.block_sizes) {
     if (size < 1) return no("a mass block has no rows");
-    n += at(size);
-    values += at(size) * at(size);
+    n += z(size);
+    values += z(size) * z(size);
   }
   if (n != x.Q.size()) return no("the mass blocks and Q differ in size");
   if (values != x.mass.size()) return no("the mass blocks do not have as many numbers as their sizes say");
@@ -64,19 +64,19 @@ bool well_formed(const ConstrainedProblem& x, std::string* reason) noexcept {
   const std::size_t m = x.b.size();
   if (x.row_constraint.size() != m) return no("row_constraint and b differ in size");
   if (x.row_start.size() != m + 1) return no("row_start must have one entry more than b");
-  if (x.row_start.front() != 0 || at(x.row_start.back()) != x.entries.size())
+  if (x.row_start.front() != 0 || z(x.row_start.back()) != x.entries.size())
     return no("row_start does not span the entries");
   for (std::size_t r = 0; r < m; ++r) {
-    if (x.row_start[r + 1] < x.row_start[r] || at(x.row_start[r + 1]) > x.entries.size())
+    if (x.row_start[r + 1] < x.row_start[r] || z(x.row_start[r + 1]) > x.entries.size())
       return no("row_start decreases");
-    if (x.row_constraint[r] < 0 || at(x.row_constraint[r]) >= x.constraints.size()) {
+    if (x.row_constraint[r] < 0 || z(x.row_constraint[r]) >= x.constraints.size()) {
       return no("row_constraint names a constraint that is not there");
     }
     int before = -1;
     for (int i = x.row_start[r]; i < x.row_start[r + 1]; ++i) {
-      const int column = x.entries[at(i)].column;
+      const int column = x.entries[z(i)].column;
       if (column <= before) return no("the columns of a row are not ascending");
-      if (at(column) >= n) return no("an entry lies outside the columns");
+      if (z(column) >= n) return no("an entry lies outside the columns");
       before = column;
     }
   }
@@ -178,14 +178,14 @@ bool Completion::make(const ConstrainedProblem& given) noexcept {
     int first = 0;
     std::size_t start = 0;
     for (int j = 0; j < k; ++j) {
-      first += given.block_sizes[at(j)];
-      start += at(given.block_sizes[at(j)]) * at(given.block_sizes[at(j)]);
+      first += given.block_sizes[z(j)];
+      start += z(given.block_sizes[z(j)]) * z(given.block_sizes[z(j)]);
     }
-    const int size = given.block_sizes[at(k)];
+    const int size = given.block_sizes[z(k)];
     double* M = problem.mass.data() + start;
     std::vector<double> own(M, M + size * size);
     double scale = 0;
-    for (int i = 0; i < size; ++i) scale = std::max(scale, own[at(i * size + i)]);
+    for (int i = 0; i < size; ++i) scale = std::max(scale, own[z(i * size + i)]);
     for (const double x : own)
       if (!std::isfinite(x)) return false;
     if (!(scale > 0)) scale = 1;
@@ -194,17 +194,17 @@ bool Completion::make(const ConstrainedProblem& given) noexcept {
     for (int r = 0; r < given.m(); ++r) {
       double square = 0;
       bool inside = true;
-      for (int i = given.row_start[at(r)]; i < given.row_start[at(r) + 1]; ++i) {
-        const auto& e = given.entries[at(i)];
+      for (int i = given.row_start[z(r)]; i < given.row_start[z(r) + 1]; ++i) {
+        const auto& e = given.entries[z(i)];
         inside = inside && e.column >= first && e.column < first + size;
         square += e.value * e.value;
       }
       if (!inside || !(square > 0)) continue;
-      for (int i = given.row_start[at(r)]; i < given.row_start[at(r) + 1]; ++i)
-        terms.push_back({r, given.entries[at(i)].column, scale / square * given.entries[at(i)].value});
-      for (int i = given.row_start[at(r)]; i < given.row_start[at(r) + 1]; ++i)
-        for (int j = given.row_start[at(r)]; j < given.row_start[at(r) + 1]; ++j) {
-          const auto &x = given.entries[at(i)], &y = given.entries[at(j)];
+      for (int i = given.row_start[z(r)]; i < given.row_start[z(r) + 1]; ++i)
+        terms.push_back({r, given.entries[z(i)].column, scale / square * given.entries[z(i)].value});
+      for (int i = given.row_start[z(r)]; i < given.row_start[z(r) + 1]; ++i)
+        for (int j = given.row_start[z(r)]; j < given.row_start[z(r) + 1]; ++j) {
+          const auto &x = given.entries[z(i)], &y = given.entries[z(j)];
           M[(x.column - first) * size + y.column - first] += scale / square * x.value * y.value;
         }
     }
@@ -242,16 +242,16 @@ std::string ConstrainedProblem::invalid() const {
   for (std::size_t k = 0; k < block_sizes.size(); ++k) {
     const int size = block_sizes[k];
     if (std::string fault = mass_fault(mass.data() + first, size, k); !fault.empty()) return fault;
-    first += at(size) * at(size);
+    first += z(size) * z(size);
   }
   for (std::size_t i = 0; i < Q.size(); ++i) {
     if (!std::isfinite(Q[i])) return number("Q", i, Q[i]);
     if (!std::isfinite(c[i])) return number("c", i, c[i]);
   }
   for (int r = 0; r < m(); ++r) {
-    if (!std::isfinite(b[at(r)])) return "b of " + place(*this, r) + " is not finite";
-    for (int i = row_start[at(r)]; i < row_start[at(r) + 1]; ++i) {
-      if (!std::isfinite(entries[at(i)].value)) return "an entry of " + place(*this, r) + " is not finite";
+    if (!std::isfinite(b[z(r)])) return "b of " + place(*this, r) + " is not finite";
+    for (int i = row_start[z(r)]; i < row_start[z(r) + 1]; ++i) {
+      if (!std::isfinite(entries[z(i)].value)) return "an entry of " + place(*this, r) + " is not finite";
     }
   }
   if (!std::isfinite(t)) return "t is not finite";

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& place, const std::string& why) {
+[[noreturn]] void refuse_at(const std::string& place, const std::string& why) {
   throw std::invalid_argument(place.empty() ? why : place + ": " + why);
 }
 
@@ -88,31 +88,31 @@ const char* kind(const Json& value) {
 
 void check_keys(const Json& object, const std::string& path, std::initializer_list<const char*> known) {
   if (!object.is_object())
-    refuse(path.empty() ? "the file" : path, std::string("expected an object, found ") + kind(object));
+    refuse_at(path.empty() ? "the file" : path, std::string("expected an object, found ") + kind(object));
   for (const auto& item : object.items()) {
     const std::string& key = item.key();
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const char* nearest = *std::min_element(known.begin(), known.end(), [&](const char* a, const char* b) {
       return detail::edits(key, a) < detail::edits(key, b);
     });
-    refuse(key_path(path, key), std::string("unknown key; did you mean \"") + nearest + "\"?");
+    refuse_at(key_path(path, key), std::string("unknown key; did you mean \"") + nearest + "\"?");
   }
 }
 
 const Json& member(const Json& object, const std::string& path, const char* key) {
   const auto found = object.find(key);
-  if (found == object.end()) refuse(key_path(path, key), "missing");
+  if (found == object.end()) refuse_at(key_path(path, key), "missing");
   return *found;
 }
 
 const Json& array(const Json& value, const std::string& path) {
-  if (!value.is_array()) refuse(path, std::string("expected an array, found ") + kind(value));
+  if (!value.is_array()) refuse_at(path, std::string("expected an array, found ") + kind(value));
   return value;
 }
 
 double number(const Json& value, const std::string& path) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  if (!value.is_number()) refuse(path, std::string("expected a number, found ") + kind(value));
+  if (!value.is_number()) refuse_at(path, std::string("expected a number, found ") + kind(value));
   return value.get<double>();
 }
 
@@ -127,12 +127,12 @@ void read_mass(const Json& blocks, ConstrainedProblem& out) {
   for (std::size_t k = 0; k < blocks.size(); ++k) {
     const std::string path = index_path("mass_blocks", k);
     const std::size_t size = array(blocks[k], path).size();
-    if (size == 0) refuse(path, "a mass block has at least one row");
+    if (size == 0) refuse_at(path, "a mass block has at least one row");
     for (std::size_t i = 0; i < size; ++i) {
       const std::string row = index_path(path, i);
       if (array(blocks[k][i], row).size() != size) {
-        refuse(row, "has " + std::to_string(blocks[k][i].size()) + " numbers in a block of " + std::to_string(size) +
-                        " rows");
+        refuse_at(row, "has " + std::to_string(blocks[k][i].size()) + " numbers in a block of " + std::to_string(size) +
+                           " rows");
       }
       numbers(blocks[k][i], row, out.mass);
     }
@@ -145,13 +145,13 @@ void read_entries(const Json& entries, const std::string& path, int n, Constrain
   array(entries, path);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::string at = index_path(path, i);
-    if (array(entries[i], at).size() != 2) refuse(at, "expected [column, value]");
+    if (array(entries[i], at).size() != 2) refuse_at(at, "expected [column, value]");
     const Json& column = entries[i][0];
     if (!column.is_number_integer())
-      refuse(index_path(at, 0), std::string("expected a column, found ") + column.dump());
+      refuse_at(index_path(at, 0), std::string("expected a column, found ") + column.dump());
     if (column < 0 || column >= n) {
-      refuse(index_path(at, 0),
-             "column " + column.dump() + " is not among the " + std::to_string(n) + " columns from 0");
+      refuse_at(index_path(at, 0),
+                "column " + column.dump() + " is not among the " + std::to_string(n) + " columns from 0");
     }
     out.entries.push_back({column.get<int>(), number(entries[i][1], index_path(at, 1))});
   }
@@ -161,7 +161,7 @@ void read_entries(const Json& entries, const std::string& path, int n, Constrain
   std::sort(out.entries.begin() + first, out.entries.end(), by_column);
   const auto twice = std::adjacent_find(out.entries.begin() + first, out.entries.end(),
                                         [](const auto& a, const auto& b) { return a.column == b.column; });
-  if (twice != out.entries.end()) refuse(path, "column " + std::to_string(twice->column) + " appears twice");
+  if (twice != out.entries.end()) refuse_at(path, "column " + std::to_string(twice->column) + " appears twice");
 }
 
 void read_rows(const Json& rows, ConstrainedProblem& out) {
@@ -172,8 +172,8 @@ void read_rows(const Json& rows, ConstrainedProblem& out) {
     const std::string path = index_path("rows", r);
     check_keys(rows[r], path, {"constraint", "entries", "b"});
     const Json& name = member(rows[r], path, "constraint");
-    if (!name.is_string()) refuse(key_path(path, "constraint"), std::string("expected a name, found ") + kind(name));
-    if (name.get_ref<const std::string&>().empty()) refuse(key_path(path, "constraint"), "a constraint has a name");
+    if (!name.is_string()) refuse_at(key_path(path, "constraint"), std::string("expected a name, found ") + kind(name));
+    if (name.get_ref<const std::string&>().empty()) refuse_at(key_path(path, "constraint"), "a constraint has a name");
     const auto [found, fresh] = index.emplace(name, static_cast<int>(out.constraints.size()));
     if (fresh) out.constraints.push_back(name);
     out.row_constraint.push_back(found->second);
@@ -192,12 +192,12 @@ Json parse(std::string_view text) {
       auto& keys = seen.back();
       const auto& key = value.get_ref<const std::string&>();
       if (std::find(keys.begin(), keys.end(), key) != keys.end())
-        refuse("", "key \"" + key + "\" appears twice in one object");
+        refuse_at("", "key \"" + key + "\" appears twice in one object");
       keys.push_back(key);
     }
     return true;
   };
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) refuse("line 1, column 1", "the file is empty");
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) refuse_at("line 1, column 1", "the file is empty");
   const std::string clean = without_non_finite(text);
   try {
     return Json::parse(clean, once);
@@ -206,9 +206,9 @@ Json parse(std::string_view text) {
     // The message is the part after the position.
     std::string what = error.what();
     if (const auto from = what.find(": "); from != std::string::npos) what = what.substr(from + 2);
-    refuse(line_and_column(clean, error.byte > 0 ? error.byte - 1 : 0), what);
+    refuse_at(line_and_column(clean, error.byte > 0 ? error.byte - 1 : 0), what);
   } catch (const Json::exception& error) {
-    refuse("", error.what());
+    refuse_at("", error.what());
   }
 }
 
@@ -285,7 +285,7 @@ ConstrainedProblem read_json(std::string_view text) {
   const Json file = parse(text);
   // Checks the schema first, because keys of another schema are not misspelt ones of this.
   if (file.is_object() && file.contains("schema") && file["schema"] != 1) {
-    refuse("schema", "the file has schema " + file["schema"].dump() + ", but this version reads schema 1 only");
+    refuse_at("schema", "the file has schema " + file["schema"].dump() + ", but this version reads schema 1 only");
   }
   check_keys(file, "", {"schema", "t", "mass_blocks", "Q", "c", "rows"});
   member(file, "", "schema");
@@ -295,11 +295,11 @@ ConstrainedProblem read_json(std::string_view text) {
   numbers(member(file, "", "Q"), "Q", out.Q);
   const int n = std::accumulate(out.block_sizes.begin(), out.block_sizes.end(), 0);
   if (out.n() != n)
-    refuse("Q", "has " + std::to_string(out.n()) + " numbers; the mass blocks have " + std::to_string(n) + " rows");
+    refuse_at("Q", "has " + std::to_string(out.n()) + " numbers; the mass blocks have " + std::to_string(n) + " rows");
   if (file.contains("c")) {
     numbers(file["c"], "c", out.c);
     if (out.c.size() != out.Q.size()) {
-      refuse("c", "has " + std::to_string(out.c.size()) + " numbers; Q has " + std::to_string(out.n()));
+      refuse_at("c", "has " + std::to_string(out.c.size()) + " numbers; Q has " + std::to_string(out.n()));
     }
   } else {
     out.c.assign(out.Q.size(), 0.0);

@@ -3,6 +3,8 @@
 // dropped from the factor. With λ = 0 there, consistent equations have the same v̇ and the same forces.
 #include "problem/sparse_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -14,14 +16,11 @@
 namespace linchpin::detail {
 namespace {
 
-constexpr double eps = std::numeric_limits<double>::epsilon();
 constexpr int max_dense_rows = 600;  // Largest number of rows of an island for the dense solver.
 constexpr double certain_eigenvalue = 3e-8;
-constexpr double max_even_ratio = 1e3;      // Ratio of row lengths up to which rows as given can be squared.
+constexpr double max_squared_ratio = 1e3;   // Ratio of row lengths up to which rows as given can be squared.
 constexpr double proximity = 1e-10;         // δ of regularize(), relative to the mean square of a row.
 constexpr double independent_pivot = 1e-7;  // Rows with smaller pivots count as dependent on others.
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // to += A Bᵀ of two blocks of three rows in six columns. `lower` omits the entries above the diagonal.
 template <bool lower>
@@ -57,11 +56,11 @@ void SparseFactorization::factor_islands(FactorIsland factor_island) {
   longest_ = 0;
   int passes = 0;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
-    fill(islands_[at(i)]);
+    fill(islands_[z(i)]);
     if (!factor_island(i)) {
       // Division by the block of a constraint on a hub came too early. From now on the constraint waits for the hub.
       if (++passes > 4) std::fill(pattern_.late.begin(), pattern_.late.end(), 1);
-      for (const int v : dual_.late()) pattern_.late[at(v)] = 1;
+      for (const int v : dual_.late()) pattern_.late[z(v)] = 1;
       order();
       longest_ = 0;
       fallbacks_ = dense_islands_used_ = 0;
@@ -75,7 +74,7 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, std::span<co
   bool finite = true;
   factor_islands([&](int i) {
     if (!factor_compliant_island(i, compliance)) return false;
-    finite = finite && islands_[at(i)].kind == Kind::full;
+    finite = finite && islands_[z(i)].kind == Kind::full;
     return true;
   });
   return finite;
@@ -84,10 +83,10 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, std::span<co
 /// The same as factor_island(), with compliance. The island is Kind::dense where its factor is not finite.
 bool SparseFactorization::factor_compliant_island(int i, std::span<const double> compliance) {
   constexpr double drop = 1e-14;
-  Island& island = islands_[at(i)];
+  Island& island = islands_[z(i)];
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
-    for (int r = 0; r < node.rows; ++r) work_->x[at(node.position + r)] = compliance[at(node.row + r)];
+    const Node& node = pattern_.nodes[z(k)];
+    for (int r = 0; r < node.rows; ++r) work_->x[z(node.position + r)] = compliance[z(node.row + r)];
   }
   dual_.shift(i, work_->x.data());
   dual_.read_diagonal(i);
@@ -106,17 +105,17 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveO
   factor_islands([&](int i) { return factor_island(i); });
   // A zero row has no length of its own. It is compared with the length of the longest row.
   const double longest = longest_ > 0 ? longest_ : 1.0;
-  for (int r = 0; r < m_; ++r) inverse_length_[at(r)] = 1 / (length_[at(r)] > 0 ? length_[at(r)] : longest);
+  for (int r = 0; r < m_; ++r) inverse_length_[z(r)] = 1 / (length_[z(r)] > 0 ? length_[z(r)] : longest);
   for (Island& island : islands_) {
     if (island.kind != Kind::deficient) continue;
     if (!primal_known_) prepare_primal();
     double least = longest_, most = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
-        most = std::max(most, length_[at(r)]);
-        if (length_[at(r)] > 0) least = std::min(least, length_[at(r)]);
+      for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r) {
+        most = std::max(most, length_[z(r)]);
+        if (length_[z(r)] > 0) least = std::min(least, length_[z(r)]);
       }
-    if (most > max_even_ratio * least)
+    if (most > max_squared_ratio * least)
       solve_densely(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
   }
   return true;
@@ -124,7 +123,7 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveO
 
 // Reads the numbers of A if its pattern is the known one.
 bool SparseFactorization::read(const ConstrainedProblem& problem) {
-  if (!known_ || at(pattern_.row_start.back()) != problem.entries.size() || problem.c.size() != problem.Q.size() ||
+  if (!known_ || z(pattern_.row_start.back()) != problem.entries.size() || problem.c.size() != problem.Q.size() ||
       problem.n() != n_ || problem.row_start != pattern_.row_start ||
       problem.row_constraint != pattern_.row_constraint || problem.block_sizes != pattern_.block_sizes ||
       problem.m() != m_ || problem.mass.size() != roots_.size() ||
@@ -169,7 +168,7 @@ bool SparseFactorization::factor_body(Body& body, const double* M) {
       body.rigid_form = body.rigid_form && M[6 * i + 3] == 0 && M[6 * i + 4] == 0 && M[6 * i + 5] == 0;
   }
   if (!body.rigid_form) return cholesky_block(M, size, L);
-  const double least = 24 * eps;
+  const double least = 24 * epsilon;
   const double a = M[21], b = M[27], c = M[28], d = M[33], e = M[34], f = M[35];
   if (!(m > 0) || !(a > 0) || !std::isfinite(m)) return false;
   const double l00 = std::sqrt(a), i00 = 1 / l00, l10 = b * i00, l20 = d * i00;
@@ -208,22 +207,22 @@ void SparseFactorization::select_scratch() const {
     if (x.size() < size) x.resize(size);
   };
   for (auto* x : {&scratch.e, &scratch.rho, &scratch.lambda, &scratch.inside, &scratch.left, &scratch.target})
-    grow(*x, at(m_));
-  for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, at(n_));
-  grow(scratch.dropped_force, at(pattern_.widest));
-  grow(scratch.x, at(dual_.size()));
+    grow(*x, z(m_));
+  for (auto* x : {&scratch.force, &scratch.dv, &scratch.part, &scratch.y, &scratch.before}) grow(*x, z(n_));
+  grow(scratch.dropped_force, z(pattern_.widest));
+  grow(scratch.x, z(dual_.size()));
   grow(scratch.whitened, jacobians_.size());
   work_ = &scratch;
 }
 
 void SparseFactorization::whiten() const {
   for (const Node& node : pattern_.nodes)
-    for (int t = node.block_begin; t < node.block_end; ++t) whiten(pattern_.jacobian_blocks[at(t)], node.rows);
+    for (int t = node.block_begin; t < node.block_end; ++t) whiten(pattern_.jacobian_blocks[z(t)], node.rows);
 }
 
 // B = A L⁻ᵀ, row by row.
 void SparseFactorization::whiten(const JacobianBlock& block, int rows) const {
-  const Body& body = bodies_[at(block.body)];
+  const Body& body = bodies_[z(block.body)];
   const double* const L = roots_.data() + body.mass;
   const double* J = jacobians_.data() + block.value;
   double* B = work_->whitened.data() + block.value;
@@ -254,7 +253,7 @@ void SparseFactorization::fill(const Island& island) const {
   double* const panels = dual_.values();
   const double* const B = work_->whitened.data();
   for (int i = island.product_begin; i < island.product_end; ++i) {
-    const BlockProduct& p = pattern_.block_products[at(i)];
+    const BlockProduct& p = pattern_.block_products[z(i)];
     const double* a = B + p.a;
     double* to = panels + p.to;
     const bool diagonal = p.a == p.b;
@@ -277,14 +276,14 @@ void SparseFactorization::fill(const Island& island) const {
     }
   }
   for (int i = island.hub_begin; i < island.hub_end; ++i)
-    for (int c = 0; c < pattern_.hubs[at(i)].size; ++c)
-      panels[pattern_.hubs[at(i)].to + at(c) * at(pattern_.hubs[at(i)].stride + 1)] = -1;
+    for (int c = 0; c < pattern_.hubs[z(i)].size; ++c)
+      panels[pattern_.hubs[z(i)].to + z(c) * z(pattern_.hubs[z(i)].stride + 1)] = -1;
   for (int i = island.hub_block_begin; i < island.hub_block_end; ++i) {
-    const HubBlock& s = pattern_.hub_blocks[at(i)];
+    const HubBlock& s = pattern_.hub_blocks[z(i)];
     const double* from = B + s.from;
     for (int r = 0; r < s.rows; ++r)
       for (int c = 0; c < s.size; ++c)
-        panels[s.to + (s.transposed ? at(c) * at(s.stride) + at(r) : at(r) * at(s.stride) + at(c))] = *from++;
+        panels[s.to + (s.transposed ? z(c) * z(s.stride) + z(r) : z(r) * z(s.stride) + z(c))] = *from++;
   }
 }
 
@@ -293,16 +292,16 @@ void SparseFactorization::measure_rows(const Island& island) {
   const bool hubs = island.hub_end > island.hub_begin;
   double* const diagonal = dual_.diagonal();
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     for (int r = 0; r < node.rows; ++r) {
       double& square = diagonal[node.position + r];
       for (int t = node.block_begin; hubs && t < node.block_end; ++t) {
-        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-        const double* b = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
+        const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+        const double* b = work_->whitened.data() + pattern_.jacobian_blocks[z(t)].value + r * body.size;
         if (body.hub) square += dot(b, b, body.size);
       }
       const double length = std::sqrt(square);
-      length_[at(node.row + r)] = length;
+      length_[z(node.row + r)] = length;
       longest_ = std::max(longest_, length);
     }
   }
@@ -311,7 +310,7 @@ void SparseFactorization::measure_rows(const Island& island) {
 // Pivots are squares of the quantities of the rank decision (T6). Pivots far from the square of the cut decide it, and
 // the dense solver decides the rest. @return false when the ordering has to change first
 bool SparseFactorization::factor_island(int i) {
-  Island& island = islands_[at(i)];
+  Island& island = islands_[z(i)];
   const double cut = options_.rank_tolerance * options_.rank_tolerance;
   // Rounding leaves up to 1e-12 of a dependent row where fill is heavy (grids). So both limits keep a distance from the
   // cut.
@@ -321,7 +320,7 @@ bool SparseFactorization::factor_island(int i) {
   const BlockCholesky::Outcome out = dual_.factor(i, drop);
   if (out.late_needed) return false;
   int hub_rows = 0;
-  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += pattern_.hubs[at(h)].size;
+  for (int h = island.hub_begin; h < island.hub_end; ++h) hub_rows += pattern_.hubs[z(h)].size;
   island.rank = out.kept - hub_rows;
   island.kind = island.rank == island.row_count ? Kind::full : Kind::deficient;
   island.largest_dropped = out.largest_dropped;
@@ -350,12 +349,12 @@ bool SparseFactorization::factor_island(int i) {
 
 // Inverse iteration on the kept rows with unit length.
 double SparseFactorization::smallest_singular_value(int i) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   const auto each = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
-        if (dual_.kept(pattern_.nodes[at(k)].position + r))
-          visit(pattern_.nodes[at(k)].row + r, at(pattern_.nodes[at(k)].position + r));
+      for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r)
+        if (dual_.kept(pattern_.nodes[z(k)].position + r))
+          visit(pattern_.nodes[z(k)].row + r, z(pattern_.nodes[z(k)].position + r));
   };
   std::fill(work_->x.begin() + dual_.begin(i), work_->x.begin() + dual_.end(i), 0.0);
   each([&](int row, std::size_t p) { work_->x[p] = 1 + static_cast<double>(row * 37 % 101) / 101; });
@@ -365,11 +364,11 @@ double SparseFactorization::smallest_singular_value(int i) const {
     each([&](int, std::size_t p) { norm += work_->x[p] * work_->x[p]; });
     if (!(norm > 0)) return 0;
     const double scale = 1 / std::sqrt(norm);
-    each([&](int row, std::size_t p) { work_->x[p] *= scale * length_[at(row)]; });
+    each([&](int row, std::size_t p) { work_->x[p] *= scale * length_[z(row)]; });
     clear_hubs(island);
     dual_.solve(i, work_->x.data());
     each([&](int row, std::size_t p) {
-      work_->x[p] *= length_[at(row)];
+      work_->x[p] *= length_[z(row)];
       grown += work_->x[p] * work_->x[p];
     });
     if (!(grown > 0) || !std::isfinite(grown)) return 0;
@@ -380,34 +379,34 @@ double SparseFactorization::smallest_singular_value(int i) const {
 
 void SparseFactorization::clear_hubs(const Island& island) const {
   for (int h = island.hub_begin; h < island.hub_end; ++h)
-    std::fill_n(work_->x.begin() + pattern_.hubs[at(h)].position, pattern_.hubs[at(h)].size, 0.0);
+    std::fill_n(work_->x.begin() + pattern_.hubs[z(h)].position, pattern_.hubs[z(h)].size, 0.0);
 }
 
 // ---- dense solver for single islands ----
 
 // Large islands always keep their sparse factor, because the dense solver would take minutes.
 bool SparseFactorization::solve_densely(int i, const char* why) const {
-  Island& island = islands_[at(i)];
+  Island& island = islands_[z(i)];
   if (island.kind == Kind::dense) return true;  // It exists already.
   if (island.row_count > max_dense_rows) return false;
   if (dense_islands_used_ == static_cast<int>(dense_islands_.size()))
     dense_islands_.push_back(std::make_unique<DenseIsland>());
-  DenseIsland& own = *dense_islands_[at(dense_islands_used_)];
+  DenseIsland& own = *dense_islands_[z(dense_islands_used_)];
   own.problem.clear();
   own.constraint.clear();
   own.problem.row_start.push_back(0);
   own.bodies.assign(pattern_.bodies_by_island.begin() + island.body_begin,
                     pattern_.bodies_by_island.begin() + island.body_end);
   std::sort(own.bodies.begin(), own.bodies.end());
-  for (const int b : own.bodies) add_mass(bodies_[at(b)], own.problem);
+  for (const int b : own.bodies) add_mass(bodies_[z(b)], own.problem);
   own.problem.c.assign(own.problem.Q.size(), 0.0);
-  own.nodes.resize(at(island.node_end - island.node_begin));
+  own.nodes.resize(z(island.node_end - island.node_begin));
   std::iota(own.nodes.begin(), own.nodes.end(), island.node_begin);
   std::sort(own.nodes.begin(), own.nodes.end(),
-            [&](int a, int b) { return pattern_.nodes[at(a)].row < pattern_.nodes[at(b)].row; });
-  for (const int k : own.nodes) add_rows(pattern_.nodes[at(k)], own);
+            [&](int a, int b) { return pattern_.nodes[z(a)].row < pattern_.nodes[z(b)].row; });
+  for (const int k : own.nodes) add_rows(pattern_.nodes[z(k)], own);
   own.problem.constraints.resize(own.constraint.size());
-  for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(at(island.row_count), 0.0);
+  for (auto* v : {&own.e, &own.scale, &own.lambda}) v->assign(z(island.row_count), 0.0);
   for (auto* v : {&own.force, &own.dv}) v->assign(own.problem.Q.size(), 0.0);
   if (!own.solver.factor(own.problem, options_)) return false;
   island.kind = Kind::dense;
@@ -423,7 +422,7 @@ void SparseFactorization::add_mass(const Body& body, ConstrainedProblem& x) cons
   const double* L = roots_.data() + body.mass;
   const auto start = x.mass.size();
   x.block_sizes.push_back(body.size);
-  x.mass.resize(start + at(body.size) * at(body.size), 0.0);
+  x.mass.resize(start + z(body.size) * z(body.size), 0.0);
   double* M = x.mass.data() + start;
   const int size = body.size;
   if (body.rigid_form) {
@@ -438,27 +437,27 @@ void SparseFactorization::add_mass(const Body& body, ConstrainedProblem& x) cons
       for (int k = 0; k < size; ++k)
         for (int l = 0; l <= std::min(j, k); ++l) M[j * size + k] += L[j * size + l] * L[k * size + l];
   }
-  x.Q.insert(x.Q.end(), at(size), 0.0);
+  x.Q.insert(x.Q.end(), z(size), 0.0);
 }
 
 // Adds the rows of a constraint to the problem of its island.
 void SparseFactorization::add_rows(const Node& node, DenseIsland& own) const {
   ConstrainedProblem& x = own.problem;
-  if (own.constraint.empty() || own.constraint.back() != pattern_.row_constraint[at(node.row)])
-    own.constraint.push_back(pattern_.row_constraint[at(node.row)]);
+  if (own.constraint.empty() || own.constraint.back() != pattern_.row_constraint[z(node.row)])
+    own.constraint.push_back(pattern_.row_constraint[z(node.row)]);
   // The Jacobian blocks in column order, which is required for the rows of an instant.
   own.blocks.clear();
   for (int t = node.block_begin; t < node.block_end; ++t) own.blocks.push_back(t);
   std::sort(own.blocks.begin(), own.blocks.end(),
-            [&](int a, int b) { return pattern_.jacobian_blocks[at(a)].body < pattern_.jacobian_blocks[at(b)].body; });
+            [&](int a, int b) { return pattern_.jacobian_blocks[z(a)].body < pattern_.jacobian_blocks[z(b)].body; });
   for (int r = 0; r < node.rows; ++r) {
     int column = 0;
     std::size_t next = 0;
     for (const int t : own.blocks) {
-      for (; own.bodies[next] != pattern_.jacobian_blocks[at(t)].body; ++next)
-        column += bodies_[at(own.bodies[next])].size;
-      const int size = bodies_[at(pattern_.jacobian_blocks[at(t)].body)].size;
-      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value + r * size;
+      for (; own.bodies[next] != pattern_.jacobian_blocks[z(t)].body; ++next)
+        column += bodies_[z(own.bodies[next])].size;
+      const int size = bodies_[z(pattern_.jacobian_blocks[z(t)].body)].size;
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[z(t)].value + r * size;
       for (int c = 0; c < size; ++c) x.entries.push_back({column + c, J[c]});
     }
     x.row_start.push_back(static_cast<int>(x.entries.size()));
@@ -472,11 +471,11 @@ void SparseFactorization::add_rows(const Node& node, DenseIsland& own) const {
 // be available.
 // @return whether it succeeded
 bool SparseFactorization::regularize(int i, const char* why) const {
-  Island& island = islands_[at(i)];
+  Island& island = islands_[z(i)];
   double square = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-      square += length_[at(r)] * length_[at(r)];
+    for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+      square += length_[z(r)] * length_[z(r)];
   square /= island.row_count;
   fill(island);
   dual_.shift(i, proximity * square);
@@ -486,26 +485,26 @@ bool SparseFactorization::regularize(int i, const char* why) const {
   island.least_kept = proximity;
   island.rank = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int p = pattern_.nodes[at(k)].position; p < pattern_.nodes[at(k)].position + pattern_.nodes[at(k)].rows; ++p)
+    for (int p = pattern_.nodes[z(k)].position; p < pattern_.nodes[z(k)].position + pattern_.nodes[z(k)].rows; ++p)
       island.rank += dual_.kept(p) && dual_.pivot(p) > independent_pivot ? 1 : 0;
   reason_ = why;
   return true;
 }
 
 void SparseFactorization::apply_dense(const Island& island) const {
-  DenseIsland& own = *dense_islands_[at(island.dense_index)];
+  DenseIsland& own = *dense_islands_[z(island.dense_index)];
   std::size_t r = 0, j = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < pattern_.nodes[at(k)].rows; ++i, ++r) own.e[r] = work_->e[at(pattern_.nodes[at(k)].row + i)];
+    for (int i = 0; i < pattern_.nodes[z(k)].rows; ++i, ++r) own.e[r] = work_->e[z(pattern_.nodes[z(k)].row + i)];
   own.solver.apply(own.e, {}, own.lambda, own.force, own.dv);
   r = 0;
   for (const int k : own.nodes)
-    for (int i = 0; i < pattern_.nodes[at(k)].rows; ++i, ++r)
-      work_->lambda[at(pattern_.nodes[at(k)].row + i)] = own.lambda[r];
+    for (int i = 0; i < pattern_.nodes[z(k)].rows; ++i, ++r)
+      work_->lambda[z(pattern_.nodes[z(k)].row + i)] = own.lambda[r];
   for (const int b : own.bodies)
-    for (int i = 0; i < bodies_[at(b)].size; ++i, ++j) {
-      work_->force[at(bodies_[at(b)].column + i)] = own.force[j];
-      work_->dv[at(bodies_[at(b)].column + i)] = own.dv[j];
+    for (int i = 0; i < bodies_[z(b)].size; ++i, ++j) {
+      work_->force[z(bodies_[z(b)].column + i)] = own.force[j];
+      work_->dv[z(bodies_[z(b)].column + i)] = own.dv[j];
     }
 }
 

@@ -2,6 +2,8 @@
 // over the bodies, or the null vectors of the first factor. The null vectors also name redundant constraints.
 #include "problem/sparse_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +13,6 @@
 namespace linchpin::detail {
 namespace {
 
-constexpr double eps = std::numeric_limits<double>::epsilon();
 // Largest part of the force, relative to it, that directions below the usual rank tolerance can make.
 constexpr double largest_dropped_force = 1e-4;
 constexpr std::size_t max_null_vectors = 32;  // Above this number, orthogonalising them costs more than it saves.
@@ -23,26 +24,24 @@ constexpr double null_image_tolerance = 1e-11;
 // Largest relative change of the last iteration for multipliers of least norm.
 constexpr double minimum_norm_tolerance = 1e-11;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 }  // namespace
 
 void SparseFactorization::fill_primal(const Island& island, int tree) const {
   primal_.clear(tree);
   double* const panels = primal_.values();
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     for (int s = node.block_begin; s < node.block_end; ++s) {
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const JacobianBlock &a = pattern_.jacobian_blocks[at(s)], &b = pattern_.jacobian_blocks[at(t)];
+        const JacobianBlock &a = pattern_.jacobian_blocks[z(s)], &b = pattern_.jacobian_blocks[z(t)];
         if (primal_.position(a.body) < primal_.position(b.body)) continue;
-        const int rows = bodies_[at(a.body)].size, columns = bodies_[at(b.body)].size;
+        const int rows = bodies_[z(a.body)].size, columns = bodies_[z(b.body)].size;
         const auto slot = primal_.slot(a.body, b.body);
         for (int r = 0; r < node.rows; ++r) {
           const double* const Ja = jacobians_.data() + a.value + r * rows;
           const double* const Jb = jacobians_.data() + b.value + r * columns;
           for (int p = 0; p < rows; ++p) {
-            double* const to = panels + slot.offset + at(p) * at(slot.stride);
+            double* const to = panels + slot.offset + z(p) * z(slot.stride);
             if (s != t && columns == 6) {
               for (int q = 0; q < 6; ++q) to[q] += Ja[p] * Jb[q];
               continue;
@@ -59,7 +58,7 @@ void SparseFactorization::fill_primal(const Island& island, int tree) const {
 // pivots need another cut than those of the rows, and the count shows the right one. Where no cut is right, null
 // vectors of the rows serve the same purpose.
 bool SparseFactorization::factor_primal(int i) const {
-  Island& island = islands_[at(i)];
+  Island& island = islands_[z(i)];
   if (island.body_begin == island.body_end) return false;
   if (island.primal_factored) return true;
   if (island.null_space_known) return island.primal_factored = true;
@@ -68,7 +67,7 @@ bool SparseFactorization::factor_primal(int i) const {
   if (4 * dropped <= island.row_count &&
       find_null_space(i, 8 * dropped <= island.row_count ? max_length_ratio : max_length_ratio_before_dense))
     return island.primal_factored = true;
-  const int tree = primal_.tree_of(pattern_.bodies_by_island[at(island.body_begin)]);
+  const int tree = primal_.tree_of(pattern_.bodies_by_island[z(island.body_begin)]);
   BlockCholesky::Outcome out;
   for (const double drop : {1e-10, 1e-8, 1e-12, 1e-13}) {
     fill_primal(island, tree);
@@ -87,7 +86,7 @@ double SparseFactorization::image_of_inside(const Island& island) const {
   clear_part(island);
   add_transposed(island, work_->inside.data(), work_->part.data());
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     double* const f = work_->part.data() + body.column;
     std::copy_n(f, body.size, work_->dropped_force.begin());
     times_inverse_mass(body, work_->dropped_force.data(), f);
@@ -99,15 +98,15 @@ double SparseFactorization::image_of_inside(const Island& island) const {
 // work_->x ← the change of the kept rows that removes work_->part = M⁻¹Aᵀn from their range. It is one step of n
 // towards a null vector.
 void SparseFactorization::null_vector_step(int i) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     double* const x = work_->x.data() + node.position;
     std::fill_n(x, node.rows, 0.0);
     for (int t = node.block_begin; t < node.block_end; ++t) {
-      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
+      const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[z(t)].value;
       const double* const u = work_->part.data() + body.column;
       for (int r = 0; r < node.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
     }
@@ -119,15 +118,15 @@ void SparseFactorization::null_vector_step(int i) const {
 // the start, the fewer iterations it needs. @return ‖Bᵀ work_->inside‖²
 double SparseFactorization::refine_null_vector(int i) const {
   constexpr int max_iterations = 4;
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   for (int iteration = 0; iteration < max_iterations; ++iteration) {
     image_of_inside(island);
     null_vector_step(i);
     double size = 0, change = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) {
-        double& n = work_->inside[at(pattern_.nodes[at(k)].row + r)];
-        const double by = work_->x[at(pattern_.nodes[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r) {
+        double& n = work_->inside[z(pattern_.nodes[z(k)].row + r)];
+        const double by = work_->x[z(pattern_.nodes[z(k)].position + r)];
         n += by;
         change = std::max(change, std::fabs(by));
         size = std::max(size, std::fabs(n));
@@ -142,17 +141,17 @@ double SparseFactorization::refine_null_vector(int i) const {
 // the rounding of squares. ‖Bᵀn‖ over ‖n‖ bounds the largest singular value that is dropped. @return whether it is
 // below the cut
 bool SparseFactorization::find_null_space(int i, double max_ratio) const {
-  Island& island = islands_[at(i)];
-  const std::size_t rows = at(island.row_count), count = rows - at(island.rank);
+  Island& island = islands_[z(i)];
+  const std::size_t rows = z(island.row_count), count = rows - z(island.rank);
   if (count == 0 || count > max_null_vectors) return false;
   if (null_spaces_.size() < islands_.size()) null_spaces_.resize(islands_.size());
-  std::vector<double>& N = null_spaces_[at(i)];
+  std::vector<double>& N = null_spaces_[z(i)];
   N.resize(rows * count);
   const auto each_row = [&](const auto& visit) {  // Calls visit(index in N, row, position).
     std::size_t own = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
-        visit(own++, at(pattern_.nodes[at(k)].row + r), pattern_.nodes[at(k)].position + r);
+      for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r)
+        visit(own++, z(pattern_.nodes[z(k)].row + r), pattern_.nodes[z(k)].position + r);
   };
   double shortest = std::numeric_limits<double>::infinity(), longest = 0;
   each_row([&](std::size_t, std::size_t row, int) {
@@ -166,7 +165,7 @@ bool SparseFactorization::find_null_space(int i, double max_ratio) const {
     if (dual_.kept(position)) continue;
     if (n == N.data() + N.size()) return false;
     dual_.null_vector(i, position, work_->x.data());
-    each_row([&](std::size_t, std::size_t row, int p) { work_->inside[row] = work_->x[at(p)]; });
+    each_row([&](std::size_t, std::size_t row, int p) { work_->inside[row] = work_->x[z(p)]; });
     const double left = refine_null_vector(i);
     double size = 0;
     each_row([&](std::size_t own, std::size_t row, int) {
@@ -193,13 +192,13 @@ bool SparseFactorization::find_null_space(int i, double max_ratio) const {
 // ‖Bᵀn‖² over all null vectors, and n is no shorter than those numbers. Assume that one singular value were as large as
 // the cut. Then all of six samples would be less than a tenth of it once in four million cases.
 bool SparseFactorization::dropped_rows_depend(int i) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   if (island.rank == island.row_count) return true;
   std::minstd_rand random;
   const auto each_row = [&](const auto& visit) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
-        visit(at(pattern_.nodes[at(k)].row + r), pattern_.nodes[at(k)].position + r);
+      for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r)
+        visit(z(pattern_.nodes[z(k)].row + r), pattern_.nodes[z(k)].position + r);
   };
   const double cut = 0.1 * options_.rank_tolerance;
   for (int probe = 0; probe < 6; ++probe) {
@@ -215,38 +214,37 @@ bool SparseFactorization::dropped_rows_depend(int i) const {
 // Projects rows on range(A), which is orthogonal to null(Aᵀ). It does so twice because of the rounding of the first
 // projection.
 void SparseFactorization::project_out_null_space(int i, double* rows) const {
-  const Island& island = islands_[at(i)];
-  const std::vector<double>& N = null_spaces_[at(i)];
-  const std::size_t count = at(island.row_count);
+  const Island& island = islands_[z(i)];
+  const std::vector<double>& N = null_spaces_[z(i)];
+  const std::size_t count = z(island.row_count);
   for (int iteration = 0; iteration < 2; ++iteration)
     for (std::size_t start = 0; start < N.size(); start += count) {
       const double* n = N.data() + start;
       double along = 0;
       for (int k = island.node_begin; k < island.node_end; ++k)
-        for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) along += *n++ * rows[pattern_.nodes[at(k)].row + r];
+        for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r) along += *n++ * rows[pattern_.nodes[z(k)].row + r];
       n = N.data() + start;
       for (int k = island.node_begin; k < island.node_end; ++k)
-        for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r) rows[pattern_.nodes[at(k)].row + r] -= along * *n++;
+        for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r) rows[pattern_.nodes[z(k)].row + r] -= along * *n++;
     }
 }
 
 // rows += A (AᵀA)⁺ work_->part. @return the relative change of rows
 double SparseFactorization::add_image(const Island& island, double* rows) const {
-  const int tree = primal_.tree_of(pattern_.bodies_by_island[at(island.body_begin)]);
+  const int tree = primal_.tree_of(pattern_.bodies_by_island[z(island.body_begin)]);
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const int b = pattern_.bodies_by_island[at(j)];
-    std::copy_n(work_->part.begin() + bodies_[at(b)].column, bodies_[at(b)].size,
-                work_->y.begin() + primal_.position(b));
+    const int b = pattern_.bodies_by_island[z(j)];
+    std::copy_n(work_->part.begin() + bodies_[z(b)].column, bodies_[z(b)].size, work_->y.begin() + primal_.position(b));
   }
   primal_.solve(tree, work_->y.data());
   double change = 0, size = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     for (int r = 0; r < node.rows; ++r) {
       double sum = 0;
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const int b = pattern_.jacobian_blocks[at(t)].body, columns = bodies_[at(b)].size;
-        const double* const J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value + r * columns;
+        const int b = pattern_.jacobian_blocks[z(t)].body, columns = bodies_[z(b)].size;
+        const double* const J = jacobians_.data() + pattern_.jacobian_blocks[z(t)].value + r * columns;
         sum += dot(J, work_->y.data() + primal_.position(b), columns);
       }
       double& x = rows[node.row + r];
@@ -260,25 +258,25 @@ double SparseFactorization::add_image(const Island& island, double* rows) const 
 
 // work_->inside ← the part of `rows` in range(A), as given. Least squares can meet only this part.
 bool SparseFactorization::project(int i, const std::vector<double>& rows) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   if (island.null_space_known) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(rows.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
-                  work_->inside.begin() + pattern_.nodes[at(k)].row);
+      std::copy_n(rows.begin() + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows,
+                  work_->inside.begin() + pattern_.nodes[z(k)].row);
     project_out_null_space(i, work_->inside.data());
     return true;
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->inside.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
+    std::fill_n(work_->inside.begin() + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows, 0.0);
   for (int iteration = 0; columns && iteration < 4; ++iteration) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-        work_->rho[at(r)] = rows[at(r)] - work_->inside[at(r)];
+      for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+        work_->rho[z(r)] = rows[z(r)] - work_->inside[z(r)];
     clear_part(island);
     add_transposed(island, work_->rho.data(), work_->part.data());
-    if (add_image(island, work_->inside.data()) < 4 * eps) break;
+    if (add_image(island, work_->inside.data()) < 4 * epsilon) break;
   }
   return true;
 }
@@ -286,28 +284,28 @@ bool SparseFactorization::project(int i, const std::vector<double>& rows) const 
 // work_->lambda ← the least-norm multipliers of work_->force, which are in range(A). work_->part ← the part of
 // work_->force that they do not make. @return whether they were found. If not, only work_->lambda is changed.
 bool SparseFactorization::minimum_norm_island(int i) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   if (island.kind == Kind::proximal) return minimum_norm_proximal(i), true;
   const bool columns = factor_primal(i);
   if (island.kind == Kind::dense) return false;
   const bool projected = island.null_space_known;
   for (int k = island.node_begin; k < island.node_end && !projected; ++k)
-    std::fill_n(work_->lambda.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
+    std::fill_n(work_->lambda.begin() + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows, 0.0);
   if (projected) project_out_null_space(i, work_->lambda.data());
   const auto subtract_from_force = [&] {
     clear_part(island);
     add_transposed(island, work_->lambda.data(), work_->part.data());
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+      const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
       for (int c = body.column; c < body.column + body.size; ++c)
-        work_->part[at(c)] = work_->force[at(c)] - work_->part[at(c)];
+        work_->part[z(c)] = work_->force[z(c)] - work_->part[z(c)];
     }
   };
   double change = 0;
   for (int iteration = 0; columns && !projected && iteration < 4; ++iteration) {
     subtract_from_force();
     change = add_image(island, work_->lambda.data());
-    if (change < 4 * eps) break;
+    if (change < 4 * epsilon) break;
   }
   if (!(change <= minimum_norm_tolerance)) return false;
   subtract_from_force();
@@ -315,18 +313,18 @@ bool SparseFactorization::minimum_norm_island(int i) const {
   // much. The kept rows make up the rest, and the least-norm part of it is added.
   for (int iteration = 0; iteration < 3 && dropped_force_ratio(island) > minimum_norm_tolerance; ++iteration) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+      const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
       double* const f = work_->part.data() + body.column;
       times_inverse_mass(body, f, f);
     }
     null_vector_step(i);
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
-        work_->left[at(pattern_.nodes[at(k)].row + r)] = -work_->x[at(pattern_.nodes[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r)
+        work_->left[z(pattern_.nodes[z(k)].row + r)] = -work_->x[z(pattern_.nodes[z(k)].position + r)];
     if (!project(i, work_->left)) return false;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-        work_->lambda[at(r)] += work_->inside[at(r)];
+      for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+        work_->lambda[z(r)] += work_->inside[z(r)];
     subtract_from_force();
   }
   remove_dropped_force(island);
@@ -336,23 +334,23 @@ bool SparseFactorization::minimum_norm_island(int i) const {
 // rows ← A M⁻¹ work_->force; work_->dv ← M⁻¹ work_->force.
 void SparseFactorization::image_of_force(const Island& island, double* rows) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
   }
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(rows + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
+    std::fill_n(rows + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows, 0.0);
   residual(island, rows);
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-      rows[r] = -work_->rho[at(r)];
+    for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+      rows[r] = -work_->rho[z(r)];
 }
 
 // The same where G + δI is factored. The multipliers for the image of the force in the rows are those of least norm.
 // The force becomes the one that they make, and work_->dv follows.
 void SparseFactorization::minimum_norm_proximal(int i) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   const auto each_body = [&](const auto& visit) {
-    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[at(pattern_.bodies_by_island[at(j)])]);
+    for (int j = island.body_begin; j < island.body_end; ++j) visit(bodies_[z(pattern_.bodies_by_island[z(j)])]);
   };
   each_body([&](const Body& body) {
     std::copy_n(work_->force.begin() + body.column, body.size, work_->before.begin() + body.column);
@@ -362,9 +360,9 @@ void SparseFactorization::minimum_norm_proximal(int i) const {
   refine_proximal(i, work_->inside.data(), size_of(island, work_->inside));
   each_body([&](const Body& body) {
     double* const change = work_->before.data() + body.column;
-    for (int c = 0; c < body.size; ++c) change[c] = work_->force[at(body.column + c)] - change[c];
+    for (int c = 0; c < body.size; ++c) change[c] = work_->force[z(body.column + c)] - change[c];
     times_inverse_mass(body, change, change);
-    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] = work_->y[at(body.column + c)] + change[c];
+    for (int c = 0; c < body.size; ++c) work_->dv[z(body.column + c)] = work_->y[z(body.column + c)] + change[c];
   });
 }
 
@@ -374,11 +372,11 @@ void SparseFactorization::minimum_norm_proximal(int i) const {
 void SparseFactorization::remove_dropped_force(const Island& island) const {
   if (!(dropped_force_ratio(island) <= largest_dropped_force)) return;
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     double* const f = work_->part.data() + body.column;
-    for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] -= f[c];
+    for (int c = 0; c < body.size; ++c) work_->force[z(body.column + c)] -= f[c];
     times_inverse_mass(body, f, f);
-    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] -= f[c];
+    for (int c = 0; c < body.size; ++c) work_->dv[z(body.column + c)] -= f[c];
   }
 }
 
@@ -386,10 +384,10 @@ void SparseFactorization::remove_dropped_force(const Island& island) const {
 double SparseFactorization::dropped_force_ratio(const Island& island) const {
   double trace = 0, size = 0;
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     for (int c = body.column; c < body.column + body.size; ++c) {
-      trace = std::max(trace, std::fabs(work_->part[at(c)]));
-      size = std::max(size, std::fabs(work_->force[at(c)]));
+      trace = std::max(trace, std::fabs(work_->part[z(c)]));
+      size = std::max(size, std::fabs(work_->force[z(c)]));
     }
   }
   return trace > 0 ? trace / size : 0;
@@ -402,7 +400,7 @@ void SparseFactorization::minimum_norm_multipliers(std::span<double> force, std:
   std::copy(v.begin(), v.end(), work_->dv.begin());
   std::copy_n(lambda.begin(), m_, work_->lambda.begin());
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
-    const Island& island = islands_[at(i)];
+    const Island& island = islands_[z(i)];
     if (island.kind != Kind::deficient && island.kind != Kind::proximal) continue;
     if (minimum_norm_island(i)) continue;
     if (!solve_densely(i, no_minimum_norm)) continue;
@@ -421,31 +419,31 @@ void SparseFactorization::minimum_norm_multipliers(std::span<double> force, std:
 double SparseFactorization::largest_singular_value(const Island& island) const {
   const auto each_column = [&](const auto& visit) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+      const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
       for (int c = body.column; c < body.column + body.size; ++c) visit(c);
     }
   };
-  each_column([&](int c) { work_->dv[at(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
+  each_column([&](int c) { work_->dv[z(c)] = 1 + static_cast<double>(c * 37 % 101) / 101; });
   double sigma = 0;
   for (int iteration = 0; iteration < 12; ++iteration) {
     double norm = 0, sum = 0;
-    each_column([&](int c) { norm += work_->dv[at(c)] * work_->dv[at(c)]; });
+    each_column([&](int c) { norm += work_->dv[z(c)] * work_->dv[z(c)]; });
     if (!(norm > 0)) break;
     norm = std::sqrt(norm);
     each_column([&](int c) {
-      work_->dv[at(c)] /= norm;
-      work_->part[at(c)] = 0;
+      work_->dv[z(c)] /= norm;
+      work_->part[z(c)] = 0;
     });
     for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = pattern_.nodes[at(k)];
+      const Node& node = pattern_.nodes[z(k)];
       for (int r = 0; r < node.rows; ++r) {
-        const double length = length_[at(node.row + r)];
+        const double length = length_[z(node.row + r)];
         if (!(length > 0)) continue;
         const auto each = [&](const auto& visit) {
           for (int t = node.block_begin; t < node.block_end; ++t) {
-            const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-            const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
-            for (int c = 0; c < body.size; ++c) visit(B[c] / length, at(body.column + c));
+            const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+            const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[z(t)].value + r * body.size;
+            for (int c = 0; c < body.size; ++c) visit(B[c] / length, z(body.column + c));
           }
         };
         double y = 0;
@@ -455,7 +453,7 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
       }
     }
     sigma = std::sqrt(sum);
-    each_column([&](int c) { work_->dv[at(c)] = work_->part[at(c)]; });
+    each_column([&](int c) { work_->dv[z(c)] = work_->part[z(c)]; });
   }
   return island.rank > 0 ? std::max(sigma, 1.0) : 0.0;  // A unit row is a lower bound.
 }
@@ -465,23 +463,23 @@ double SparseFactorization::largest_singular_value(const Island& island) const {
 // undetermined when that component makes a force.
 double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, std::vector<char>& undetermined) const {
   constexpr double blocks = 1e-6, noise = 30;
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   const auto size_in_row = [&](int row) {
-    const double length = length_[at(row)];
-    return std::fabs(work_->inside[at(row)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
+    const double length = length_[z(row)];
+    return std::fabs(work_->inside[z(row)]) * (length > 0 ? length : longest_ > 0 ? longest_ : 1.0);
   };
   double dropped = 0;
   for (int d = dual_.begin(i); d < dual_.end(i); ++d) {
     if (dual_.kept(d)) continue;
     dual_.null_vector(i, d, work_->x.data());
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = 0; r < pattern_.nodes[at(k)].rows; ++r)
-        work_->inside[at(pattern_.nodes[at(k)].row + r)] = work_->x[at(pattern_.nodes[at(k)].position + r)];
+      for (int r = 0; r < pattern_.nodes[z(k)].rows; ++r)
+        work_->inside[z(pattern_.nodes[z(k)].row + r)] = work_->x[z(pattern_.nodes[z(k)].position + r)];
     double square = image_of_inside(island), largest = 0, norm = 0;
     if (square > null_image_tolerance * null_image_tolerance)
       square = refine_null_vector(i);  // One value of the vector is 1.
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
+      for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r) {
         const double u = size_in_row(r);
         largest = std::max(largest, u);
         norm += u * u;
@@ -490,20 +488,20 @@ double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, 
     const double left = std::sqrt(square / norm), least = std::max(blocks, noise * left) * largest;
     dropped = std::max(dropped, left);
     for (int k = island.node_begin; k < island.node_end; ++k) {
-      const Node& node = pattern_.nodes[at(k)];
+      const Node& node = pattern_.nodes[z(k)];
       double size = 0, force_size = 0;
       for (int r = node.row; r < node.row + node.rows; ++r) size = std::max(size, size_in_row(r));
       if (!(size > 0)) continue;
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-        const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value;
+        const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+        const double* const B = work_->whitened.data() + pattern_.jacobian_blocks[z(t)].value;
         for (int c = 0; c < body.size; ++c) {
           double sum = 0;
-          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[at(node.row + r)];
+          for (int r = 0; r < node.rows; ++r) sum += B[r * body.size + c] * work_->inside[z(node.row + r)];
           force_size = std::max(force_size, std::fabs(sum));
         }
       }
-      const auto c = at(pattern_.row_constraint[at(node.row)]);
+      const auto c = z(pattern_.row_constraint[z(node.row)]);
       if (size > least) redundant[c] = 1;
       if (force_size > least) undetermined[c] = 1;
     }
@@ -515,7 +513,7 @@ double SparseFactorization::mark_redundant(int i, std::vector<char>& redundant, 
 double SparseFactorization::mark_redundant_proximal(int i, std::vector<char>& redundant,
                                                     std::vector<char>& undetermined) const {
   constexpr double drop = 1e-7;
-  Island& island = islands_[at(i)];
+  Island& island = islands_[z(i)];
   fill(island);
   island.largest_dropped = dual_.factor(i, drop).largest_dropped;
   const double dropped = mark_redundant(i, redundant, undetermined);
@@ -526,8 +524,8 @@ double SparseFactorization::mark_redundant_proximal(int i, std::vector<char>& re
 RankReport SparseFactorization::report(std::span<const double> e, std::span<const double> scale,
                                        bool singular_values) const {
   RankReport report;
-  std::vector<char> redundant(at(pattern_.constraints), 0), undetermined(at(pattern_.constraints), 0),
-      contradictory(at(pattern_.constraints), 0);
+  std::vector<char> redundant(z(pattern_.constraints), 0), undetermined(z(pattern_.constraints), 0),
+      contradictory(z(pattern_.constraints), 0);
   select_scratch();
   whiten();
   // It may leave an island to the dense solver, and leaves residuals in work_->rho.
@@ -537,13 +535,13 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
   for (const Island& island : islands_)
     if (!e.empty()) size = std::max({size, size_of(island, e), scale.empty() ? 0.0 : size_of(island, scale)});
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
-    const Island& island = islands_[at(i)];
+    const Island& island = islands_[z(i)];
     double own_largest = 0, kept = 0, dropped = 0;
     if (island.kind == Kind::dense) {
-      const DenseIsland& own = *dense_islands_[at(island.dense_index)];
+      const DenseIsland& own = *dense_islands_[z(island.dense_index)];
       const RankReport part = own.solver.report({}, {}, singular_values);
-      for (const int c : part.redundant) redundant[at(own.constraint[at(c)])] = 1;
-      for (const int c : part.undetermined) undetermined[at(own.constraint[at(c)])] = 1;
+      for (const int c : part.redundant) redundant[z(own.constraint[z(c)])] = 1;
+      for (const int c : part.undetermined) undetermined[z(own.constraint[z(c)])] = 1;
       own_largest = own.solver.largest_singular_value();
       kept = part.smallest_kept * own_largest;
       dropped = part.largest_dropped * own_largest;
@@ -562,17 +560,17 @@ RankReport SparseFactorization::report(std::span<const double> e, std::span<cons
     // The directions of rows are uncertain by the dropped part, so smaller residuals are not contradictions.
     const double allowed = std::max(options_.consistency_tolerance, 4 * dropped) * size;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-        if (unit(r, work_->rho[at(r)]) > allowed) contradictory[at(pattern_.row_constraint[at(r)])] = 1;
+      for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+        if (unit(r, work_->rho[z(r)]) > allowed) contradictory[z(pattern_.row_constraint[z(r)])] = 1;
   }
   if (largest > 0) {
     report.smallest_kept /= largest;
     report.largest_dropped /= largest;
   }
   for (int c = 0; c < pattern_.constraints; ++c) {
-    if (redundant[at(c)]) report.redundant.push_back(c);
-    if (undetermined[at(c)]) report.undetermined.push_back(c);
-    if (contradictory[at(c)]) report.contradictory.push_back(c);
+    if (redundant[z(c)]) report.redundant.push_back(c);
+    if (undetermined[z(c)]) report.undetermined.push_back(c);
+    if (contradictory[z(c)]) report.contradictory.push_back(c);
   }
   return report;
 }

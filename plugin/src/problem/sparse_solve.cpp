@@ -2,6 +2,8 @@
 // contradict each other, they are least-squares solutions. Where G + δI is factored, the effect of δ is removed.
 #include "problem/sparse_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -11,11 +13,10 @@
 namespace linchpin::detail {
 namespace {
 
-constexpr double eps = std::numeric_limits<double>::epsilon();
 constexpr double residual_tolerance = 1e-10;  // Residual that refinement must reach, relative to the right side.
-constexpr double rounding = 16 * eps;         // Relative residual at which refinement stops.
+constexpr double rounding = 16 * epsilon;     // Relative residual at which refinement stops.
 // The same where no pivot is small, so that the residual is the rounding of the solve itself.
-constexpr double certain_rounding = 512 * eps;
+constexpr double certain_rounding = 512 * epsilon;
 constexpr double projected_tolerance = 1e-11;  // Relative residual for a right side that was projected on the range.
 // Relative residual in dropped rows above which equations are solved as least squares.
 constexpr double least_squares_threshold = 1e-12;
@@ -24,8 +25,6 @@ constexpr double proximal_tolerance = 4e-5;
 constexpr const char* too_dependent =
     "the constraint equations are too nearly dependent for the sparse solver, and too many for the dense one. Remove "
     "redundant constraints";
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -42,13 +41,13 @@ SolveInfo SparseFactorization::info() const {
   return info;
 }
 
-double SparseFactorization::unit(int row, double value) const { return std::fabs(value) * inverse_length_[at(row)]; }
+double SparseFactorization::unit(int row, double value) const { return std::fabs(value) * inverse_length_[z(row)]; }
 
 double SparseFactorization::size_of(const Island& island, std::span<const double> e) const {
   double largest = 0, probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r) {
-      const double u = unit(r, e[at(r)]);
+    for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r) {
+      const double u = unit(r, e[z(r)]);
       probe += u;
       largest = std::max(largest, u);
     }
@@ -57,7 +56,7 @@ double SparseFactorization::size_of(const Island& island, std::span<const double
 
 void SparseFactorization::clear_part(const Island& island) const {
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     std::fill_n(work_->part.begin() + body.column, body.size, 0.0);
   }
 }
@@ -65,11 +64,11 @@ void SparseFactorization::clear_part(const Island& island) const {
 // f += Aᵀλ.
 void SparseFactorization::add_transposed(const Island& island, const double* lambda, double* f) const {
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     const double* const l = lambda + node.row;
     for (int t = node.block_begin; t < node.block_end; ++t) {
-      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
+      const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[z(t)].value;
       double* const to = f + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6)
@@ -88,7 +87,7 @@ inline SparseFactorization::Six SparseFactorization::constraint_force(const Body
   using Row = Eigen::Map<const Six>;
   Six f = Six::Zero();
   for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-    const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
+    const ColumnBlock& column_block = pattern_.column_blocks[z(p)];
     const double* J = jacobians_.data() + column_block.value;
     const double* const l = x + column_block.position;
     if (column_block.rows == 3) {
@@ -105,21 +104,21 @@ inline SparseFactorization::Six SparseFactorization::constraint_force(const Body
 // Solves once for work_->rho, and adds the result to λ, force and Δv. Δv is the sum of its corrections and is not
 // recomputed from λ. So it keeps its digits where large multipliers nearly cancel. @param first  starts from zero
 void SparseFactorization::correct(int i, bool first) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
-    for (int r = 0; r < node.rows; ++r) work_->x[at(node.position + r)] = work_->rho[at(node.row + r)];
+    const Node& node = pattern_.nodes[z(k)];
+    for (int r = 0; r < node.rows; ++r) work_->x[z(node.position + r)] = work_->rho[z(node.row + r)];
   }
   dual_.solve(i, work_->x.data());
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     double* const lambda = work_->lambda.data() + node.row;
     const double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) lambda[r] = first ? x[r] : lambda[r] + x[r];
   }
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     if (body.size == 6) {
       const Six f = constraint_force(body, work_->x.data());
       Six du;
@@ -141,14 +140,14 @@ void SparseFactorization::correct(int i, bool first) const {
     double* const f = work_->part.data() + body.column;
     std::fill_n(f, body.size, 0.0);
     for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-      const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
+      const ColumnBlock& column_block = pattern_.column_blocks[z(p)];
       const double* J = jacobians_.data() + column_block.value;
       for (int r = 0; r < column_block.rows; ++r, J += body.size)
-        for (int c = 0; c < body.size; ++c) f[c] += work_->x[at(column_block.position + r)] * J[c];
+        for (int c = 0; c < body.size; ++c) f[c] += work_->x[z(column_block.position + r)] * J[c];
     }
-    for (int c = 0; c < body.size; ++c) work_->force[at(body.column + c)] += f[c];
+    for (int c = 0; c < body.size; ++c) work_->force[z(body.column + c)] += f[c];
     times_inverse_mass(body, f, f);
-    for (int c = 0; c < body.size; ++c) work_->dv[at(body.column + c)] += f[c];
+    for (int c = 0; c < body.size; ++c) work_->dv[z(body.column + c)] += f[c];
   }
 }
 
@@ -158,12 +157,12 @@ SparseFactorization::Error SparseFactorization::residual(const Island& island, c
   const bool full = island.kind == Kind::full;
   double probe = 0;
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     double* const rho = work_->rho.data() + node.row;
     for (int r = 0; r < node.rows; ++r) rho[r] = e[node.row + r];
     for (int t = node.block_begin; t < node.block_end; ++t) {
-      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-      const double* J = jacobians_.data() + pattern_.jacobian_blocks[at(t)].value;
+      const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+      const double* J = jacobians_.data() + pattern_.jacobian_blocks[z(t)].value;
       const double* const x = work_->dv.data() + body.column;
       if (body.size == 6) {
         for (int r = 0; r < node.rows; ++r, J += 6) rho[r] -= dot6(J, x);
@@ -187,15 +186,15 @@ SparseFactorization::Error SparseFactorization::residual(const Island& island, c
 // cancellation leaves its rounding in the force, and through light bodies in the motion. The residual is corrected once
 // more, without cancellation. @return whether they were found
 bool SparseFactorization::use_minimum_norm(int i, double size) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   residual(island, work_->e.data());
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-      work_->target[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
+    for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+      work_->target[z(r)] = work_->e[z(r)] - work_->rho[z(r)];
   for (int iteration = 0;; ++iteration) {
     if (!minimum_norm_island(i)) return false;
     for (int j = island.body_begin; iteration == 0 && j < island.body_end; ++j) {
-      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+      const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
       times_inverse_mass(body, work_->force.data() + body.column, work_->dv.data() + body.column);
     }
     if (!(residual(island, work_->target.data()).kept > certain_rounding * size) || iteration == 2) return true;
@@ -205,7 +204,7 @@ bool SparseFactorization::use_minimum_norm(int i, double size) const {
 
 // @param size  in unit rows, of the right side or of the terms whose difference it is
 void SparseFactorization::apply_island(int i, double size, bool with_lambda) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   if (size == 0) {
     clear(island);
     residual(island, work_->e.data());
@@ -218,11 +217,11 @@ void SparseFactorization::apply_island(int i, double size, bool with_lambda) con
 
 // Solves by the sparse factor. Where that fails, the island becomes dense or proximal.
 void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   const double* const e = work_->e.data();
   for (int k = island.node_begin; k < island.node_end; ++k)
-    for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-      work_->rho[at(r)] = e[at(r)];
+    for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+      work_->rho[z(r)] = e[z(r)];
   Error error = refine(i, e, size, true);
   if (island.kind == Kind::deficient && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
       project(i, work_->e)) {
@@ -246,7 +245,7 @@ void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) con
 // Solves for work_->rho, and repeats on the residual of e until that is rounding. @param first  starts from zero
 SparseFactorization::Error SparseFactorization::refine(int i, const double* e, double size, bool first) const {
   constexpr int max_iterations = 6;  // Largest number of solves for one right side.
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   Error error;
   double before = std::numeric_limits<double>::infinity();
   for (int iteration = 0; iteration < max_iterations; ++iteration) {
@@ -266,7 +265,7 @@ SparseFactorization::Error SparseFactorization::refine(int i, const double* e, d
 
 // Solves for the part of e inside range(A), in the rows as given (T6), which is in work_->inside.
 SparseFactorization::Error SparseFactorization::refine_least_squares(int i, double size) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   const double* const e = work_->inside.data();
   residual(island, e);
   Error error = refine(i, e, size, false);
@@ -279,8 +278,8 @@ SparseFactorization::Error SparseFactorization::refine_least_squares(int i, doub
     std::swap(work_->rho, work_->left);
     if (!project(i, work_->left)) break;
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(work_->inside.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
-                  work_->rho.begin() + pattern_.nodes[at(k)].row);
+      std::copy_n(work_->inside.begin() + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows,
+                  work_->rho.begin() + pattern_.nodes[z(k)].row);
     error.all = error.kept = size_of(island, work_->inside);
   }
   return error;
@@ -292,10 +291,9 @@ SparseFactorization::Error SparseFactorization::refine_least_squares(int i, doub
 // @return the residual in unit rows
 double SparseFactorization::refine_proximal(int i, const double* e, double size) const {
   constexpr int max_iterations = 16;
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::copy_n(e + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows,
-                work_->rho.begin() + pattern_.nodes[at(k)].row);
+    std::copy_n(e + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows, work_->rho.begin() + pattern_.nodes[z(k)].row);
   double before = std::numeric_limits<double>::infinity();
   for (int iteration = 0; iteration < max_iterations; ++iteration) {
     correct(i, iteration == 0);
@@ -307,13 +305,13 @@ double SparseFactorization::refine_proximal(int i, const double* e, double size)
 }
 
 void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   double error = refine_proximal(i, work_->e.data(), size);
   // A contradiction, even of rounding size, appears 1/δ times in the multipliers. So the solve is repeated without it.
   if ((with_lambda || error > least_squares_threshold * size) && std::isfinite(error)) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      for (int r = pattern_.nodes[at(k)].row; r < pattern_.nodes[at(k)].row + pattern_.nodes[at(k)].rows; ++r)
-        work_->inside[at(r)] = work_->e[at(r)] - work_->rho[at(r)];
+      for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
+        work_->inside[z(r)] = work_->e[z(r)] - work_->rho[z(r)];
     error = refine_proximal(i, work_->inside.data(), size);
   }
   if (error <= size) return;
@@ -324,9 +322,9 @@ void SparseFactorization::apply_proximal(int i, double size, bool with_lambda) c
 
 void SparseFactorization::clear(const Island& island) const {
   for (int k = island.node_begin; k < island.node_end; ++k)
-    std::fill_n(work_->lambda.begin() + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, 0.0);
+    std::fill_n(work_->lambda.begin() + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows, 0.0);
   for (int j = island.body_begin; j < island.body_end; ++j) {
-    const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+    const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
     std::fill_n(work_->force.begin() + body.column, body.size, 0.0);
     std::fill_n(work_->dv.begin() + body.column, body.size, 0.0);
   }
@@ -351,7 +349,7 @@ double SparseFactorization::apply(std::span<const double> e, std::span<const dou
   double outside = 0, size = 0;
   bool full = true;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
-    const Island& island = islands_[at(i)];
+    const Island& island = islands_[z(i)];
     const double own = std::max(size_of(island, work_->e), scale.empty() ? 0.0 : size_of(island, scale));
     size = std::max(size, own);
     apply_island(i, own, !lambda.empty());
@@ -374,7 +372,7 @@ void SparseFactorization::solve_unrefined(std::span<const double> e, std::span<d
                                           std::span<double> dv) const noexcept {
   select_scratch();
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
-    if (islands_[at(i)].kind != Kind::dense) solve_unrefined(i, e, lambda);
+    if (islands_[z(i)].kind != Kind::dense) solve_unrefined(i, e, lambda);
   for (const Body& body : bodies_) {
     double* const u = dv.empty() ? work_->part.data() + body.column : dv.data() + body.column;
     respond_unrefined(body, force, u);
@@ -385,18 +383,18 @@ void SparseFactorization::solve_unrefined(std::span<const double> e, std::span<d
 
 // Solves the rows of an island once, and leaves the multipliers in work_->x.
 inline void SparseFactorization::solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const {
-  const Island& island = islands_[at(i)];
+  const Island& island = islands_[z(i)];
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     double* const x = work_->x.data() + node.position;
-    for (int r = 0; r < node.rows; ++r) x[r] = e[at(node.row + r)];
+    for (int r = 0; r < node.rows; ++r) x[r] = e[z(node.row + r)];
   }
   dual_.solve(i, work_->x.data());
   for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
-    const Node& node = pattern_.nodes[at(k)];
+    const Node& node = pattern_.nodes[z(k)];
     const double* const x = work_->x.data() + node.position;
-    for (int r = 0; r < node.rows; ++r) lambda[at(node.row + r)] = x[r];
+    for (int r = 0; r < node.rows; ++r) lambda[z(node.row + r)] = x[r];
   }
 }
 
@@ -421,10 +419,10 @@ inline void SparseFactorization::respond_unrefined(const Body& body, std::span<d
   }
   std::fill_n(u, body.size, 0.0);
   for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
-    const ColumnBlock& column_block = pattern_.column_blocks[at(p)];
+    const ColumnBlock& column_block = pattern_.column_blocks[z(p)];
     const double* J = jacobians_.data() + column_block.value;
     for (int r = 0; r < column_block.rows; ++r, J += body.size)
-      for (int c = 0; c < body.size; ++c) u[c] += work_->x[at(column_block.position + r)] * J[c];
+      for (int c = 0; c < body.size; ++c) u[c] += work_->x[z(column_block.position + r)] * J[c];
   }
   if (!force.empty()) std::copy_n(u, body.size, force.data() + body.column);
   times_inverse_mass(body, u, u);
@@ -435,11 +433,11 @@ void SparseFactorization::solve_unrefined_by_dense(const Island& island, std::sp
                                                    std::span<double> dv) const {
   const auto own_rows = [&](const double* from, double* to) {
     for (int k = island.node_begin; k < island.node_end; ++k)
-      std::copy_n(from + pattern_.nodes[at(k)].row, pattern_.nodes[at(k)].rows, to + pattern_.nodes[at(k)].row);
+      std::copy_n(from + pattern_.nodes[z(k)].row, pattern_.nodes[z(k)].rows, to + pattern_.nodes[z(k)].row);
   };
   const auto own_columns = [&](const double* from, double* to) {
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const Body& body = bodies_[at(pattern_.bodies_by_island[at(j)])];
+      const Body& body = bodies_[z(pattern_.bodies_by_island[z(j)])];
       std::copy_n(from + body.column, body.size, to + body.column);
     }
   };
@@ -511,17 +509,17 @@ void SparseFactorization::size_of_terms(std::span<const double> b, std::span<con
         sum += y * y;
       }
     }
-    if (body.size > 0) work_->part[at(body.column)] = std::sqrt(sum);
+    if (body.size > 0) work_->part[z(body.column)] = std::sqrt(sum);
   }
   for (const Node& node : pattern_.nodes)
     for (int r = 0; r < node.rows; ++r) {
-      double terms = b.empty() ? 0.0 : std::fabs(b[at(node.row + r)]);
+      double terms = b.empty() ? 0.0 : std::fabs(b[z(node.row + r)]);
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
-        const double* B = work_->whitened.data() + pattern_.jacobian_blocks[at(t)].value + r * body.size;
-        terms += std::sqrt(dot(B, B, body.size)) * work_->part[at(body.column)];
+        const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+        const double* B = work_->whitened.data() + pattern_.jacobian_blocks[z(t)].value + r * body.size;
+        terms += std::sqrt(dot(B, B, body.size)) * work_->part[z(body.column)];
       }
-      scale[at(node.row + r)] = terms;
+      scale[z(node.row + r)] = terms;
     }
 }
 

@@ -2,6 +2,8 @@
 // islands, and the block products that make G.
 #include "problem/sparse_factorization.h"
 
+#include "math/vector_ops.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -10,8 +12,6 @@ namespace linchpin::detail {
 namespace {
 
 constexpr int max_joint_degree = 12;  // Number of constraints on a body above which it stays an unknown.
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 template <class List>
 int end_of(const List& list) {
@@ -28,7 +28,7 @@ void SparseFactorization::analyse(const ConstrainedProblem& problem) {
   pattern_.row_start = problem.row_start;
   pattern_.row_constraint = problem.row_constraint;
   roots_.assign(problem.mass.size(), 0.0);
-  for (auto* x : {&length_, &inverse_length_}) x->assign(at(m_), 0.0);
+  for (auto* x : {&length_, &inverse_length_}) x->assign(z(m_), 0.0);
   const std::vector<int> body_of = list_bodies();
   const std::vector<int> degree = list_nodes(problem, body_of);
   for (std::size_t b = 0; b < bodies_.size(); ++b) bodies_[b].hub = degree[b] > max_joint_degree;
@@ -44,7 +44,7 @@ void SparseFactorization::analyse(const ConstrainedProblem& problem) {
 // @return the index of the body of each column
 std::vector<int> SparseFactorization::list_bodies() {
   bodies_.clear();
-  std::vector<int> body_of(at(n_));
+  std::vector<int> body_of(z(n_));
   Place mass = 0;
   int column = 0;
   for (const int size : pattern_.block_sizes) {
@@ -66,12 +66,12 @@ std::vector<int> SparseFactorization::list_nodes(const ConstrainedProblem& probl
   for (int r = 0; r < m_;) {
     Node node{.row = r, .block_begin = end_of(pattern_.jacobian_blocks)};
     const int index = end_of(pattern_.nodes);
-    for (; r < m_ && pattern_.row_constraint[at(r)] == pattern_.row_constraint[at(node.row)]; ++r) {
+    for (; r < m_ && pattern_.row_constraint[z(r)] == pattern_.row_constraint[z(node.row)]; ++r) {
       int before = -1;
-      for (int i = pattern_.row_start[at(r)]; i < pattern_.row_start[at(r) + 1]; ++i) {
-        const int entry = problem.entries[at(i)].column;
-        const auto b = at(body_of[at(entry)]);
-        if (before >= 0 && entry == before + 1 && body_of[at(before)] == body_of[at(entry)]) {
+      for (int i = pattern_.row_start[z(r)]; i < pattern_.row_start[z(r) + 1]; ++i) {
+        const int entry = problem.entries[z(i)].column;
+        const auto b = z(body_of[z(entry)]);
+        if (before >= 0 && entry == before + 1 && body_of[z(before)] == body_of[z(entry)]) {
           ++pattern_.entry_runs.back().length;
         } else {
           if (last_node[b] != index) {
@@ -99,7 +99,7 @@ void SparseFactorization::find_late_nodes() {
     int free = 0;
     bool hub = false;
     for (int t = pattern_.nodes[k].block_begin; t < pattern_.nodes[k].block_end; ++t) {
-      const Body& body = bodies_[at(pattern_.jacobian_blocks[at(t)].body)];
+      const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
       if (body.hub)
         hub = true;
       else
@@ -133,8 +133,8 @@ void SparseFactorization::order() {
 SparseFactorization::BodyBlocks SparseFactorization::list_blocks_by_body() const {
   BodyBlocks on(bodies_.size());
   for (int k = 0; k < end_of(pattern_.nodes); ++k)
-    for (int t = pattern_.nodes[at(k)].block_begin; t < pattern_.nodes[at(k)].block_end; ++t)
-      on[at(pattern_.jacobian_blocks[at(t)].body)].emplace_back(k, t);
+    for (int t = pattern_.nodes[z(k)].block_begin; t < pattern_.nodes[z(k)].block_end; ++t)
+      on[z(pattern_.jacobian_blocks[z(t)].body)].emplace_back(k, t);
   return on;
 }
 
@@ -160,7 +160,7 @@ BlockCholesky::Pattern SparseFactorization::make_pattern(const BodyBlocks& on, s
     if (!bodies_[b].hub && !on[b].empty()) close();
   }
   pattern.negative.assign(pattern_.nodes.size(), 0);
-  pattern.negative.resize(at(pattern.nodes()), 1);
+  pattern.negative.resize(z(pattern.nodes()), 1);
   return pattern;
 }
 
@@ -168,28 +168,28 @@ BlockCholesky::Pattern SparseFactorization::make_pattern(const BodyBlocks& on, s
 // @return the number of values of A
 SparseFactorization::Place SparseFactorization::list_islands() {
   const int count = end_of(pattern_.nodes);
-  islands_.assign(at(dual_.trees()), {});
-  std::vector<int> sequence(at(count));
+  islands_.assign(z(dual_.trees()), {});
+  std::vector<int> sequence(z(count));
   std::iota(sequence.begin(), sequence.end(), 0);
   std::sort(sequence.begin(), sequence.end(), [&](int a, int b) { return dual_.position(a) < dual_.position(b); });
   std::vector<int> island_of_body(bodies_.size(), -1);
   pattern_.bodies_by_island.clear();
   Place value = 0;
   for (int s = 0; s < count;) {
-    const int tree = dual_.tree_of(sequence[at(s)]);
-    Island& island = islands_[at(tree)];
+    const int tree = dual_.tree_of(sequence[z(s)]);
+    Island& island = islands_[z(tree)];
     island.node_begin = s;
     island.body_begin = end_of(pattern_.bodies_by_island);
-    for (; s < count && dual_.tree_of(sequence[at(s)]) == tree; ++s) {
-      Node& node = pattern_.nodes[at(sequence[at(s)])];
-      node.position = dual_.position(sequence[at(s)]);
+    for (; s < count && dual_.tree_of(sequence[z(s)]) == tree; ++s) {
+      Node& node = pattern_.nodes[z(sequence[z(s)])];
+      node.position = dual_.position(sequence[z(s)]);
       island.row_count += node.rows;
       for (int t = node.block_begin; t < node.block_end; ++t) {
-        JacobianBlock& block = pattern_.jacobian_blocks[at(t)];
+        JacobianBlock& block = pattern_.jacobian_blocks[z(t)];
         block.value = value;
-        value += static_cast<Place>(node.rows * bodies_[at(block.body)].size);
-        if (island_of_body[at(block.body)] >= 0) continue;
-        island_of_body[at(block.body)] = tree;
+        value += static_cast<Place>(node.rows * bodies_[z(block.body)].size);
+        if (island_of_body[z(block.body)] >= 0) continue;
+        island_of_body[z(block.body)] = tree;
         pattern_.bodies_by_island.push_back(block.body);
       }
     }
@@ -210,11 +210,11 @@ void SparseFactorization::list_products(const BodyBlocks& on, const std::vector<
     island.hub_block_begin = end_of(pattern_.hub_blocks);
     island.hub_begin = end_of(pattern_.hubs);
     for (int j = island.body_begin; j < island.body_end; ++j) {
-      const int b = pattern_.bodies_by_island[at(j)];
-      if (bodies_[at(b)].hub)
-        add_hub(bodies_[at(b)], hub_node[at(b)], on[at(b)]);
+      const int b = pattern_.bodies_by_island[z(j)];
+      if (bodies_[z(b)].hub)
+        add_hub(bodies_[z(b)], hub_node[z(b)], on[z(b)]);
       else
-        add_products(bodies_[at(b)], on[at(b)]);
+        add_products(bodies_[z(b)], on[z(b)]);
     }
     island.product_end = end_of(pattern_.block_products);
     island.hub_block_end = end_of(pattern_.hub_blocks);
@@ -224,11 +224,11 @@ void SparseFactorization::list_products(const BodyBlocks& on, const std::vector<
 
 void SparseFactorization::add_hub(const Body& body, int hub_node, const std::vector<std::pair<int, int>>& blocks) {
   for (const auto& [k, t] : blocks) {
-    const bool transposed = dual_.position(hub_node) > pattern_.nodes[at(k)].position;
+    const bool transposed = dual_.position(hub_node) > pattern_.nodes[z(k)].position;
     const auto slot = transposed ? dual_.slot(hub_node, k) : dual_.slot(k, hub_node);
-    pattern_.hub_blocks.push_back({.from = pattern_.jacobian_blocks[at(t)].value,
+    pattern_.hub_blocks.push_back({.from = pattern_.jacobian_blocks[z(t)].value,
                                    .to = static_cast<Place>(slot.offset),
-                                   .rows = pattern_.nodes[at(k)].rows,
+                                   .rows = pattern_.nodes[z(k)].rows,
                                    .size = body.size,
                                    .stride = slot.stride,
                                    .transposed = transposed});
@@ -246,11 +246,11 @@ void SparseFactorization::add_products(const Body& body, const std::vector<std::
       auto a = blocks[p], c = blocks[q];
       if (dual_.position(a.first) < dual_.position(c.first)) std::swap(a, c);
       const auto slot = dual_.slot(a.first, c.first);
-      pattern_.block_products.push_back({.a = pattern_.jacobian_blocks[at(a.second)].value,
-                                         .b = pattern_.jacobian_blocks[at(c.second)].value,
+      pattern_.block_products.push_back({.a = pattern_.jacobian_blocks[z(a.second)].value,
+                                         .b = pattern_.jacobian_blocks[z(c.second)].value,
                                          .to = static_cast<Place>(slot.offset),
-                                         .rows_a = pattern_.nodes[at(a.first)].rows,
-                                         .rows_b = pattern_.nodes[at(c.first)].rows,
+                                         .rows_a = pattern_.nodes[z(a.first)].rows,
+                                         .rows_b = pattern_.nodes[z(c.first)].rows,
                                          .size = body.size,
                                          .stride = slot.stride});
     }
@@ -261,8 +261,8 @@ void SparseFactorization::move_jacobians(Place values) {
   const std::vector<double> old = std::move(jacobians_);
   jacobians_.assign(values, 0.0);
   for (EntryRun& run : pattern_.entry_runs) {
-    const JacobianBlock& block = pattern_.jacobian_blocks[at(run.block)];
-    const Body& body = bodies_[at(block.body)];
+    const JacobianBlock& block = pattern_.jacobian_blocks[z(run.block)];
+    const Body& body = bodies_[z(block.body)];
     const Place now = block.value + static_cast<Place>(run.row * body.size + (run.column - body.column));
     if (known_)  // For a new order the numbers have already been read.
       std::copy_n(old.begin() + run.value, run.length, jacobians_.begin() + now);
@@ -275,9 +275,9 @@ void SparseFactorization::list_column_blocks(const BodyBlocks& on) {
   for (std::size_t b = 0; b < bodies_.size(); ++b) {
     bodies_[b].column_block_begin = end_of(pattern_.column_blocks);
     for (const auto& [k, t] : on[b])
-      pattern_.column_blocks.push_back({.value = pattern_.jacobian_blocks[at(t)].value,
-                                        .rows = pattern_.nodes[at(k)].rows,
-                                        .position = pattern_.nodes[at(k)].position});
+      pattern_.column_blocks.push_back({.value = pattern_.jacobian_blocks[z(t)].value,
+                                        .rows = pattern_.nodes[z(k)].rows,
+                                        .position = pattern_.nodes[z(k)].position});
     bodies_[b].column_block_end = end_of(pattern_.column_blocks);
   }
 }
@@ -288,7 +288,7 @@ void SparseFactorization::prepare_primal() {
   for (const Body& body : bodies_) pattern.sizes.push_back(body.size);
   for (const Node& node : pattern_.nodes) {
     for (int t = node.block_begin; t < node.block_end; ++t)
-      pattern.clique.push_back(pattern_.jacobian_blocks[at(t)].body);
+      pattern.clique.push_back(pattern_.jacobian_blocks[z(t)].body);
     pattern.clique_start.push_back(static_cast<int>(pattern.clique.size()));
   }
   pattern.negative.assign(bodies_.size(), 0);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t longest_text = 20000, longest_tape = 20000;
 constexpr int deepest = 60;          // brackets of one text, and definitions in each other's texts
 constexpr int deepest_in_all = 300;  // both together: the compiler recurses for each
-constexpr std::size_t most_bodies = 64;
+constexpr std::size_t most_bodies_of_constraint = 64;
 
 struct Function {
   std::string_view name;
@@ -733,8 +733,8 @@ struct Compiler::Impl {
   int use(int body, std::size_t place) {
     const auto found = std::find(tape.bodies.begin(), tape.bodies.end(), body);
     if (found != tape.bodies.end()) return static_cast<int>(found - tape.bodies.begin());
-    if (tape.bodies.size() == most_bodies)
-      throw Fault(place, "one constraint can contain at most " + std::to_string(most_bodies) + " bodies");
+    if (tape.bodies.size() == most_bodies_of_constraint)
+      throw Fault(place, "one constraint can contain at most " + std::to_string(most_bodies_of_constraint) + " bodies");
     tape.bodies.push_back(body);
     return static_cast<int>(tape.bodies.size()) - 1;
   }

@@ -937,6 +937,11 @@ Axes axes_of(Table& t) {
   return all[t.word("axes", {"world", "first", "second"}, 0)];
 }
 
+void refuse_two_coefficients(Table& t, double speed) {
+  if (speed > 0 && t.has("mu_kinetic"))
+    t.refuse("mu_kinetic", "regularised friction (with a speed) has one coefficient, mu. Leave out mu_kinetic");
+}
+
 // More laws of the core are more lines here. Where a law has a static and a kinetic coefficient, mu is the static one.
 struct LawKind {
   const char* name;
@@ -947,6 +952,7 @@ constexpr LawKind law_kinds[] = {
     {"coulomb",
      [](Table& t) -> Law {
        const double mu = t.not_negative("mu"), speed = t.not_negative("speed", 0);
+       refuse_two_coefficients(t, speed);
        return speed > 0 ? laws::regularized_coulomb(mu, speed) : laws::coulomb(mu, t.not_negative("mu_kinetic", mu));
      }},
     {"stribeck",
@@ -1079,8 +1085,7 @@ std::optional<Law> coulomb_of_place(Table& table, const Context& context, const 
     mu_kinetic = [mu = table.not_negative("mu_kinetic")](const ConstraintReaction&) { return mu; };
   Law::Term term;
   if (const double speed = table.not_negative("speed", 0); speed > 0) {
-    if (mu_kinetic)
-      table.refuse("mu_kinetic", "regularised friction (with a speed) has one coefficient, mu. Leave out mu_kinetic");
+    refuse_two_coefficients(table, speed);
     term.name = "regularized_coulomb";
     term.has_moment = false;
     term.dissipative = true;
