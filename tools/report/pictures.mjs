@@ -1,6 +1,6 @@
 // Pictures for the documents, each a part of a report.
 //   node pictures.mjs BIN_DIR SOURCE_DIR [NAME…]
-// Writes docs/pictures/NAME.png and docs/pictures/scenes.sha256, by which a test sees that a scene was changed since.
+// Writes docs/pictures/NAME.png, NAME.gif and docs/pictures/scenes.sha256, by which a test sees that a scene was changed since.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -24,12 +24,12 @@ const pictures = [
 // Animated pictures of the programs of demos/programs: the same motion with both solvers, side by side. ImageMagick
 // makes them from single pictures.
 const animations = [
-  { name: 'wrecking-ball', program: 'wrecking-ball', seconds: 4, frames: 48, colours: 48 },
+  { name: 'wrecking-ball', program: 'wrecking-ball', seconds: 4, frames: 60, colours: 48, zoom: 4, labels: { native: "Bullet’s solver", exact: 'linchpin' } },
 ];
 
 const [, , bin, source, ...names] = process.argv, program = find();
 if (!program) {
-  console.error('scripts/pictures: no Chromium (scripts/setup --browser)');
+  console.error('scripts/pictures: there is no Chromium. Run scripts/setup --pictures');
   process.exit(1);
 }
 const out = resolve(source, 'docs', 'pictures'), scenes = resolve(source, 'demos', 'scenes');
@@ -78,7 +78,7 @@ try {
     writeFileSync(join(out, `${name}.png`), bytes);
     console.log(`docs/pictures/${name}.png: ${Math.round(box.width)} by ${Math.round(box.height)}, ${Math.ceil(bytes.length / 1000)} kB`);
   }
-  for (const { name, program: demo, seconds, frames, colours } of animations) {
+  for (const { name, program: demo, seconds, frames, colours, zoom, labels } of animations) {
     if (names.length && !names.includes(name)) continue;
     call(join(resolve(bin), 'demos'), ['--seconds', String(seconds), '--record', folder, demo]);
     const html = join(folder, `${name}.html`);
@@ -87,7 +87,9 @@ try {
     await plain(page);
     await say(page, 'overlay', '', 'change');
     const runs = await page.value(`[...document.getElementById('solid').options].map((o) => o.value)`);  // exact, native
-    const box = await box_of(page, ['#view']);
+    await page.value(`(() => { const e = document.getElementById('arrows'); e.checked = false; e.dispatchEvent(new Event('change')); })()`);
+    for (let i = 0; i < zoom; ++i) await page.value(`document.getElementById('canvas').dispatchEvent(new WheelEvent('wheel', { deltaY: -100, cancelable: true }))`);
+    const box = await box_of(page, ['#canvas']);
     for (let i = 0; i < frames; ++i) {
       const sides = [];
       for (const [run, side] of [[runs[1], 'native'], [runs[0], 'exact']]) {
@@ -95,9 +97,10 @@ try {
         await say(page, 'scrub', i / (frames - 1), 'input');
         await drawn(page);
         sides.push(join(folder, `${side}.png`));
-        writeFileSync(sides.at(-1), await shot(page, box, 0.6));
+        writeFileSync(sides.at(-1), await shot(page, box, 0.68));
+        call('convert', [sides.at(-1), '-gravity', 'North', '-pointsize', '18', '-annotate', '+0+6', labels[side], sides.at(-1)]);
       }
-      call('convert', [...sides, '+append', join(folder, `frame-${String(i).padStart(3, '0')}.png`)]);
+      call('convert', [...sides, '+append', '+repage', join(folder, `frame-${String(i).padStart(3, '0')}.png`)]);
     }
     if (page.errors.length) throw new Error(`${name}: ${page.errors.join('; ')}`);
     const file = join(out, `${name}.gif`), all = Array.from({ length: frames }, (_, i) => join(folder, `frame-${String(i).padStart(3, '0')}.png`));
