@@ -81,7 +81,8 @@ endfunction()
 # once for the whole target. A source that has compile options of its own is always compiled alone. A name of one source
 # may hide a name of another one in its batch, which means nothing.
 function(linchpin_batches target size)
-  if(NOT LINCHPIN_BATCHES)
+  get_target_property(library ${target} EXPORT_NAME)
+  if(NOT LINCHPIN_BATCHES OR (LINCHPIN_BATCHES STREQUAL "TESTS" AND library))
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
