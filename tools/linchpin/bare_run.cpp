@@ -310,6 +310,19 @@ std::string stabilisation(const StepOptions& options) {
          " iterations";
 }
 
+// Beyond this a motion has no meaning, in metres and metres per second.
+constexpr double most = 1e15;
+
+bool has_diverged(const System& system, const State& state) {
+  for (int i = 1; i < static_cast<int>(state.bodies.size()); ++i) {
+    const BodyState& body = state[BodyId{i}];
+    if (system.kind(BodyId{i}) != BodyKind::coordinate &&
+        !(body.p.cwiseAbs().maxCoeff() < most && body.v.cwiseAbs().maxCoeff() < most))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Json run_bare(const scene::Model& model, const Simulation& simulation, const std::string& csv,
@@ -402,6 +415,11 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
     if (!report || report->rejected) {
       status = "the run stopped at step " + std::to_string(step) + ": " + (report ? report->reason : "not finite");
       if (gaps_stay) status += "; " + torn_text(rank);
+      return false;
+    }
+    if (has_diverged(system, stepper->state())) {
+      status = "diverged at step " + std::to_string(step) +
+               ": a body is beyond 1e15 m, or faster than 1e15 m/s. Use a shorter step";
       return false;
     }
     modes.add(system, stepper->switches());

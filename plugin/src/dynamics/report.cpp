@@ -252,6 +252,7 @@ std::ostream& operator<<(std::ostream& out, const Reaction& r) {
     out << '(' << clean(u.x()) << ", " << clean(u.y()) << ", " << clean(u.z()) << ')';
   };
   const double force = r.on_a.force.norm();
+  if (r.name.empty()) return out << "no reaction: there is no constraint of that name, or it was removed\n";
   out << r.name;
   if (r.native) out << "  (solved by the native solver)";
   out << "  F = ";

@@ -16,6 +16,9 @@ namespace linchpin::detail {
 using Six = std::array<double, 6>;
 using Square = std::array<Six, 6>;
 
+/// Slips below this speed count as rest for laws of the instant [m/s or rad/s].
+constexpr double rest_speed = 1e-9;
+
 class FrictionProblem {
  public:
   enum class Mode { slips, sticks };

@@ -22,8 +22,7 @@ namespace linchpin {
 using Vector6d = Vector6;
 using Vector1d = Eigen::Matrix<double, 1, 1>;
 
-/// Slips below this speed count as rest for laws of the instant [m/s or rad/s].
-constexpr double rest_speed = 1e-9;
+using detail::rest_speed;
 /// Largest number of unknowns that read their normal force implicitly at once. With more, fixed-point iterations come
 /// first.
 constexpr int few_unknowns = 6;
@@ -32,7 +31,7 @@ constexpr double fastest_by_laws = 1e9;
 /// Length of a step for that limit where laws are those of the instant [s].
 constexpr double shortest_law_step = 1e-6;
 /// Number of unknowns above which they are solved in the sparse structure of the constraints.
-constexpr int many_unknowns = 24;
+constexpr int many_unknowns = 9;
 /// Number of unknowns above which the dense solution is not tried where the sparse one fails.
 constexpr int most_dense_unknowns = 300;
 /// Message for a law whose force [N or N·m] exceeds it. @param acceleration  caused by the force [m/s²]

@@ -109,6 +109,7 @@ class SparseFriction {
   bool follow_active_set(Laws& laws, std::span<double> z, Result& result, Reactions reactions, int most);
   double read_reactions(Laws& laws);
   bool may_hold_more(Laws& laws, std::size_t block) const;
+  void mark_rest(std::span<const double> z);
   void begin_active_set(Laws& laws, std::span<const double> z);
   void add_missing_slips();
   double part_to_contradiction(std::size_t block, std::span<const double> z, double tolerance) const;

@@ -64,6 +64,15 @@ void SparseFriction::begin_active_set(Laws& laws, std::span<const double> z) {
   last_slips.clear();
 }
 
+/// Marks the blocks at rest of a solution. A block that neither slips nor holds anything satisfies both modes.
+void SparseFriction::mark_rest(std::span<const double> z) {
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    Block& b = (*blocks_)[k];
+    if (has_modes(b) && size_of(b, path_.slips) <= rest_speed && size_of(b, z) <= bounds_[k])
+      b.mode = FrictionProblem::Mode::sticks;
+  }
+}
+
 /// Adds to the residual in trial_F_ what is still missing from the slips of the path.
 void SparseFriction::add_missing_slips() {
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
@@ -174,6 +183,7 @@ bool SparseFriction::follow_active_set(Laws& laws, std::span<double> z, Result& 
     if (!std::isfinite(worst)) break;
     if (arrived && (off <= exact || (off <= stalled && worst > 0.1 * last))) {
       reads_at_solution_ = reads;
+      mark_rest(z);
       return result.found = true;
     }
     for (std::size_t k = 0; k < blocks_->size(); ++k)

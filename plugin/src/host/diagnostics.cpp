@@ -213,7 +213,8 @@ int write_constraints(Context& c, std::ostream& s) {
     if (!on && !r.outcome.broken) ++off;
     if (r.owner == Owner::user || r.owner == Owner::user_on_links) ++user;
   }
-  s << "\n  t = " << c.t << " s, " << c.counts.steps << " steps, " << exact << " exact constraint" << plural(exact);
+  s << "\n  t = " << c.t << " s, " << c.counts.steps << (c.counts.steps == 1 ? " step, " : " steps, ") << exact
+    << " exact constraint" << plural(exact);
   if (user) s << " (the program has added " << user << " constraint" << plural(user) << ")";
   if (compliant) s << ", " << compliant << " with compliance";
   if (joints) s << ", " << joints << " joint" << plural(joints) << " of multibodies (held by joint coordinates)";

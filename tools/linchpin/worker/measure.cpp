@@ -209,6 +209,10 @@ std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end,
     const auto native = solver.native();
     return out + (native.empty() ? "linchpin rejected the step" : native.front().name + ": " + native.front().why);
   }
+  // A law that throws is a fault of the scene, however late it is.
+  for (const auto& each : solver.native())
+    if (each.why.find("law '") != std::string::npos && each.why.find(" threw: ") != std::string::npos)
+      return "not exact: " + each.name + ": " + each.why;
   std::string out = "ok";
   if (!why.empty()) cli::add_remark(out, why);
   if (fallbacks > 0)
