@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
@@ -210,6 +211,8 @@ struct Watch {
       if (user.contains(r.name)) user[r.name] = std::max(user[r.name].get<double>(), r.residual + velocity_of(r));
     }
   }
+  double energy_gain = 0;         // largest of energy − work − the same at the start [J]
+  double kinetic_energy = 0;      // largest [J]
   std::vector<ConstraintId> ids;  // of the constraints
   std::vector<char> yields;       // by constraint: whether it has compliance
   std::vector<std::string> on_velocities;
@@ -310,13 +313,34 @@ std::string stabilisation(const StepOptions& options) {
          " iterations";
 }
 
+// Says that a motion has gained most of its energy from no source. A gain that bodies get from rest in one step under
+// gravity, and rounding, have no meaning. Empty: it has not.
+std::string gain_of_energy(const Watch& watch, const System& system, double energy_at_start, double dt) {
+  double mass = 0;
+  for (int i = 0; i < system.body_count(); ++i)
+    if (const BodyId id = system.body_at(i);
+        system.kind(id) == BodyKind::particle || system.kind(id) == BodyKind::rigid)
+      mass += system.mass(id);
+  const double fall = 0.5 * mass * system.gravity().squaredNorm() * dt * dt;
+  if (!(watch.energy_gain > fall + 1e-9 * std::abs(energy_at_start) && watch.energy_gain > 0.5 * watch.kinetic_energy))
+    return {};
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      "energy grows without a source: the motion has gained %.6g J, and its largest kinetic energy is %.6g J. "
+      "Use a shorter step, or a method of higher order",
+      watch.energy_gain, watch.kinetic_energy);
+  return text;
+}
+
 // Beyond this a motion has no meaning, in metres and metres per second.
 constexpr double most = 1e15;
 
 bool has_diverged(const System& system, const State& state) {
-  for (int i = 1; i < static_cast<int>(state.bodies.size()); ++i) {
-    const BodyState& body = state[BodyId{i}];
-    if (system.kind(BodyId{i}) != BodyKind::coordinate &&
+  for (int i = 0; i < system.body_count(); ++i) {
+    const BodyId id = system.body_at(i);
+    const BodyState& body = state[id];
+    if (system.kind(id) != BodyKind::coordinate &&
         !(body.p.cwiseAbs().maxCoeff() < most && body.v.cwiseAbs().maxCoeff() < most))
       return true;
   }
@@ -391,7 +415,10 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
     watch.look(system, at.reactions);
     if (!energy_means) return;
     const double kept = energy_integral(system, at.state);
-    watch.energy_error = std::max(watch.energy_error, std::abs(kept - energy0 - work(at.reactions)));
+    const double gained = kept - energy0 - work(at.reactions);
+    watch.energy_error = std::max(watch.energy_error, std::abs(gained));
+    watch.energy_gain = std::max(watch.energy_gain, gained);
+    watch.kinetic_energy = std::max(watch.kinetic_energy, kinetic_energy(system, at.state));
     integral_alone =
         integral_alone || std::abs(kept - linchpin::energy(system, at.state)) > 1e-9 * (1 + std::abs(kept));
   };
@@ -452,6 +479,9 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   }
   if (table) table->close();
   if (const std::string found = watch_status(system, *stepper); status == "ok" && !found.empty()) status = found;
+  if (const std::string found = gain_of_energy(watch, system, energy0, simulation.dt);
+      status == "ok" && energy_means && !integral_alone && !torn && !found.empty())
+    status = found;
   if (torn && status == "ok") status = "ok, but " + torn_text(rank, stepper->reactions()) + since;
   judge.end(simulation.dt * static_cast<double>(simulation.steps));
   for (const std::string& each : remarks.texts()) {

@@ -17,13 +17,9 @@ class EnergyAccount {
     gain_with_step_ = std::max(0.0, gain_ + pending_);
     scale_with_step_ = std::max(scale_, std::max(start, end - gain_with_step_));
   }
-  /// Raises the energy below which a gain has no meaning. A motion that has already gained energy does not raise it:
-  /// the springs of a motion that diverges could give ever more. @param energy  what the applied forces could give from
-  /// rest in one step [J]
-  void raise_floor(double energy) {
-    constexpr double little = 0.01;
-    if (gain_ <= little * (scale_ + floor_)) floor_ = std::max(floor_, energy);
-  }
+  /// Raises the energy below which a gain has no meaning. @param energy  what the applied forces could give from rest
+  /// in one step [J]
+  void raise_floor(double energy) { floor_ = std::max(floor_, energy); }
 
   /// The gain since the energy without a source was least, with that of the last step [J].
   double gain() const { return gain_with_step_; }
