@@ -211,7 +211,7 @@ equation = "p.y = 0"
 [[force]]
 name = "f"
 body = "p"
-force = "[exp(50*p.x), 0, 0]"
+force = "[exp(30*p.x), 0, 0]"
 END
 expect 4 run overflow.toml --csv overflow.csv --record overflow.rec
 [[ $(tail -n 1 overflow.csv) == *,,,,,, ]] || fail "forces of a state that has none: $(tail -n 1 overflow.csv)"
