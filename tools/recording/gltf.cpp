@@ -252,7 +252,7 @@ void add_run(Document& doc, const Motion& m, const std::string& name, bool solid
   doc.json["scenes"][0]["nodes"].push_back(doc.add("nodes", std::move(root)));
 }
 
-void put(std::string& out, std::size_t x) {
+void put_length(std::string& out, std::size_t x) {
   const auto word = static_cast<std::uint32_t>(x);
   out.append(reinterpret_cast<const char*>(&word), sizeof word);
 }
@@ -309,11 +309,11 @@ std::string gltf(const Json& recording, bool binary) {
   if (json.size() + doc.buffer.size() > 0xfffffff0u - 64)
     throw std::invalid_argument("a .glb file can hold at most 4 GB. Use fewer --frames");
   std::string out = "glTF";
-  put(out, 2);
-  put(out, 12 + 8 + json.size() + 8 + doc.buffer.size());
-  put(out, json.size());
+  put_length(out, 2);
+  put_length(out, 12 + 8 + json.size() + 8 + doc.buffer.size());
+  put_length(out, json.size());
   out += "JSON" + json;
-  put(out, doc.buffer.size());
+  put_length(out, doc.buffer.size());
   out += std::string("BIN\0", 4) + doc.buffer;
   return out;
 }
