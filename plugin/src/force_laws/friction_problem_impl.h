@@ -2,10 +2,10 @@
 #pragma once
 
 #include "force_laws/friction_problem.h"
+#include "math/vector_ops.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace linchpin::detail {
 
