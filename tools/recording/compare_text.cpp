@@ -84,18 +84,28 @@ Violation violation(const Json& row) {
     if (residual.is_number()) out.residual = std::max(out.residual.value_or(0), residual.get<double>());
   return out;
 }
-// Gaps decide which of two runs is nearer to its constraints. Residuals decide where the gaps are equal.
-bool differ_in_residual(const Violation& a, const Violation& b) {
-  return a.gap == b.gap && a.residual && b.residual && (!a.gap || a.residual != b.residual);
+// Gaps decide which of two runs is nearer to its constraints. Residuals decide where the gaps are equal, or one has
+// none.
+bool compare_by_residual(const Violation& a, const Violation& b) {
+  return a.residual && b.residual && (!a.gap || !b.gap || (a.gap == b.gap && a.residual != b.residual));
 }
 
-// "joint closed to 1e-9 m", "constraint closed to a residual of 1e-9, in the unit of its equation".
-std::string closed(const Violation& of, bool residual) {
-  return residual ? "constraint closed to a residual of " + number(*of.residual) + ", in the unit of its equation"
-                  : "joint closed to " + number(*of.gap) + " m";
+// The one number of a run: its gap, or its residual where it has no gap or residuals are compared.
+struct Remaining {
+  bool is_residual;
+  double size;
+};
+Remaining remaining(const Violation& of, bool by_residual = false) {
+  const bool is_residual = by_residual || !of.gap;
+  return {is_residual, is_residual ? of.residual.value_or(0) : *of.gap};
 }
-std::string left(const Violation& of, bool residual) {
-  return residual ? "a residual of " + number(*of.residual) : "a gap of " + number(*of.gap) + " m";
+// "joint closed to 1e-9 m", "constraint closed to a residual of 1e-9, in the unit of its equation".
+std::string closed(const Remaining& of) {
+  return of.is_residual ? "constraint closed to a residual of " + number(of.size) + ", in the unit of its equation"
+                        : "joint closed to " + number(of.size) + " m";
+}
+std::string left(const Remaining& of) {
+  return of.is_residual ? "a residual of " + number(of.size) : "a gap of " + number(of.size) + " m";
 }
 
 // The row that holds tightest among those that ran to the end; null when there is none.
@@ -112,15 +122,16 @@ const Json* tightest(const Json& rows, bool exact, const std::string& precision,
 }
 
 std::string against(const Json& exact, const Json& native) {
-  const Violation ours = violation(exact), theirs = violation(native);
-  const bool residual = differ_in_residual(ours, theirs);
+  const Violation of_exact = violation(exact), of_native = violation(native);
+  const bool by_residual = compare_by_residual(of_exact, of_native);
+  const Remaining ours = remaining(of_exact, by_residual), theirs = remaining(of_native, by_residual);
   const std::string name = native.value("name", std::string());
-  std::string out = "exact keeps every " + closed(ours, residual) + ". The best native solver, " + name + ", leaves " +
-                    left(theirs, residual);
-  if (ours == theirs)
-    out = "exact and " + name + " both leave " + left(ours, residual);
-  else if (ours > theirs)
-    out = name + " leaves the least, " + left(theirs, residual) + ", and exact leaves " + left(ours, residual);
+  std::string out =
+      "exact keeps every " + closed(ours) + ". The best native solver, " + name + ", leaves " + left(theirs);
+  if (ours.size == theirs.size)
+    out = "exact and " + name + " both leave " + left(ours);
+  else if (ours.size > theirs.size)
+    out = name + " leaves the least, " + left(theirs) + ", and exact leaves " + left(ours);
   const Json &t = exact["ns_per_step"], &u = native["ns_per_step"];
   if (t.is_number() && u.is_number() && t.get<double>() > 0) {
     const double ratio = u.get<double>() / t.get<double>();
@@ -159,10 +170,9 @@ std::string verdict_text(const Json& rows) {
     if (exact && native)
       part = against(*exact, *native);
     else if (exact)
-      part = "exact keeps every " + closed(violation(*exact), !violation(*exact).gap);
+      part = "exact keeps every " + closed(remaining(violation(*exact)));
     else if (native)
-      part = (*native).value("name", std::string()) + " leaves the least, " +
-             left(violation(*native), !violation(*native).gap);
+      part = (*native).value("name", std::string()) + " leaves the least, " + left(remaining(violation(*native)));
     if (!part.empty())
       parts.push_back("In " + precision + " precision" + (of.empty() ? "" : " over " + of) + ", " + part + ".");
   }
