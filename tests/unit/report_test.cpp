@@ -142,6 +142,11 @@ TEST(Reaction, PrintsOnOneLine) {
   std::ostringstream of_equation;
   of_equation << r;
   EXPECT_NE(of_equation.str().find("power 0 W  residual 0.5\n"), std::string::npos);
+  r.gap = 0.25;
+  std::ostringstream of_both;
+  of_both << r;
+  EXPECT_NE(of_both.str().find("power 0 W  gap 0.25 m  residual 0.5\n"), std::string::npos);
+  r.gap = 0;
   r.determined = false;
   r.prescribed.on_a.force = {0, 0, -1};
   std::ostringstream more;

@@ -268,11 +268,9 @@ std::ostream& operator<<(std::ostream& out, const Reaction& r) {
     out << " N";
   }
   out << "  power " << r.power << " W";
-  if (r.residual != 0)
-    out << "  residual " << r.residual;
-  else
-    out << "  gap " << r.gap << " m";
+  if (r.residual == 0 || r.gap != 0 || r.gap_angle != 0) out << "  gap " << r.gap << " m";
   if (r.gap_angle != 0) out << ", " << r.gap_angle << " rad";
+  if (r.residual != 0) out << "  residual " << r.residual;
   if (!r.determined) out << "  (undetermined: the distribution of least norm)";
   return out << '\n';
 }
