@@ -2,6 +2,7 @@
 
 #include "contradiction.h"
 #include "csv.h"
+#include "divergence.h"
 #include "law_works.h"
 #include "messages.h"
 #include "mode_changes.h"
@@ -333,15 +334,12 @@ std::string gain_of_energy(const Watch& watch, const System& system, double ener
   return text;
 }
 
-// Beyond this a motion has no meaning, in metres and metres per second.
-constexpr double most = 1e15;
-
 bool has_diverged(const System& system, const State& state) {
   for (int i = 0; i < system.body_count(); ++i) {
     const BodyId id = system.body_at(i);
     const BodyState& body = state[id];
     if (system.kind(id) != BodyKind::coordinate &&
-        !(body.p.cwiseAbs().maxCoeff() < most && body.v.cwiseAbs().maxCoeff() < most))
+        !(body.p.cwiseAbs().maxCoeff() < divergence_bound && body.v.cwiseAbs().maxCoeff() < divergence_bound))
       return true;
   }
   return false;
@@ -445,8 +443,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
       return false;
     }
     if (has_diverged(system, stepper->state())) {
-      status = "diverged at step " + std::to_string(step) +
-               ": a body is beyond 1e15 m, or faster than 1e15 m/s. Use a shorter step";
+      status = divergence_text(step) + ". Use a shorter step";
       return false;
     }
     modes.add(system, stepper->switches());

@@ -1,5 +1,7 @@
 #include "scene.h"
 
+#include "divergence.h"
+
 #include <BulletDynamics/ConstraintSolver/btNNCGConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
@@ -40,10 +42,6 @@ std::unique_ptr<btMultiBodyConstraintSolver> multibody_solver(const Job& job, bt
   if (job.kind == "si" || job.kind == "exact") return std::make_unique<btMultiBodyConstraintSolver>();
   throw Refused("solver", "Bullet has no solver of kind '" + job.kind + "' for multibodies");
 }
-
-// A scene of metres that has come this far out is lost, though its numbers are finite still: their squares soon are
-// not.
-constexpr double lost = 1e15;
 
 bool is_finite(const btVector3& v) { return std::isfinite(v.x()) && std::isfinite(v.y()) && std::isfinite(v.z()); }
 bool is_finite(const btRigidBody& body) {
@@ -259,14 +257,14 @@ long Scene::mlcp_fallbacks() const {
 
 std::string Scene::ruin(long step) const {
   const auto lost_body = [](const btRigidBody* body) {
-    return !(body->getCenterOfMassPosition().length2() < lost * lost &&
-             body->getLinearVelocity().length2() < lost * lost);
+    return !(body->getCenterOfMassPosition().length2() < cli::divergence_bound * cli::divergence_bound &&
+             body->getLinearVelocity().length2() < cli::divergence_bound * cli::divergence_bound);
   };
   for (const btRigidBody* body : bodies_)
     if (!is_finite(*body))
       return "not finite at step " + std::to_string(step) + ": a pose or a velocity is infinite or not a number";
   if (std::none_of(bodies_.begin(), bodies_.end(), lost_body)) return {};
-  return "diverged at step " + std::to_string(step) + ": a body is beyond 1e15 m, or faster than 1e15 m/s";
+  return cli::divergence_text(step);
 }
 
 }  // namespace linchpin::worker
