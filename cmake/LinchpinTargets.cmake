@@ -78,8 +78,9 @@ endfunction()
 
 # linchpin_batches(<target> <size> [<header>...]): with LINCHPIN_BATCHES, as many sources as <size> are compiled as one,
 # so that the compiler reads the headers, which are most of its work, once for all of them. It reads the named headers
-# once for the whole target. A source that has compile options of its own is always compiled alone. A name of one source
-# may hide a name of another one in its batch, which means nothing.
+# once for the whole target. With TESTS this leaves out the libraries that are installed, which have an EXPORT_NAME. A
+# source that has compile options of its own is always compiled alone. Private functions of two sources must not share a
+# name: a call could find the wrong overload. A local name may hide a name of another source, so -Wshadow is off.
 function(linchpin_batches target size)
   get_target_property(library ${target} EXPORT_NAME)
   if(NOT LINCHPIN_BATCHES OR (LINCHPIN_BATCHES STREQUAL "TESTS" AND library))

@@ -1,6 +1,6 @@
-// Runs the programs of this folder under the native solver and, one line more, under linchpin, and prints what became
-// of both. demos [--seconds 20] [--awake] [--record FOLDER] [name ...]; exit code 0 when every exact run kept its
-// joints closed.
+// Runs the programs of this folder under the native solver and under linchpin, and prints the gaps and times of both.
+// Usage: demos [--seconds 20] [--awake] [--record FOLDER] [name ...]
+// The exit code is 0 if every exact run kept its joints closed.
 #include "measure.h"
 #include "program.h"
 

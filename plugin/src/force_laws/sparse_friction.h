@@ -78,7 +78,7 @@ class SparseFriction {
     double top = 0;       // t
     double top_step = 0;
     double kept_top = 0;    // t at the last point.
-    ConeScaling scaling;    // Of the point at which the step begins.
+    ConeScaling scaling;    // At the start of the step.
     ConeVector correction;  // Second-order term of Mehrotra.
   };
   /// Where the active-set method is between the problem that its start solves and the present one.
@@ -156,7 +156,7 @@ class SparseFriction {
 
   const ConstrainedProblem* constraints_ = nullptr;
   std::vector<Block>* blocks_ = nullptr;
-  const ConstraintFactorization* solver_ = nullptr;  // Of the constraints alone.
+  const ConstraintFactorization* solver_ = nullptr;  // Without the friction.
   std::span<const double> slip0_;                    // Slips without efforts.
   double step_ = 1;
   ConstrainedProblem rows_;  // The rows of the constraints, and those of the efforts beside them.
