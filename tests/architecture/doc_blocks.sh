@@ -3,6 +3,10 @@
 #
 #   doc_blocks.sh <compiler> <dir with core.rsp, minimal.rsp, bullet.rsp, …> <file.md>
 #   doc_blocks.sh <compiler> <dir> --self-test
+#   doc_blocks.sh <compiler> <dir> --precompile
+#
+# --precompile prepares <linchpin/bullet.h> and <linchpin/scene.h> for blocks that include it first: most of the time
+# goes into the headers. The compiler finds the prepared header by itself, and blocks mean the same without it.
 #
 # Every block opened by ```cpp must be preceded, on the line before, by one of
 #
@@ -37,7 +41,18 @@ compile() {
     echo "$document:$line: linchpin::$library was not built, so the block cannot be checked"
     return 1
   fi
-  "$compiler" "@$flags/$library.rsp" "$@" -x c++ -
+  "$compiler" "-I$flags/precompiled/$library" "@$flags/$library.rsp" "$@" -x c++ -
+}
+
+# precompile <library> <include folder> <header>
+precompile() {
+  local library=$1 header=$2/$3 to=$flags/precompiled/$1/$3.gch
+  [[ -f $flags/$library.rsp ]] || return 0
+  mkdir -p "${to%/*}"
+  # Warnings are those of the blocks; here `#pragma once` would cause one.
+  sed 's/^-fsyntax-only$/-w/' "$flags/$library.rsp" >"$to.rsp"
+  "$compiler" "@$to.rsp" -x c++-header "$header" -o "$to"
+  ln -sf "$header" "${to%.gch}"  # for a second include of it
 }
 
 check_document() {
@@ -126,7 +141,9 @@ check_snippets() {
     [[ -e $group ]] || continue
     group=${group%.snippets}
     name=${group##*/}
-    { printf '#include "%s"\n' "$here/preludes/${name#*.}.h"; cat "$group.includes" "$group.snippets"; } |
+    local prelude=$here/preludes/${name#*.}.h
+    # Its first include once more before it: a prepared header serves there only.
+    { grep -m 1 '^#include' "$prelude" || true; printf '#include "%s"\n' "$prelude"; cat "$group.includes" "$group.snippets"; } |
       compile "${name%%.*}" "$document" 1 -Wno-unused -Wno-shadow || failed=1
   done
   return $failed
@@ -164,6 +181,11 @@ self_test() {
 
 if [[ $subject == --self-test ]]; then
   self_test
+elif [[ $subject == --precompile ]]; then
+  root=$here/../..
+  precompile bullet "$root/adapters/bullet/include" linchpin/bullet.h
+  precompile bullet-float64 "$root/adapters/bullet/include" linchpin/bullet.h
+  precompile scene "$root/tools/scene/include" linchpin/scene.h
 else
   check_document "$subject"
 fi
