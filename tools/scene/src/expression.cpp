@@ -98,17 +98,7 @@ std::vector<std::string_view> identifiers_of(std::string_view text) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  std::string best;
-  if (word.size() > 200) return best;
-  std::size_t least = 2 * std::max<std::size_t>(2, word.size() / 2) + 1;
-  for (const std::string& name : known) {
-    if (name.size() > word.size() + 100) continue;
-    if (const std::size_t d = detail::edits(word, name); d < least) {
-      least = d;
-      best = name;
-    }
-  }
-  return best;
+  return detail::nearest(word, known);
 }
 
 std::string quoted(const std::string& name) {
@@ -506,8 +496,17 @@ struct Compiler::Impl {
     return parse_name(identifier(), place);
   }
 
+  /// Refuses a name of C++ with its namespace, as in a program.
+  void refuse_standard_name(std::string_view name, std::size_t place) {
+    if (name != "std" || !text.substr(at).starts_with("::")) return;
+    at += 2;
+    const std::string function(identifier());
+    throw Fault(place, "unknown name \"std::" + function + "\"; did you mean \"" + function + "\"?");
+  }
+
   Operand parse_name(std::string_view name, std::size_t place) {
     skip();
+    refuse_standard_name(name, place);
     const bool call = at < text.size() && text[at] == '(';
     if (call) {
       if (const Function* f = find_function(name)) return parse_call(*f, place);

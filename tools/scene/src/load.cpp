@@ -203,6 +203,9 @@ class SceneReader {
       root.refuse("schema", "this scene is of schema 1, whose keys were renamed: write " + present +
                                 ", and the messages that follow name each key that is to be renamed");
     if (written != schema) root.refuse("schema", "schema " + std::to_string(written) + " is unknown: write " + present);
+    root.accept_only({"schema",     "title",  "params", "definitions", "include", "world",      "solver", "start",
+                      "lagrangian", "model",  "body",   "coordinate",  "joint",   "constraint", "force",  "chain",
+                      "grid",       "repeat", "attach", "sensor",      "log",     "expect"});
     read_params(root, file.context, outermost);
     if (auto texts = root.definitions("definitions", file.context.names); !texts.empty())
       definitions_.emplace_back(&file.context, std::move(texts));
@@ -231,7 +234,6 @@ class SceneReader {
       expectations_ = expectations;
     }
     (void)root.text_if("title");
-    root.done();
   }
 
   void read_params(Table& root, Context& context, bool outermost) {

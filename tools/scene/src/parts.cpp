@@ -1167,6 +1167,8 @@ Law read_law(const toml::table& node, Context& context, const std::vector<BodyId
     } catch (const SceneError&) {  // has its place
       throw;
     } catch (const std::invalid_argument& why) {  // the core's own rules between parameters
+      for (const char* other : {"belt", "belt_on", "normal_force", "branch"}) (void)table.has(other);
+      table.refuse_misspelt_key();
       table.refuse("type", why.what());
     }
   }

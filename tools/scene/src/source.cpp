@@ -403,6 +403,11 @@ std::vector<Text> Table::definitions(std::string_view key, Names& into) {
   return texts;
 }
 
+void Table::accept_only(std::initializer_list<const char*> keys) {
+  known_.insert(keys.begin(), keys.end());
+  done();
+}
+
 void Table::done() const {
   for (const auto& [key, node] : table_) {
     if (!known_.contains(key.str())) unknown(key);
@@ -411,12 +416,15 @@ void Table::done() const {
 
 Place Table::place() const { return place_of(context_, table_); }
 
-void Table::refuse(const std::string& message) const {
-  // A misspelt key is the likelier reason for whatever is missing.
+void Table::refuse_misspelt_key() const {
   for (const auto& [key, node] : table_)
     if (!known_.contains(key.str()) &&
         (!nearest(key.str(), {known_.begin(), known_.end()}).empty() || !renamed_key(what_, key.str()).empty()))
       unknown(key);
+}
+
+void Table::refuse(const std::string& message) const {
+  refuse_misspelt_key();
   scene::fail(place(), what_ + ": " + message);
 }
 

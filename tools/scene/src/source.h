@@ -11,6 +11,7 @@
 #endif
 #include <toml++/toml.h>
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -98,8 +99,13 @@ class Table {
   /// @return their texts in the same order
   std::vector<Text> definitions(std::string_view key, Names& into);
 
+  /// Refuses every key that is not one of these. Call it before the first key is read, where a misspelt key would lead
+  /// to another error first.
+  void accept_only(std::initializer_list<const char*> keys);
   /// @throws SceneError for a key that nobody asked for.
   void done() const;
+  /// Refuses a key that is a slip of a known one. It is the likelier reason for whatever is missing.
+  void refuse_misspelt_key() const;
   [[noreturn]] void refuse(const std::string& message) const;
   [[noreturn]] void refuse(std::string_view key, const std::string& message) const;
   const std::string& what() const { return what_; }
