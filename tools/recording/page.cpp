@@ -58,18 +58,47 @@ Json provenance(const std::string& command, Json scene) {
           {"commands", {command}}, {"verb", nullptr}, {"scene", std::move(scene)}};
 }
 
-std::string report_page(const Json& recording) {
-  const std::string_view page(linchpin_report_template,
-                              static_cast<std::size_t>(linchpin_report_template_end - linchpin_report_template));
-  constexpr std::string_view mark = "@RECORDING@";
+namespace {
+
+/// Title of the page: of the scene, or the name of its file, and what the page is.
+std::string title_of(const Json& recording) {
+  std::string title;
+  const auto look = [&](const Json& of, const char* key) {
+    if (title.empty() && of.is_object() && of.contains(key) && of.at(key).is_string()) title = of.at(key);
+  };
+  const Json scene = recording.value("scene", Json());
+  look(scene, "title");
+  look(recording, "title");
+  look(scene, "file");
+  return title + (recording.value("kind", Json()) == "linchpin sweep" ? " – linchpin sweep" : " – linchpin report");
+}
+
+/// Text of an HTML element.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return out;
+}
+
+void replace_mark(std::string& page, std::string_view mark, const std::string& text) {
   const std::size_t at = page.find(mark);
-  if (at == std::string_view::npos)
-    throw std::logic_error("internal error: the report template has no mark for the recording");
+  if (at == std::string::npos)
+    throw std::logic_error("internal error: the report template has no mark " + std::string(mark));
+  page.replace(at, mark.size(), text);
+}
+
+}  // namespace
+
+std::string report_page(const Json& recording) {
+  std::string page(linchpin_report_template,
+                   static_cast<std::size_t>(linchpin_report_template_end - linchpin_report_template));
   // In a script element nothing but "</script" and "<!--" has a meaning, and neither is without "<".
   std::string text;
   for (const char c : recording.dump(-1, ' ', false, Json::error_handler_t::replace))
     c == '<' ? text += "\\u003c" : text += c;
-  return std::string(page.substr(0, at)) + text + std::string(page.substr(at + mark.size()));
+  replace_mark(page, "@RECORDING@", text);
+  replace_mark(page, "@TITLE@", escaped(title_of(recording)));  // it comes before the recording
+  return page;
 }
 
 namespace {

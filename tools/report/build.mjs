@@ -57,6 +57,7 @@ const parts = {
   SCRIPT: script,
 };
 const page = read('src', 'page.html').replace(/@(POLICY|LICENCES|STYLE|SCRIPT)@/g, (_, name) => parts[name]);
-if (page.split('@RECORDING@').length !== 2) throw new Error('the page has to have one place for the recording');
+for (const [mark, what] of [['@RECORDING@', 'recording'], ['@TITLE@', 'title']])
+  if (page.split(mark).length !== 2) throw new Error(`the page has to have one place for the ${what}`);
 writeFileSync(file, page);
 console.log(`${file}: ${page.length} characters`);

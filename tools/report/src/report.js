@@ -49,7 +49,6 @@ const ran = (row) => String(row.status || '').startsWith('ok');
 
 // ---- words
 const title = recording.scene.title || recording.title || recording.scene.file;
-document.title = `${title} – linchpin report`;
 $('title').textContent = title;
 const c = recording.comparison;
 const bits = [...(title === recording.scene.file ? [] : [recording.scene.file]), `${c.bodies} ${c.bodies === 1 ? 'body' : 'bodies'}`, `${c.joints} ${c.joints === 1 ? 'constraint' : 'constraints'}`,

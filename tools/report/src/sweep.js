@@ -43,7 +43,6 @@ const varied = values.map((v, i) => i).filter((i) => values[i].length > 1);
 for (const id of ['solvers', 'look', 'recorded']) $(id).hidden = true;
 $('swept').hidden = $('rows').hidden = false;
 const title = sweep.scene.title || sweep.title || sweep.scene.file;
-document.title = `${title} – linchpin sweep`;
 $('title').textContent = title;
 $('setting').textContent = [...(title === sweep.scene.file ? [] : [sweep.scene.file]), `${sweep.cases} ${sweep.cases === 1 ? 'case' : 'cases'}${sweep.random ? ', random samples' : ''}`,
   ...sweep.parameters.map((p, i) => (values[i].length === 0 ? p.name : values[i].length === 1 ? `${p.name} = ${plain(values[i][0])}`
