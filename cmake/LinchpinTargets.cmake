@@ -76,21 +76,48 @@ function(linchpin_light target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# linchpin_batches(<target> <size> [<header>...]): with LINCHPIN_BATCHES, as many sources as <size> are compiled as one,
-# so that the compiler reads the headers, which are most of its work, once for all of them. It reads the named headers
-# once for the whole target. With TESTS this leaves out the libraries that are installed, which have an EXPORT_NAME. A
-# source that has compile options of its own is always compiled alone. Private functions of two sources must not share a
-# name: a call could find the wrong overload. A local name may hide a name of another source, so -Wshadow is off.
-function(linchpin_batches target size)
+# Sets <result> to whether a target is compiled in batches. LINCHPIN_BATCHES=TESTS leaves out the libraries that are
+# installed, which have an EXPORT_NAME.
+function(linchpin_has_batches result target)
   get_target_property(library ${target} EXPORT_NAME)
+  set(${result} ON PARENT_SCOPE)
   if(NOT LINCHPIN_BATCHES OR (LINCHPIN_BATCHES STREQUAL "TESTS" AND library))
+    set(${result} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# linchpin_headers(<target> [SHARED_BY <group>] [<header>...]): with LINCHPIN_BATCHES, the compiler reads the named
+# headers once for the whole target, or once for all targets of a group. These must have the same compile options.
+function(linchpin_headers target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARED_BY" "")
+  linchpin_has_batches(batches ${target})
+  if(NOT batches OR NOT arg_UNPARSED_ARGUMENTS)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY LINCHPIN_HEADERS_OF_${arg_SHARED_BY})
+  if(arg_SHARED_BY AND first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  set_property(GLOBAL PROPERTY LINCHPIN_HEADERS_OF_${arg_SHARED_BY} ${target})
+endfunction()
+
+# linchpin_batches(<target> <size> [<header>...]): with LINCHPIN_BATCHES, as many sources as <size> are compiled as one,
+# so that the compiler reads the headers, which are most of its work, once for all of them. The named headers are those
+# of linchpin_headers(). A source that has compile options of its own is always compiled alone. Private functions of two
+# sources must not share a name: a call could find the wrong overload (tests/architecture/private_names.cpp). A local
+# name may hide a name of another source, so -Wshadow is off.
+function(linchpin_batches target size)
+  linchpin_headers(${target} ${ARGN})
+  linchpin_has_batches(batches ${target})
+  if(NOT batches)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     target_compile_options(${target} PRIVATE -Wno-shadow)
   endif()
-  if(ARGN)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-  endif()
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/batches/${target}.txt
+    CONTENT "$<TARGET_PROPERTY:${target},SOURCE_DIR>\n$<JOIN:$<TARGET_PROPERTY:${target},SOURCES>,\n>\n")
 endfunction()
