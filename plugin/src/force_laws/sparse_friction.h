@@ -1,7 +1,7 @@
 // The friction problem of a large mechanism, in the sparse structure of its constraints (T10). Its unknowns are those
 // of FrictionProblem. The response of slips to efforts is not stored as a matrix. Each Newton iteration factors the
 // rows of the constraints and those of the efforts together. Its cost is proportional to the number of joints where
-// they form trees. Contains no laws: these are called through FrictionProblem::Laws. Private to the core.
+// they form trees. The class contains no laws, and calls them through FrictionProblem::Laws. It is private to the core.
 #pragma once
 
 #include "force_laws/friction_problem.h"
@@ -40,14 +40,14 @@ class SparseFriction {
     int solves = 0, factorizations = 0;
   };
 
-  /// Begins a problem. Refers to both arguments as long as it is used.
+  /// Begins a problem. Both arguments must exist as long as the problem is used.
   /// @param step  time over which efforts act on slips [s]; 1 for rates of slips
   void reset(const ConstrainedProblem& constraints, std::vector<Block>& blocks, double step);
   std::vector<Direction> directions;  // Directions that act are in the order of the unknowns.
   std::vector<double> last_slips;     // Slips at the solution that z is from, by unknown. Empty: not known.
 
-  /// Solves all blocks, which read the reaction `known`. Starts at the efforts z. Refers to `solver` and `slip0` until
-  /// the next call.
+  /// Solves all blocks, which read the reaction `known`. The iteration starts at the efforts z. `solver` and `slip0`
+  /// must exist until the next call.
   /// @param solver  the factor of the constraints alone
   /// @param slip0  slips without efforts  @param z  in and out
   Result solve(Laws& laws, const ConstraintFactorization& solver, std::span<const double> slip0, std::span<double> z);
@@ -63,15 +63,15 @@ class SparseFriction {
   double slip(int i) const { return slips_[static_cast<std::size_t>(i)]; }
 
  private:
-  /// A block in its linearised form, (1 − d) Δz + d/γ Δu = −F in directions q, with γ its mobility. d is 1 where it
-  /// sticks, and 0 where its effort does not depend on its slip.
+  /// A block in its linearised form (1 − d) Δz + d/γ Δu = −F in directions q. γ is the mobility of the block. d is 1
+  /// where the block sticks, and 0 where its effort does not depend on its slip.
   struct Linear {
     Square axes{};  // q, as columns.
     Six d{};
     Six scale{};  // Factor of F, for blocks whose residual is not in the form above.
   };
-  /// A dry block in the interior-point method. Its bound and effort (r, z), and (t, slip), are inside the second-order
-  /// cone. At the solution their Jordan product is zero.
+  /// A dry block in the interior-point method. Bound and effort form the vector (r, z). The vector of the slip is
+  /// (t, slip). Both are inside the second-order cone. At the solution their Jordan product is zero.
   struct Cone {
     bool inside = false;  // False for blocks without such a bound.
     double bound = 0;     // r, as used; it follows the bound of the law.
@@ -81,7 +81,7 @@ class SparseFriction {
     ConeScaling scaling;    // At the start of the step.
     ConeVector correction;  // Second-order term of Mehrotra.
   };
-  /// Where the active-set method is between the problem that its start solves and the present one.
+  /// The place of the active-set method between the problem that its start solves and the present one.
   struct Path {
     std::vector<double> slips, slip_steps;  // By unknown: slips there, and the step that leads to the present problem.
     std::vector<double> bounds;             // By block.
@@ -131,7 +131,7 @@ class SparseFriction {
   Margins margins(std::size_t block, std::span<const double> z) const;
   bool choose_modes_by_cones(std::span<const double> z);
   bool accept_cones(Laws& laws, std::span<double> z, Result& result);
-  // The blocks that it leaves open (sparse_friction_undecided.cpp).
+  // The blocks that the interior-point method leaves undecided (sparse_friction_undecided.cpp).
   void find_undecided(std::span<const double> z);
   bool settle_undecided(Laws& laws, std::span<double> z, Result& result);
   bool pose_undecided(std::span<const double> z);

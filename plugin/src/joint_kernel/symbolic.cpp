@@ -20,7 +20,7 @@ int size_of(const List& list) {
   return static_cast<int>(list.size());
 }
 
-/// Makes a SymbolicFactor. Its functions are called once each, in their order.
+/// Makes a SymbolicFactor. Each of its functions is called once, in the order of this list.
 class SymbolicFactorBuilder {
  public:
   SymbolicFactorBuilder(const StockJoints& stock, const IslandLayout& layout, SymbolicFactor& factor)
@@ -86,7 +86,8 @@ bool SymbolicFactorBuilder::read_joints(std::vector<BodyId>& ids) {
   return true;
 }
 
-/// On a body of many joints all of them would meet. It becomes an unknown of its own instead (T7).
+/// Finds bodies of many joints. In the factor each joint of such a body would be coupled with all others of it. The
+/// motion of the body therefore becomes an unknown of its own (T7).
 /// @return false where there are too many such bodies
 bool SymbolicFactorBuilder::select_high_degree_bodies() {
   high_degree_index_.assign(z(factor_.all_bodies), -1);
@@ -104,7 +105,8 @@ bool SymbolicFactorBuilder::is_on_high_degree_or_fixed(int joint) const {
                      [&](int body) { return body >= factor_.bodies || high_degree_index_[z(body)] >= 0; });
 }
 
-/// Joints on one body are a clique. A high-degree body makes a pair with each of its joints.
+/// Makes the graph of the joints. All joints on one body are neighbours of each other. A high-degree body is a
+/// neighbour of each of its joints.
 BlockCholesky::Pattern SymbolicFactorBuilder::pattern() {
   BlockCholesky::Pattern pattern;
   pattern.sizes = widths_;
@@ -125,7 +127,8 @@ BlockCholesky::Pattern SymbolicFactorBuilder::pattern() {
   return pattern;
 }
 
-/// Minimum degree, and where that fills much another order, if it takes less work.
+/// Finds an order of elimination by minimum degree. Where that order fills much, another order is taken if it needs
+/// less work.
 void SymbolicFactorBuilder::choose_ordering(const BlockCholesky::Pattern& pattern) {
   BlockCholesky::eliminate(pattern, order_, structure_);
   const auto work = [&](const std::vector<std::vector<int>>& structure, bool squared) {
@@ -181,7 +184,7 @@ void SymbolicFactorBuilder::make_nodes() {
   }
 }
 
-/// Lists where the multipliers of the rows of a joint are.
+/// Lists the places of the multipliers of the rows of a joint.
 void SymbolicFactorBuilder::list_rows(int joint) {
   const StockJoints::Joint& of = stock_.joints[z(joint)];
   for (int r = 0, exact = 0; r < widths_[z(joint)]; ++r) {
@@ -192,7 +195,7 @@ void SymbolicFactorBuilder::list_rows(int joint) {
   }
 }
 
-/// Lists what the elimination of each joint fills, and where the numbers of the factor stand.
+/// Lists the blocks that the elimination of each joint fills, and the places of the numbers of the factor.
 /// @return false where they are too many
 bool SymbolicFactorBuilder::make_ancestors() {
   auto compliant = factor_.compliant.begin();
@@ -277,7 +280,7 @@ void SymbolicFactorBuilder::list_body_ends() {
   factor_.ends_of.emplace_back().fill(size_of(factor_.body_ends));
 }
 
-/// The place of block (i, j) of the factor, i not before j.
+/// Returns the place of block (i, j) of the factor. Node i is not eliminated before node j.
 int SymbolicFactorBuilder::place_of(int i, int j) const {
   const Node& node = factor_.nodes[z(j)];
   if (i == j) return node.diagonal;
@@ -297,7 +300,7 @@ void SymbolicFactorBuilder::list_updates() {
   }
 }
 
-/// The products that G is summed from, those into one place after the other.
+/// Lists the products whose sum is G. Products of the same place follow each other.
 void SymbolicFactorBuilder::list_block_pairs() {
   for (int body = 0; body < factor_.bodies; ++body) {
     if (high_degree_index_[z(body)] >= 0) continue;
