@@ -263,6 +263,16 @@ TEST(Assemble, ResidualThatIsNotFiniteIsNamed) {
   EXPECT_NE(x.failure.find("not finite"), std::string::npos) << x.failure;
 }
 
+TEST(Assemble, PoseThatIsNotFiniteIsNamedWithItsBody) {
+  Pair p;
+  p.system.add(holonomic("level", {p.particle}, [](const auto& s) { return s[0].position().x - 2.0; }));
+  State state = p.system.initial_state();
+  state[p.particle].p.x() = std::numeric_limits<double>::quiet_NaN();
+  const Assembly x = assembled(p.system, state);
+  EXPECT_NE(x.failure.find("the position of body 0 ('" + p.system.name(p.particle) + "') is (nan, "), std::string::npos)
+      << x.failure;
+}
+
 TEST(Assemble, ForceThatThrowsOrIsNotFiniteIsNamed) {
   for (const bool throws : {true, false}) {
     Pair p;

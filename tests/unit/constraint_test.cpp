@@ -373,6 +373,22 @@ class CheckConstraint : public ::testing::Test {
   State state;
 };
 
+TEST_F(CheckConstraint, NamesTheBodyThatIsNotFiniteAndNotTheResidual) {
+  const Constraint rod =
+      holonomic("rod", {wall, b}, [](const auto& s) { return norm(s[0].position() - s[1].position()) - 1.0; });
+  state[b].p = {0, std::numeric_limits<double>::quiet_NaN(), 2};
+  const ConstraintCheck found = check(rod);
+  EXPECT_FALSE(found.finite);
+  EXPECT_EQ(
+      found.message,
+      "constraint 'rod': the position of body 1 ('b') is (0, nan, 2) m, which is not finite. Give the body a finite "
+      "position");
+  state = system.initial_state();
+  state[b].w.x() = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(contains(check(rod).message, "the angular velocity of body 1 ('b') is (inf, 0, 0) rad/s"))
+      << check(rod).message;
+}
+
 // A sphere about the origin, |p|² = 1, with a mistake of the tester's choice.
 class Mistaken : public ConstraintFunction {
  public:

@@ -112,7 +112,11 @@ TEST(Force, RefusesWhatCannotBeRightByName) {
                  "force 's': stiffness must be finite and not negative, got -1");
   expect_refused([&] { spring("s", a, zero, b, zero, 1, -1); }, "force 's': rest length");
   expect_refused([&] { spring("s", a, zero, b, zero, 1, 1, INFINITY); }, "force 's': damping");
-  expect_refused([&] { spring("s", a, {NAN, 0, 0}, b, zero, 1, 1); }, "force 's': p_AQ must be finite");
+  expect_refused(
+      [&] {
+        spring("s", a, {NAN, 0, 0}, b, zero, 1, 1);
+      },
+      "force 's': the anchor point p_AQ on the first body must be finite");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <linchpin/joints.h>
 #include <linchpin/system.h>
+#include <linchpin/world_joints.h>
 
 #include <gtest/gtest.h>
 
@@ -419,7 +420,15 @@ TEST(Joints, RefuseWhatCannotBeRightByName) {
   expect([&] { joints::hinge("gate", a, p, p, b, p, u); },
          "constraint 'gate': u_A must have a direction, got (0, 0, 0)");
   expect([&] { joints::hinge("gate", a, p, u, b, p, p); }, "constraint 'gate': u_B must have a direction");
-  expect([&] { joints::ball("gate", a, p, b, bad); }, "constraint 'gate': p_BQ must be finite, got (0, nan, 0)");
+  expect([&] { joints::ball("gate", a, p, b, bad); },
+         "constraint 'gate': the anchor point p_BQ on the second body must be finite, got (0, nan, 0) m");
+  const joints::PlacedBody here{a, {}}, there{b, {}}, lost{b, {bad, Quaterniond::Identity()}};
+  expect([&] { joints::ball("gate", here, there, bad); },
+         "constraint 'gate': the point must be finite, got (0, nan, 0) m");
+  expect([&] { joints::rod("gate", here, p, there, bad); },
+         "constraint 'gate': the point on the second body must be finite, got (0, nan, 0) m");
+  expect([&] { joints::hinge("gate", here, lost, p, u); },
+         "constraint 'gate': the position of the second body must be finite, got (0, nan, 0) m");
   expect([&] { joints::ball("gate", a, p, a, p); }, "constraint 'gate': names the same body twice");
   expect([&] { joints::rod("gate", a, p, b, p, 0.0); }, "constraint 'gate': length must be positive and finite, got 0");
   expect([&] { joints::point_on_sphere("gate", a, p, -1, b, p); },
@@ -440,7 +449,7 @@ TEST(Joints, RefuseWhatCannotBeRightByName) {
         joints::point_on_surface(
             "gate", a, [](auto q) { return q.x; }, b, bad);
       },
-      "constraint 'gate': p_BQ must be finite");
+      "constraint 'gate': the anchor point p_BQ on the second body must be finite");
 }
 
 }  // namespace

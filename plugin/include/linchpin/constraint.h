@@ -1,5 +1,6 @@
-// A constraint is written once, as a residual, and its rows of A and b follow (T3). Hides automatic differentiation,
-// the chain rule through rotations and explicit time. Consistency between rows is decided by solve (problem.h).
+// A constraint is written once, as a residual, and its rows of A and b follow (T3). This header hides automatic
+// differentiation, the chain rule through rotations and explicit time. The function solve (problem.h) decides whether
+// rows are consistent.
 //
 // Objects of this header have no locks and share no hidden data. Two threads may use two different objects at the same
 // time. One object, its functions of const objects included, serves one thread at a time: an evaluation uses memory of
@@ -92,8 +93,8 @@ struct ConstraintParts;
 /// A named constraint between K bodies, ready to be added to a System. It is a value that owns its function.
 ///
 /// A copy clones the function and its internal state. The copies share nothing, so one can be added to each of several
-/// systems. The lambda of a residual is copied as C++ copies it: what it captures by reference or by pointer is the
-/// same object for all copies, and must exist as long as they do. A move is cheap and leaves an object that can only be
+/// systems. The lambda of a residual is copied as C++ copies it. An object that it captures by reference or by pointer
+/// is the same for all copies, and must exist as long as they do. A move is cheap and leaves an object that can only be
 /// assigned or destroyed. Pointers to the function stay valid when the constraint is moved. One thread at a time may
 /// use one constraint.
 class LINCHPIN_API Constraint {
@@ -110,8 +111,9 @@ class LINCHPIN_API Constraint {
   /// wrench is reported, its normal force is measured, and the force of a law is applied. Joints set it themselves. A
   /// residual of the user's own needs it before it takes a law, except between particles.
   Constraint& set_application_points(std::vector<Vector3d> p_BQ);
-  /// Declares an application point that is fixed on none of the bodies, such as where a ball touches its lane. @param
-  /// p_WQ the point [m] (W), one for all bodies, from their states at any time.
+  /// Declares an application point that is fixed on none of the bodies. An example is the point where a ball touches
+  /// its lane.
+  /// @param p_WQ  the point [m] (W), one for all bodies, from their states at any time
   Constraint& set_application_point(std::function<Vector3d(const State&)> p_WQ);
   /// Declares that the constraint acts on all its bodies at body k's present point. Use it for a point of k that slides
   /// along the others. Without it the constraint acts on each body at that body's own point.
@@ -324,8 +326,9 @@ struct ConstraintCheck {
 
 /// Compares A and b of a constraint with central differences of its residual, at `state`. It is the derivative test for
 /// residuals and for hand-derived functions alike. b and φ̇ are also compared at invented velocities, so that a state
-/// at rest hides nothing. It reports errors above 1e-5 (b: 1e-4), non-finite values, and a constraint none of whose
-/// bodies can move. Costs about 30 evaluations per body. Allocates. Never throws.
+/// at rest hides nothing. It reports errors above 1e-5 (b: 1e-4), values that are not finite, and a constraint of which
+/// no body can move. If the state of a body is not finite, the message names the body and the value. The function costs
+/// about 30 evaluations for each body. It allocates and never throws.
 [[nodiscard]] LINCHPIN_API ConstraintCheck check_constraint(const System& system, const Constraint& constraint,
                                                             const State& state) noexcept;
 

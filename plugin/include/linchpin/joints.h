@@ -164,6 +164,8 @@ Constraint prescribed_angle(std::string name, BodyId a, const Vector3d& u_A, con
 namespace detail {
 /// Argument checks of joints, compiled where exceptions are enabled. @throws std::invalid_argument.
 LINCHPIN_API Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u);
+inline constexpr const char *anchor_on_a = "the anchor point p_AQ on the first body",
+                            *anchor_on_b = "the anchor point p_BQ on the second body";
 LINCHPIN_API void require_finite(const std::string& joint, const char* what, const Vector3d& p);
 }  // namespace detail
 
@@ -171,8 +173,8 @@ namespace joints {
 
 template <MotionOfTime Length>
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, Length length) {
-  detail::require_finite(name, "p_AQ", p_AQ);
-  detail::require_finite(name, "p_BQ", p_BQ);
+  detail::require_finite(name, detail::anchor_on_a, p_AQ);
+  detail::require_finite(name, detail::anchor_on_b, p_BQ);
   const auto phi = [=](const auto& s) {
     const auto d = s[0].point(p_AQ) - s[1].point(p_BQ);
     const auto l = length(s.t);
@@ -183,7 +185,7 @@ Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const
 
 template <class Surface>
 Constraint point_on_surface(std::string name, BodyId a, Surface f, BodyId b, const Vector3d& p_BQ) {
-  detail::require_finite(name, "p_BQ", p_BQ);
+  detail::require_finite(name, detail::anchor_on_b, p_BQ);
   const auto phi = [=](const auto& s) { return f(s[0].to_body(s[1].point(p_BQ))); };
   return holonomic(std::move(name), {a, b}, phi).set_application_points({Vector3d::Zero(), p_BQ}).set_sliding_body(1);
 }
@@ -196,8 +198,8 @@ Constraint point_on_curve(std::string name, BodyId a, Curve f, BodyId b, const V
 template <MotionOfTime Motion>
 Constraint prescribed_distance(std::string name, BodyId a, const Vector3d& p_AQ, const Vector3d& u_A, BodyId b,
                                const Vector3d& p_BQ, Motion f) {
-  detail::require_finite(name, "p_AQ", p_AQ);
-  detail::require_finite(name, "p_BQ", p_BQ);
+  detail::require_finite(name, detail::anchor_on_a, p_AQ);
+  detail::require_finite(name, detail::anchor_on_b, p_BQ);
   const Vector3d u = detail::unit_axis(name, "u_A", u_A);
   const auto phi = [=](const auto& s) { return dot(s[0].axis(u), s[1].point(p_BQ) - s[0].point(p_AQ)) - f(s.t); };
   return holonomic(std::move(name), {a, b}, phi, RowUnit::metre)

@@ -1,4 +1,6 @@
 // Constraints as named things, and the derivative test for their functions.
+#include "model/finite_state.h"
+
 #include <linchpin/constraint.h>
 
 #include <algorithm>
@@ -104,6 +106,11 @@ class Check {
 
   ConstraintCheck run(const State& state) {
     if (!collect(state)) return result_;
+    if (const std::string what = detail::what_is_not_finite(system_, constraint_.bodies(), state); !what.empty()) {
+      result_.finite = false;
+      say(": " + what);
+      return result_;
+    }
     const Computed at = linearized(X_);
     const Values residual = residual_at(X_, t_);
     report_residuals(at);

@@ -2,6 +2,7 @@
 #include "model/system_impl.h"
 
 #include <linchpin/forces.h>
+#include <linchpin/joints.h>
 
 #include <algorithm>
 #include <cmath>
@@ -44,8 +45,8 @@ Force::Force(std::string name, std::vector<BodyId> bodies, std::function<void(Fo
 Force spring(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double stiffness,
              double rest, double damping) {
   const std::string thing = "force '" + name + "': ";
-  require_finite(name, "p_AQ", p_AQ);
-  require_finite(name, "p_BQ", p_BQ);
+  require_finite(name, detail::anchor_on_a, p_AQ);
+  require_finite(name, detail::anchor_on_b, p_BQ);
   require_nonnegative(thing + "stiffness", stiffness);
   require_nonnegative(thing + "rest length", rest);
   require_nonnegative(thing + "damping", damping);

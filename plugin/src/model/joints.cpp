@@ -337,7 +337,7 @@ Vector3d unit_axis(const std::string& joint, const char* what, const Vector3d& u
 }
 
 void require_finite(const std::string& joint, const char* what, const Vector3d& p) {
-  if (!p.allFinite()) refuse_joint(joint, std::string(what) + " must be finite, got " + text(p));
+  if (!p.allFinite()) refuse_joint(joint, std::string(what) + " must be finite, got " + text(p) + " m");
 }
 
 }  // namespace detail
@@ -349,13 +349,13 @@ using detail::unit_axis;
 Constraint joint(std::string name, BodyId a, BodyId b, JointRows rows, const Vector3d& application_A,
                  const Vector3d& application_B) {
   for (JointRows::Point& p : rows.points) {
-    detail::require_finite(name, "p_AQ", p.p_AQ);
-    detail::require_finite(name, "p_BQ", p.p_BQ);
+    detail::require_finite(name, detail::anchor_on_a, p.p_AQ);
+    detail::require_finite(name, detail::anchor_on_b, p.p_BQ);
   }
   for (JointRows::Axis& l : rows.axes) {
     l.u_A = unit_axis(name, "u_A", l.u_A);
-    detail::require_finite(name, "p_AQ", l.p_AQ);
-    detail::require_finite(name, "p_BQ", l.p_BQ);
+    detail::require_finite(name, detail::anchor_on_a, l.p_AQ);
+    detail::require_finite(name, detail::anchor_on_b, l.p_BQ);
     finite(name, "d0", l.d0);
   }
   for (JointRows::Dot& d : rows.dots) {
@@ -446,8 +446,8 @@ Constraint point_on_plane(std::string name, BodyId a, const Vector3d& p_AQ, cons
 }
 
 Constraint rod(std::string name, BodyId a, const Vector3d& p_AQ, BodyId b, const Vector3d& p_BQ, double length) {
-  detail::require_finite(name, "p_AQ", p_AQ);
-  detail::require_finite(name, "p_BQ", p_BQ);
+  detail::require_finite(name, detail::anchor_on_a, p_AQ);
+  detail::require_finite(name, detail::anchor_on_b, p_BQ);
   positive(name, "length", length);
   Constraint made(std::move(name), {a, b}, std::make_unique<RodFunction>(p_AQ, p_BQ, length));
   return made.set_application_points({p_AQ, p_BQ});

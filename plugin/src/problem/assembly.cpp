@@ -6,6 +6,7 @@
 #include <linchpin/forces.h>
 
 #include "math/vector_ops.h"
+#include "model/finite_state.h"
 #include "model/force_rows.h"
 #include "model/system_impl.h"
 #include "problem/assembly_parts.h"
@@ -230,9 +231,13 @@ void lay_out(const System& system, Assembly& out) {
 
 // Reports a value that is not finite. NaN is written in its place, so that `solve` stops a caller that overlooks
 // `failure`.
-void fail(const Constraint& constraint, double t, int first, int rows, const std::string& why, Assembly& out) {
-  if (out.failure.empty())
-    out.failure = "constraint \"" + constraint.name() + "\" at t = " + std::to_string(t) + ": " + why;
+void fail(const System& system, const State& state, const Constraint& constraint, int first, int rows,
+          const std::string& why, Assembly& out) {
+  if (out.failure.empty()) {
+    const std::string about_body = detail::what_is_not_finite(system, constraint.bodies(), state);
+    out.failure = "constraint \"" + constraint.name() + "\" at t = " + std::to_string(state.t) + ": " +
+                  (about_body.empty() ? why : about_body);
+  }
   std::fill_n(out.problem.b.begin() + first, rows, std::numeric_limits<double>::quiet_NaN());
 }
 
@@ -297,7 +302,8 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
         finite({J, z(12 * rows)}))
       continue;
     std::fill_n(J, 12 * rows, 0.0);
-    fail(system.constraint(out.layout.constraints[z(joint.constraint)]), state.t, joint.row, rows, not_finite, out);
+    fail(system, state, system.constraint(out.layout.constraints[z(joint.constraint)]), joint.row, rows, not_finite,
+         out);
   }
 }
 
@@ -419,7 +425,7 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
     }
   if (fault) {
     std::fill(parts.rows.begin(), parts.rows.end(), 0.0);
-    fail(constraint, state.t, first, rows, fault + what, out);
+    fail(system, state, constraint, first, rows, fault + what, out);
   }
 
   const double* from = parts.rows.data();
