@@ -49,6 +49,8 @@ struct EnergyGain {
   double relative = 0;  ///< The gain relative to the largest kinetic energy that the sources explain.
   BodyId body;          ///< First body of the island.
   int bodies = 0;       ///< Number of its bodies.
+  /// Some of its constraints contradict each other: no motion satisfies all of them. Their forces then do work.
+  bool contradictory = false;
 };
 
 /// Velocities at the end of a step that do not meet the row of a constraint (T15). Methods that end a step on the

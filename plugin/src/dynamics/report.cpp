@@ -30,7 +30,12 @@ std::string energy_gain_text(const std::string& body, const EnergyGain& gain, lo
   return "energy grows without a source: '" + body + "'" +
          (gain.bodies > 1 ? " and the " + others + " joined to it have" : " has") + " gained " + text(gain.gain) +
          " J until t = " + text(gain.t) + " s, which is " + text(100 * gain.relative) +
-         " % of the energy of the motion. Use a shorter step, or a method of higher order" + more_times(count);
+         " % of the energy of the motion. " +
+         (gain.contradictory
+              ? "Its constraints contradict each other, and their forces therefore do work. Remove one of "
+                "them or give one compliance"
+              : "Use a shorter step, or a method of higher order") +
+         more_times(count);
 }
 std::string energy_gain_text(const System& system, const EnergyGain& gain, long count) {
   return energy_gain_text(gain.body.index < 0 ? "a multibody" : system.name(gain.body), gain, count);

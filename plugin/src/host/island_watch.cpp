@@ -104,6 +104,12 @@ double longest_part(const Context& c, const Island& b) { return std::ldexp(c.dt,
 
 namespace {
 
+/// Returns whether some constraints of an island contradict each other, as last found.
+bool has_contradiction(const Context& c, const Island& b) {
+  return b.step.outcome.contradictory ||
+         std::ranges::any_of(b.topology.entries, [&](int i) { return c.constraints[i].outcome.contradictory; });
+}
+
 /// @return whether energy has grown by more than half of what it may
 bool compare_energies(Context& c, Island& b) {
   const double limit = c.options.max_energy_gain;
@@ -125,7 +131,8 @@ bool compare_energies(Context& c, Island& b) {
                          .gain = account.gain(),
                          .relative = account.relative_gain(),
                          .body = b.layout().bodies.front(),
-                         .bodies = static_cast<int>(b.slots())},
+                         .bodies = static_cast<int>(b.slots()),
+                         .contradictory = has_contradiction(c, b)},
               c.energy_gains, c.counts.energy_gains);
     account.forget_gain();
   }

@@ -58,13 +58,16 @@ class RowImpulseReader {
     }
   }
 
-  // Returns the work of passive rows towards their targets by no more impulse than the applied forces have in the step
-  // [J]. It lifts bodies out of an overlap. Work beyond it comes from constraints that press bodies together. They are
-  // no source.
-  static double lifting_work(const Island& b) {
+  // Returns the work of passive rows towards their targets that has a source [J]. It lifts bodies out of an overlap by
+  // no more impulse than the applied forces have in the step. It also brings an island that is slower than the largest
+  // target of its contacts to that velocity, as where bodies overlap at rest. Work beyond it comes from constraints
+  // that press bodies together. They are no source.
+  double lifting_work(const Island& b) const {
     const PassiveWork& passive = b.rows.passive_work;
-    return std::min(passive.contact_target_work + passive.limit_target_work,
-                    b.rows.applied_impulse * passive.max_target);
+    const double asked = passive.contact_target_work + passive.limit_target_work,
+                 lifting = b.rows.applied_impulse * passive.max_target;
+    if (asked <= lifting) return asked;
+    return std::min(asked, lifting + std::max(0.0, passive.max_contact_work - start_energy(c_, b)));
   }
 
   void begin_joint(const Row& row) {

@@ -355,8 +355,12 @@ void Stepper::Impl::begin_again(double h_before) {
 
 void Stepper::Impl::record_energy_gain(double t, double relative) {
   const StepWatch& watch = watching.watch;
-  const EnergyGain gain{
-      .t = t, .gain = watch.gain(), .relative = relative, .body = watch.first_body(), .bodies = watch.bodies()};
+  const EnergyGain gain{.t = t,
+                        .gain = watch.gain(),
+                        .relative = relative,
+                        .body = watch.first_body(),
+                        .bodies = watch.bodies(),
+                        .contradictory = !dynamics.rank_report().contradictory.empty()};
   report.gains_energy = true;
   watching.said += (watching.said.empty() ? "" : "; ") + energy_gain_text(*system, gain);
   add_event(gain, watching.gains, watching.gain_count);

@@ -165,6 +165,35 @@ Outcome run_robot(double speed, double dt) {
   return Observer().run(w, dt, 5, {});
 }
 
+// Contacts remove the overlap with a velocity, whose energy is that of the host's own rule and no gain of the chain.
+TEST(EnergyGain, IsNoneOfAChainThatOverlapsTheGroundAtRest) {
+  for (const double overlap : {0.0, 0.001, 0.01})
+    for (const bool box : {false, true}) {
+      TestWorld w;
+      const btVector3 half(btScalar(0.25), btScalar(0.05), btScalar(0.05)), along(btScalar(0.25), 0, 0), z(0, 0, 1);
+      w.box(0, btVector3(10, btScalar(0.5), 10), btVector3(0, btScalar(-0.5), 0));
+      for (std::size_t i = 0; i < 6; ++i) {
+        btRigidBody& link = w.box(1, half, btVector3(btScalar(0.5 * double(i)), btScalar(0.05 - overlap), 0));
+        if (i > 0) w.joint<btHingeConstraint>(*w.bodies[i], link, along, -along, z, z);
+      }
+      if (box) w.box(5, btVector3(1, 1, 1) * btScalar(0.2), btVector3(btScalar(1.2), btScalar(1.5), 0));
+      bullet::Solver exact(w.world);
+      w.step(240);
+      EXPECT_EQ(exact.counts().energy_gains, 0) << "overlap " << overlap << ", box " << box << "\n" << exact.summary();
+      EXPECT_TRUE(w.finite());
+    }
+}
+
+// Contradictory constraints do work. A shorter step does not help.
+TEST(EnergyGain, OfContradictoryConstraintsSaysSo) {
+  const EnergyGain gain{.t = 1, .gain = 2, .relative = 0.5, .body = {}, .bodies = 2, .contradictory = true};
+  const std::string text = energy_gain_text("bob", gain, 1);
+  EXPECT_NE(text.find("Its constraints contradict each other, and their forces therefore do work. Remove one of them"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("shorter step"), std::string::npos) << text;
+}
+
 TEST(EnergyGain, OfRobotsUnderTheExplicitIntegratorIsNamed) {
   const Outcome fast = run_robot(15, 1.0 / 60);
   std::printf("gains %g, named %ld times\n", fast.relative, fast.named);
