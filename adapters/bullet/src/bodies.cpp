@@ -6,10 +6,7 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
 
-template <class Predicate>
-bool all_of(const btVector3& u, Predicate predicate) {
-  return predicate(u.x()) && predicate(u.y()) && predicate(u.z());
-}
+bool all_of(const btVector3& u, auto predicate) { return predicate(u.x()) && predicate(u.y()) && predicate(u.z()); }
 bool is_zero(btScalar x) { return x == 0; }
 bool is_zero_or_one(btScalar x) { return x == 0 || x == 1; }
 bool is_point(const btRigidBody& body) {

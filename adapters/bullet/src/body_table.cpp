@@ -4,6 +4,19 @@
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 
+namespace {
+
+// Bullet numbers its bodies in the order in which it makes them. The number is private and has no accessor; an explicit
+// instantiation may name it.
+int serial_of(const btRigidBody& body);
+template <auto number>
+struct SerialPeek {
+  friend int serial_of(const btRigidBody& body) { return body.*number; }
+};
+template struct SerialPeek<&btRigidBody::m_debugBodyId>;
+
+}  // namespace
+
 bool BodyTable::in_world(const btRigidBody& body) const {
   if (&body == &btTypedConstraint::getFixedBody()) return true;
   const btCollisionObjectArray& all = world_->getCollisionObjectArray();
@@ -31,6 +44,7 @@ bool BodyTable::is_there(int id) const {
 BodyId BodyTable::id(btRigidBody& body) {
   if (&body == &btTypedConstraint::getFixedBody()) return linchpin::ground;
   const BodyKind kind = kind_of(body);
+  if (const int old = find(body); old >= 0) drop_if_gone(old);
   const int known = find(body);
   if (known >= 0 && solver_.is_of_kind(at(known), kind)) return at(known);
   const BodyId id = solver_.add_body(kind, read_mass(body), read_inertia(body));
@@ -49,7 +63,8 @@ void BodyTable::enter(BodyId id, btRigidBody* body) {
     bodies_.resize(entries_.size());
   }
   bodies_[z(id.index)] = body;
-  entries_[z(id.index)] = {body ? std::max(body->getWorldArrayIndex(), 0) : -1, body ? settings_of(*body) : Settings{}};
+  entries_[z(id.index)] =
+      body ? Entry{std::max(body->getWorldArrayIndex(), 0), serial_of(*body), settings_of(*body)} : Entry{};
   found_.clear();
 }
 
@@ -84,13 +99,16 @@ void BodyTable::watch() {
   }
 }
 
-// Bodies leave the world and are deleted without notice. A body that a constraint of the world names must still exist.
+// Bodies leave the world and are deleted without notice, and others may come to lie where they lay. A body that is gone
+// is not read. A body that a joint of the world names must still exist.
 void BodyTable::drop_if_gone(int i) {
   Entry& e = entries_[z(i)];
-  if (is_there(i)) return;
+  if (is_there(i) && serial_of(*bodies_[z(i)]) == e.serial) return;
   e.place = world_->getCollisionObjectArray().findLinearSearch(bodies_[z(i)]);
   if (!is_there(i)) e.place = -1;
   solver_.set_in_world(at(i), e.place >= 0);
+  const int serial = e.place < 0 ? -1 : serial_of(*bodies_[z(i)]);
+  if (std::exchange(e.serial, serial) != serial) solver_.drop_constraints_on(at(i));
   if (e.place >= 0 || solver_.is_named(at(i))) return;
   leave(i);
   solver_.remove_body(at(i));

@@ -53,7 +53,8 @@ class BodyTable {
     bool operator==(const Settings&) const = default;
   };
   struct Entry {
-    int place = -1;  ///< in the world's array of objects; −1: not in the world
+    int place = -1;   ///< in the world's array of objects; −1: not in the world
+    int serial = -1;  ///< number of the body among all that Bullet has made: another may come to lie at its address
     Settings settings;
   };
   static Settings settings_of(const btRigidBody& body);

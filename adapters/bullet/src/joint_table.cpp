@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 
 namespace LINCHPIN_BULLET_NAMESPACE {
 
@@ -52,19 +51,24 @@ void JointTable::add_proxies(int entry) {
     Proxy& made =
         *j.proxies.emplace_back(std::make_unique<Proxy>(solver_, entry, *j.bodies[z(first)], other, first, second));
     entry_of_[&made] = entry;
-    bodies_.world()->addConstraint(&made, false);
+    WorldPeek::joints(*bodies_.world()).push_back(&made);
     world_order_.emplace_back(&made);
   }
 }
 
 void JointTable::set_collisions(int entry, bool on) {
   JointBinding& j = (*this)[entry];
-  if (j.linked_collide == on || !bodies_.world()) return;
-  j.linked_collide = on;
-  for (auto& p : j.proxies) {
-    bodies_.world()->removeConstraint(p.get());
-    bodies_.world()->addConstraint(p.get(), !on);
-  }
+  if (!bodies_.world() || std::exchange(j.linked_collide, on) == on) return;
+  for (auto& p : j.proxies) set_collisions(*p, on);
+}
+
+// As Bullet does it, but no body names a proxy, so that the body and the proxy may be deleted in any order. A body that
+// is no longer in the world may have been deleted: it is not read.
+void JointTable::set_collisions(Proxy& p, bool on) {
+  btCollisionObjectArray& all = bodies_.world()->getCollisionObjectArray();
+  btRigidBody &a = p.getRigidBodyA(), &b = p.getRigidBodyB();
+  if (all.findLinearSearch(&a) < all.size()) a.setIgnoreCollisionCheck(&b, !on);
+  if (all.findLinearSearch(&b) < all.size()) b.setIgnoreCollisionCheck(&a, !on);
 }
 
 void JointTable::enable(int entry, bool on) {
@@ -78,48 +82,28 @@ void JointTable::forget(int entry) {
   // Where a deleted joint lay something else may lie by now, as a proxy made since the world was last looked at.
   if (find(j.joint) == entry) entry_of_.erase(j.joint);
   if (j.native_part) entry_of_.erase(j.native_part.get());
+  take_out(j);
+}
+
+void JointTable::take_out(JointBinding& j) {
   for (auto& p : j.proxies) {
     entry_of_.erase(p.get());
-    take_out(*p);
     std::erase_if(world_order_, [&](const Seen& here) { return here.joint == p.get(); });
     p->setEnabled(false);  // Bullet may hold it in its list for this step
+    if (bodies_.world()) WorldPeek::joints(*bodies_.world()).remove(p.get());
+    if (bodies_.world() && !j.linked_collide) set_collisions(*p, true);
     past_proxies_.push_back(std::move(p));
   }
-}
-
-// A proxy that the program has taken out already may name bodies that are no more.
-void JointTable::take_out(Proxy& p) {
-  for (int i = 0; bodies_.world() && i < bodies_.world()->getNumConstraints(); ++i)
-    if (bodies_.world()->getConstraint(i) == &p) return bodies_.world()->removeConstraint(&p);
-}
-
-// A body that is no longer in the world has most likely been deleted, as programs do before they come to the solver: it
-// is not touched. Should it live on, it still names the proxy, which therefore stays, switched off.
-void JointTable::take_out_for_good(std::unique_ptr<Proxy> p) {
-  const btCollisionObjectArray& all = bodies_.world()->getCollisionObjectArray();
-  const auto there = [&](btRigidBody& body) {
-    return &body == &btTypedConstraint::getFixedBody() || all.findLinearSearch(&body) < all.size();
-  };
-  if (there(p->getRigidBodyA()) && there(p->getRigidBodyB())) return take_out(*p);
-  WorldPeek::joints(*bodies_.world()).remove(p.get());
-  p->setEnabled(false);
-  static std::mutex adding;
-  static auto* const left_behind = new std::vector<std::unique_ptr<Proxy>>;  // to the end of the program
-  const std::lock_guard<std::mutex> lock(adding);
-  left_behind->push_back(std::move(p));
+  j.proxies.clear();
 }
 
 void JointTable::leave_world() {
-  for (const auto& j : bindings_) {
-    for (auto& p : j->proxies) take_out_for_good(std::move(p));
-    j->proxies.clear();
-  }
+  for (const auto& j : bindings_) take_out(*j);
 }
 
 // ---- the world's joints ----
 
 int JointTable::name_joint(btTypedConstraint& joint, std::string name) {
-  if (name.empty()) host::demand("name_joint", "a joint needs a name");
   scan();
   const int entry = find(&joint);
   if (entry < 0 || !solver_.entry(entry).alive)

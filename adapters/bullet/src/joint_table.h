@@ -88,8 +88,8 @@ class JointTable {
   bool is_same_world();
   void list_world();
   void add_proxies(int entry);
-  void take_out(Proxy& p);
-  void take_out_for_good(std::unique_ptr<Proxy> p);
+  void take_out(JointBinding& j);  ///< Takes its proxies out of the world.
+  void set_collisions(Proxy& p, bool on);
 
   host::ConstraintSolver& solver_;
   BodyTable& bodies_;

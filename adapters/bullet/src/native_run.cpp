@@ -3,8 +3,7 @@
 namespace LINCHPIN_BULLET_NAMESPACE {
 
 namespace {
-template <class Visit>
-void for_points(std::span<btPersistentManifold* const> manifolds, Visit visit) {
+void for_points(std::span<btPersistentManifold* const> manifolds, auto visit) {
   for (btPersistentManifold* const m : manifolds)
     for (int k = 0; k < m->getNumContacts(); ++k) visit(m->getContactPoint(k));
 }

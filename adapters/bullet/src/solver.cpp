@@ -8,8 +8,9 @@ using host::demand;
 
 // ---- Handle ----
 
-Handle::Handle(WorldBinding& binding, int entry)
-    : host::ChainedHandle<Handle>(binding.solver(), entry), binding_(&binding) {}
+Handle::Handle(WorldBinding& binding, int entry) : ChainedHandle(binding.solver(), entry), binding_(&binding) {}
+Handle::Handle(WorldBinding& binding, std::string_view name)
+    : ChainedHandle(binding.solver(), name), binding_(&binding) {}
 Handle& Handle::collisions_between_bodies(bool on) {
   if (valid() && !binding_->joints()[entry()].joint) binding_->joints().set_collisions(entry(), on);
   return *this;
@@ -73,12 +74,13 @@ Handle Solver::add(Constraint constraint) {
 // ---- joints of the world ----
 
 Handle Solver::handle(JointRef joint) {
-  if (binding_->world().why_absent()) return {};
+  if (const char* why = binding_->world().why_absent()) return Handle(why);
   if (joint.typed_ && !binding_->joints().is_known(*joint.typed_)) binding_->world().find_joints();
   const int entry = joint.typed_              ? binding_->joints().find(joint.typed_)
                     : binding_->multibodies() ? binding_->multibodies()->entry_of(joint.multibody_, joint.link_)
                                               : -1;
-  return entry < 0 || !core().entry(entry).alive ? Handle{} : Handle{*binding_, entry};
+  if (entry < 0 || !core().entry(entry).alive) return Handle("the joint is not in the world. Call addConstraint()");
+  return {*binding_, entry};
 }
 
 std::string Solver::why_native(JointRef joint) {
@@ -93,10 +95,7 @@ Handle Solver::name_joint(JointRef joint, std::string name) {
   return {*binding_, name_multibody_joint(*binding_, joint.multibody_, joint.link_, std::move(name))};
 }
 
-Handle Solver::find(std::string_view name) {
-  const int entry = core().find(name);
-  return entry < 0 ? Handle{} : Handle{*binding_, entry};
-}
+Handle Solver::find(std::string_view name) { return {*binding_, name}; }
 
 std::span<const NativeComparison> Solver::native_comparison() {
   if (NativeRun& run = binding_->native_run(); run.compares()) return run.comparison().all();

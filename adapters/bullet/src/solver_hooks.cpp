@@ -25,8 +25,8 @@ void WorldBinding::begin_step() {
 void WorldBinding::begin_group(std::span<btTypedConstraint* const> constraints, const btContactSolverInfo& info) {
   groups_.divide(constraints);
   for (const BodyId id : solver().begin_islands(double(info.m_timeStep))) {
-    btRigidBody* const body = bodies().body(id);
-    still_.push_back({body, body->getWorldTransform(), body->getLinearVelocity(), body->getAngularVelocity()});
+    const btRigidBody& body = *bodies().body(id);
+    still_.push_back({id, body.getWorldTransform(), body.getLinearVelocity(), body.getAngularVelocity()});
   }
 }
 
@@ -87,10 +87,11 @@ void WorldBinding::updateAction(btCollisionWorld*, btScalar dt) {
 
 void WorldBinding::put_back_still() {
   for (const Still& s : still_) {
-    if (bodies().find(*s.body) < 0) continue;  // gone
-    s.body->proceedToTransform(s.pose);
-    s.body->setLinearVelocity(s.v);
-    s.body->setAngularVelocity(s.w);
+    btRigidBody* const body = bodies().body(s.id);
+    if (!body) continue;  // gone
+    body->proceedToTransform(s.pose);
+    body->setLinearVelocity(s.v);
+    body->setAngularVelocity(s.w);
   }
 }
 

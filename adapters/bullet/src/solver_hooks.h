@@ -122,10 +122,7 @@ class SolverHooks : public Base {
   }
 
  private:
-  template <class T>
-  static int size(const T& x) {
-    return static_cast<int>(x.size());
-  }
+  static int size(const auto& x) { return static_cast<int>(x.size()); }
   RowReader& rows() { return binding_.world().rows; }
   GroupTaker& groups() { return binding_.groups(); }
   std::vector<btTypedConstraint*>& native() { return binding_.world().native_constraints; }

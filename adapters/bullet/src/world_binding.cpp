@@ -140,8 +140,11 @@ void WorldBinding::enter(btDiscreteDynamicsWorld* world) {
                                                        : host::Capabilities::Coupling::between_iterations;
   // Beyond π/4 per step Bullet does not turn as it is asked to; a margin is for rounding.
   solver().set_capabilities({.coupling = coupling, .rounding = double(SIMD_EPSILON), .largest_turn = 0.78});
+  const auto before_islands = [this] {
+    if (solver().has_user_constraints()) bodies().drop_gone();
+  };
   if (WorldPeek::owns_islands(*world) && world->getSimulationIslandManager())
-    islands_ = std::make_unique<WorldIslands>(WorldPeek::islands(*world), [this] { world_ends(); });
+    islands_ = std::make_unique<WorldIslands>(WorldPeek::islands(*world), before_islands, [this] { world_ends(); });
   if (islands_ && !islands_->watches()) islands_.reset();
 }
 

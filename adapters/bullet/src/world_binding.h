@@ -68,7 +68,7 @@ class WorldBinding final : public btActionInterface {
   };
   /// A body that a step is not to move.
   struct Still {
-    btRigidBody* body;
+    BodyId id;
     btTransform pose;
     btVector3 v, w;
   };

@@ -1,6 +1,7 @@
-// Bullet has no call for the destruction of a world. But a world destroys its island manager first. While a solver is
-// installed, the world therefore has an island manager of linchpin's, which works as Bullet's and then calls the
-// engine.
+// Bullet has no call for the destruction of a world. But a world destroys its island manager first. Bullet also has no
+// call for the moment in a step before it reads the bodies of constraints. But a world calls its island manager then.
+// While a solver is installed, the world therefore has an island manager of linchpin's. It works as Bullet's, and calls
+// the engine at both moments.
 #pragma once
 
 #include "bodies.h"
@@ -18,9 +19,12 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 class WorldIslands {
  public:
   /// @param manager  the world's pointer to its island manager
+  /// @param before_islands  the engine's call in a step, before Bullet reads the bodies of constraints
   /// @param world_ends  the engine's call, from the world's destructor. All of btDiscreteDynamicsWorld still exists
   /// then. A manager of the program's own class stays where it is.
-  WorldIslands(btSimulationIslandManager*& manager, std::function<void()> world_ends) : at_(manager), before_(manager) {
+  WorldIslands(btSimulationIslandManager*& manager, std::function<void()> before_islands,
+               std::function<void()> world_ends)
+      : at_(manager), before_(manager), before_islands_(std::move(before_islands)) {
     if (is_exactly<btSimulationIslandManager>(*manager))
       ours_ = make<btSimulationIslandManager>(std::move(world_ends));
     else if (is_exactly<btSimulationIslandManagerMt>(*manager))
@@ -62,16 +66,21 @@ class WorldIslands {
  private:
   template <class Base>
   struct Watched final : Base {
-    explicit Watched(std::function<void()> ends) : world_ends(std::move(ends)) {}
+    Watched(const std::function<void()>& before, std::function<void()> ends)
+        : before_islands(before), world_ends(std::move(ends)) {}
     ~Watched() override {
       if (const auto ends = std::exchange(world_ends, nullptr)) ends();
     }
-    std::function<void()> world_ends;
+    void updateActivationState(btCollisionWorld* world, btDispatcher* dispatcher) override {
+      before_islands();
+      Base::updateActivationState(world, dispatcher);
+    }
+    std::function<void()> before_islands, world_ends;
   };
   template <class Base>
   btSimulationIslandManager* make(std::function<void()> world_ends) {
     void* memory = btAlignedAlloc(sizeof(Watched<Base>), 16);  // as the world frees it
-    auto* made = new (memory) Watched<Base>([this, ends = std::move(world_ends)] {
+    auto* made = new (memory) Watched<Base>(before_islands_, [this, ends = std::move(world_ends)] {
       ended_ = true;
       ends();
     });
@@ -93,7 +102,7 @@ class WorldIslands {
 
   btSimulationIslandManager*& at_;
   btSimulationIslandManager *before_, *ours_ = nullptr;
-  std::function<void()> disarm_;
+  std::function<void()> before_islands_, disarm_;
   bool ended_ = false, split_ = true;
 };
 

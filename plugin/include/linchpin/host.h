@@ -365,6 +365,8 @@ struct ConstraintEntry {
   };
   /// Returns whether it is a joint of the host's world between rigid bodies.
   bool is_joint() const { return owner == Owner::joint; }
+  /// Returns whether it is a constraint of the user's own.
+  bool is_of_user() const { return owner == Owner::user || owner == Owner::user_on_links; }
   /// Returns whether it acts on links of articulated bodies.
   bool is_on_links() const { return owner >= Owner::user_on_links; }
   /// Returns whether the host can solve it.
@@ -503,8 +505,9 @@ class LINCHPIN_API World {
   // Changes that the program may have made.
   /// Adds joints that are new in the world, and removes those that the program has deleted. Then set_order().
   virtual void find_joints() {}
-  /// Looks at all bodies: whether they are still there (ConstraintSolver::set_in_world, remove_body) and, in a step
-  /// that begins, what has changed of them (change_body, replace_body). The solver then reads the bodies.
+  /// Looks at all bodies: whether they are still there (ConstraintSolver::set_in_world, drop_constraints_on,
+  /// remove_body) and, in a step that begins, what has changed of them (change_body, replace_body). The solver then
+  /// reads the bodies.
   virtual void look_at_bodies(bool /*step_begins*/) {}
   /// Calls ConstraintSolver::set_joint() for joints that are to be mapped. The argument `is_anew` is true where joints
   /// are to be mapped as if they had always been as they are.
@@ -630,8 +633,11 @@ class LINCHPIN_API ConstraintSolver {
   bool is_of_kind(BodyId body, BodyKind kind) const;  ///< also where its numbers are no mass
   /// The body is gone. Its id is used again when no constraint names it any more.
   void remove_body(BodyId body);
-  /// The program is about to delete a body: removes it, and the user's constraints on it.
+  /// Removes the user's constraints on a body, and the body itself. The program is about to delete it.
   void release_body(BodyId body);
+  /// Removes the user's constraints on a body that the program has taken out of the world, and perhaps deleted. Each of
+  /// them is a Finding of check() and a line of summary(), until reset().
+  void drop_constraints_on(BodyId body);
   /// A body has become one of another kind: `now` takes the place of `old`, which is removed.
   void replace_body(BodyId old, BodyId now);
   /// Settings of a body have changed: its mass, or what World says about it.
@@ -665,7 +671,7 @@ class LINCHPIN_API ConstraintSolver {
   void set_joint(int entry, const std::array<BodyId, 2>& bodies, JointShape shape);
   /// The next set_joint() of an entry is not for a change of its settings.
   void invalidate_mapping(int entry) { this->entry(entry).joint.is_mapped = false; }
-  /// Names a joint, and takes it back if it was given back. @throws std::invalid_argument  a name in use
+  /// Names a joint, and takes it back if it was given back. @throws std::invalid_argument  an empty name, a name in use
   void name_joint(int entry, std::string name);
   /// Leaves a joint, or a constraint of the host on links, to the host until it is adopted again. Removes an entry of
   /// another kind.
@@ -706,6 +712,7 @@ class LINCHPIN_API ConstraintSolver {
   /// Returns a number that changes with structure_changed(). Use it as a key for results that depend on the structure.
   unsigned structure() const;
   bool has_exact_constraints() const;  ///< in the step that has begun
+  bool has_user_constraints() const;   ///< on rigid bodies, now
   /// The rows of a constraint between two of its bodies, at the states that its bodies have in the host now.
   /// @param first, second  among the bodies of the constraint; second −1: none
   /// @param rate  steps per second [1/s] @param erp  share of a position error that a row removes in a step
@@ -807,7 +814,7 @@ class LINCHPIN_API ConstraintSolver {
   void update_redundancy();  ///< and which of them are redundant or undetermined
   /// Returns the reactions, in the order of set_order().
   std::span<Reaction> reactions();
-  const Reaction& reaction(std::string_view name);  ///< an empty one named "" where there is none
+  const Reaction& reaction(std::string_view name);  ///< @throws std::invalid_argument  no constraint has this name
   /// Returns the reports of all terms of all laws, in the order of the reactions.
   std::span<LawWork> laws();
   std::span<LawWork> laws_of(int entry);  ///< @throw std::out_of_range  there is no such entry
@@ -903,9 +910,12 @@ LINCHPIN_API void demand_world(const World& world, const std::string& who);
 /// changes nothing. It is valid while its solver exists, the world has not been destroyed and the constraint has not
 /// been removed; see valid().
 ///
-/// A handle that is not valid, or is empty, is safe to use. law() and unilateral() then throw OrderError with the
+/// A handle that is not valid is safe to use. Settings such as law() and unilateral() then throw OrderError with the
 /// reason, such as "the constraint has been removed". name() is empty, and all other calls do nothing. A handle stays
 /// invalid when another constraint gets the place.
+///
+/// An empty handle is one that has never had a constraint: it was made without one, or no constraint was found. Its
+/// reaction() and its settings throw an error, which names what was not found. All other calls do nothing.
 ///
 /// Use a handle in the thread of its solver, and not inside a residual or a law. Functions that are not const look for
 /// joints that the program has deleted, or compute reports. References and spans are valid until the next step and
@@ -915,8 +925,11 @@ class LINCHPIN_API ConstraintHandle {
   ConstraintHandle() = default;
   /// Makes the handle of an entry.
   ConstraintHandle(ConstraintSolver& solver, int entry);
+  /// Makes the handle of the constraint with a name. It is empty if there is none.
+  ConstraintHandle(ConstraintSolver& solver, std::string_view name);
   /// Returns whether the constraint exists still.
   bool valid() const;
+  explicit operator bool() const { return valid(); }  ///< Returns whether the constraint exists still.
   /// Returns its name. It is empty if the handle is not valid.
   const std::string& name() const;
   Result<void> try_law(Law law) noexcept;
@@ -934,7 +947,10 @@ class LINCHPIN_API ConstraintHandle {
   /// Removes the user's constraint from the world. A joint of the world goes back to the native solver. It stays there
   /// until name_joint() is called again, and its handle stays valid.
   void remove();
-  /// Computes the reports of the last step where they are not known yet, and returns the reaction.
+  /// Computes the reports of the last step where they are not known yet, and returns the reaction. It is an empty
+  /// reaction named "" after the constraint has been removed.
+  /// @throws std::invalid_argument  the handle is empty, because no constraint has the name or the joint is not in the
+  /// world @throws OrderError  the handle was made without a constraint
   const Reaction& reaction();
   /// Returns whether linchpin solves the constraint, as an equality, a motor or compliance: its bodies are in the
   /// world, and it is not disabled, not released, and not left to the host in the last step. Rows of a joint that the
@@ -946,6 +962,8 @@ class LINCHPIN_API ConstraintHandle {
   RowUnit unit() const;
 
  protected:
+  /// Makes an empty handle. @param what_is_missing  text of the error of its calls, valid as long as the handle
+  explicit ConstraintHandle(const char* what_is_missing) : what_is_missing_(what_is_missing) {}
   /// Index of the entry; −1: the handle is empty.
   int entry() const { return entry_; }
   /// Returns whether the constraint exists still. Looks for joints that the program has deleted.
@@ -958,13 +976,16 @@ class LINCHPIN_API ConstraintHandle {
   void set_enabled(bool on);
 
  private:
-  void demand_valid() const;  ///< @throws OrderError
+  void demand_constraint() const;  ///< @throws std::invalid_argument, OrderError  the handle is empty
+  void demand_valid() const;       ///< @throws as demand_constraint(), and OrderError
   const ConstraintEntry& get() const { return solver_->entry(entry_); }
   bool has_solver() const { return solver_ && !life_.expired(); }
   ConstraintSolver* solver_ = nullptr;
   std::weak_ptr<const void> life_;  ///< of the solver
   int entry_ = -1;
-  unsigned version_ = 0;  ///< of what was there when it was made
+  unsigned version_ = 0;                               ///< of what was there when it was made
+  const char* what_is_missing_ = nullptr;              ///< of an empty handle
+  std::shared_ptr<const std::string> name_not_found_;  ///< of an empty handle
 };
 
 /// A handle whose calls can be chained. Threads and lifetime are those of ConstraintHandle. @tparam Derived  the handle

@@ -64,17 +64,40 @@ void ConstraintSolver::remove(int entry) {
   refresh_order();
 }
 
+namespace {
+
+/// Returns the place of a body among those of a constraint; −1: the constraint does not name it.
+int place_of(const Context& c, const ConstraintEntry& r, BodyId body) {
+  const auto bodies = c.constraints.bodies(r);
+  const auto at = std::ranges::find_if(bodies, [&](BodyId id) { return c.bodies.present(id) == body; });
+  return at == bodies.end() ? -1 : static_cast<int>(at - bodies.begin());
+}
+
+}  // namespace
+
 void ConstraintSolver::release_body(BodyId body) {
   Context& c = impl_->c;
   update_reports();
-  for (int i = 0; i < entry_count(); ++i) {
-    const ConstraintEntry& r = c.constraints[i];
-    if (!r.alive || r.is_joint()) continue;
-    const auto bodies = c.constraints.bodies(r);
-    if (std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return c.bodies.present(id) == body; })) remove(i);
-  }
+  for (int i = 0; i < entry_count(); ++i)
+    if (const ConstraintEntry& r = c.constraints[i]; r.alive && !r.is_joint() && place_of(c, r, body) >= 0) remove(i);
   remove_body(body);
   clear_islands();
+}
+
+void ConstraintSolver::drop_constraints_on(BodyId body) {
+  Context& c = impl_->c;
+  for (int i = 0; i < entry_count(); ++i) {
+    const ConstraintEntry& r = c.constraints[i];
+    if (!r.alive || !r.is_of_user()) continue;
+    const int place = place_of(c, r, body);
+    if (place < 0) continue;
+    if (++c.notes.dropped_count <= tuning::max_dropped_constraints)
+      c.notes.dropped.push_back({r.name, "was removed, because body " + std::to_string(place) + " (" +
+                                             c.system.name(body) +
+                                             ") is no longer in the world. Add the constraint again where the body "
+                                             "comes back, or call release_body() before you remove the body"});
+    remove(i);
+  }
 }
 
 // ---- joints of the host ----
@@ -162,6 +185,7 @@ void ConstraintSolver::set_joint(int entry, const std::array<BodyId, 2>& bodies,
 }
 
 void ConstraintSolver::name_joint(int entry, std::string name) {
+  if (name.empty()) demand("name_joint", "a joint needs a name");
   if (const int other = find(name); other >= 0 && other != entry)
     demand("linchpin: another constraint has the name '" + name + "'. Choose a different name");
   update_reports();
@@ -201,9 +225,7 @@ void ConstraintSolver::refresh_reaction(int entry) {
 bool ConstraintSolver::is_named(BodyId body) const {
   const Context& c = impl_->c;
   return std::any_of(c.constraints.all().begin(), c.constraints.all().end(), [&](const ConstraintEntry& r) {
-    if (!r.alive || r.owner == ConstraintEntry::Owner::locked_axes) return false;
-    const auto bodies = c.constraints.bodies(r);
-    return std::any_of(bodies.begin(), bodies.end(), [&](BodyId id) { return c.bodies.present(id) == body; });
+    return r.alive && r.owner != ConstraintEntry::Owner::locked_axes && place_of(c, r, body) >= 0;
   });
 }
 
@@ -356,5 +378,6 @@ void ConstraintSolver::order_by_age() {
 void ConstraintSolver::structure_changed() { ++impl_->c.structure; }
 unsigned ConstraintSolver::structure() const { return impl_->c.structure; }
 bool ConstraintSolver::has_exact_constraints() const { return impl_->c.lists.any_exact; }
+bool ConstraintSolver::has_user_constraints() const { return impl_->c.constraints.user_count > 0; }
 
 }  // namespace linchpin::host

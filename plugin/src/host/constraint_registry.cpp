@@ -18,6 +18,7 @@ int Constraints::add(Owner owner, std::string name) {
   ConstraintEntry r;
   r.owner = owner;
   r.version = ++made_;
+  user_count += owner == Owner::user;
   int index = free_.take(entries_.size());
   if (index < 0) {
     index = static_cast<int>(entries_.size());
@@ -66,6 +67,7 @@ void Constraints::detach(int entry) {
 void Constraints::remove(int entry) {
   ConstraintEntry& r = entries_[z(entry)];
   r.alive = false;
+  user_count -= r.owner == Owner::user;
   removed_.push_back(entry);
   names_.erase(entry, r.name);
   if (r.id.index >= 0) system_.remove(r.id);

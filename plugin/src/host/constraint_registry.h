@@ -64,7 +64,8 @@ class Constraints {
   /// @param forget_laws  entries without a reaction forget what their laws have done
   std::vector<ConstraintEntry*> by_reaction(bool forget_laws = false);
 
-  int reactions = 0;  ///< number of entries that have one
+  int reactions = 0;   ///< number of entries that have one
+  int user_count = 0;  ///< number of the user's own on rigid bodies
 
  private:
   System& system_;

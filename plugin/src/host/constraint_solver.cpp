@@ -199,6 +199,7 @@ std::string ConstraintSolver::summary() {
     return world.has_ended() ? "linchpin: the world has been destroyed\n"
                              : "linchpin: the solver is not attached to a world. Call attach()\n";
   world.find_joints();
+  world.look_at_bodies(false);
   make_reactions();
   update_reports();
   return host::summary(impl_->c, energy());
@@ -285,6 +286,8 @@ void ConstraintSolver::reset() {
   c.bodies.forget_motions();
   impl_->sleep.forget();
   c.notes.fallback_reason.clear();
+  c.notes.dropped.clear();
+  c.notes.dropped_count = 0;
   for (const auto& b : c.islands.all()) {
     flush_work(c, *b);
     forget_history(c, *b);

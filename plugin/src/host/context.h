@@ -57,6 +57,8 @@ struct Context {
     std::string fallback_reason;             ///< reason of the last fallback
     const char* order_reductions = nullptr;  ///< last reason of Counts::order_reductions
     std::string widest_turned;               ///< the joint of Counts::widest
+    std::vector<Finding> dropped;            ///< the first constraints that were removed with their bodies
+    long dropped_count = 0;                  ///< number of all of them
   } notes;
   std::vector<JointImpulse> joint_impulses;  ///< memory
   /// A constraint that is to have compliance from the next step on, and the compliance.

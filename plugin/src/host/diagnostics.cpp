@@ -15,14 +15,6 @@ namespace linchpin::host {
 
 namespace {
 
-/// "a, b, c and 4 more"
-std::string list(const std::vector<std::string>& names, std::size_t most = 6) {
-  std::string out;
-  for (std::size_t i = 0; i < names.size() && i < most; ++i) out += (i ? ", " : "") + names[i];
-  if (names.size() > most) out += " and " + std::to_string(names.size() - most) + " more";
-  return out;
-}
-
 /// Returns whether a constraint is not met to the tolerance.
 bool is_open(const Reaction& r, double tolerance) {
   return std::max({r.gap, r.gap_angle, r.residual, r.velocity_residual}) > tolerance;
@@ -43,6 +35,14 @@ bool is_on(const Context& c, int entry) {
 const char* plural(long count) { return count == 1 ? "" : "s"; }
 
 }  // namespace
+
+std::string list_of(const std::vector<std::string>& names, std::size_t most, std::size_t total) {
+  total = std::max(total, names.size());
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < most; ++i) out += (i ? ", " : "") + names[i];
+  if (total > most) out += " and " + std::to_string(total - most) + " more";
+  return out;
+}
 
 // An island that cannot be met cannot be met as a whole. Constraints of it that are met nevertheless are not the
 // reason.
@@ -125,7 +125,7 @@ std::vector<HostPart> host_parts(const Context& c) {
 }
 
 std::vector<Finding> check(const Context& c, const State& now) {
-  std::vector<Finding> out;
+  std::vector<Finding> out = c.notes.dropped;
   std::vector<ConstraintId> ids;
   std::vector<const ConstraintEntry*> of;
   for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i) {
@@ -211,7 +211,7 @@ int write_constraints(Context& c, std::ostream& s) {
     else if ((r.id.index >= 0 || (r.is_on_links() && r.deferred)) && on)
       ++(r.owner == Owner::multibody_joint ? joints : exact);
     if (!on && !r.outcome.broken) ++off;
-    if (r.owner == Owner::user || r.owner == Owner::user_on_links) ++user;
+    if (r.is_of_user()) ++user;
   }
   s << "\n  t = " << c.t << " s, " << c.counts.steps << (c.counts.steps == 1 ? " step, " : " steps, ") << exact
     << " exact constraint" << plural(exact);
@@ -242,19 +242,19 @@ void write_rank(Context& c, std::ostream& s, int exact) {
     s << "\n  no island was solved in the last step: its bodies sleep, or the native solver has solved it";
   const std::vector<std::string> open = names_of(c, contradictory_reactions(c));
   if (!open.empty())
-    s << "\n  contradictory constraints: " << list(open)
+    s << "\n  contradictory constraints: " << list_of(open)
       << ". No motion satisfies all of them, so linchpin satisfies them in the least-squares sense. Remove one of them "
          "or give one compliance";
   if (rank >= rows) return;
   const RankReport ranks = rank_report(c);
   if (!ranks.redundant.empty())
-    s << "\n  redundant constraints, which other constraints imply: " << list(names_of(c, ranks.redundant));
+    s << "\n  redundant constraints, which other constraints imply: " << list_of(names_of(c, ranks.redundant));
   if (!ranks.undetermined.empty())
     s << "\n  undetermined reactions (the load can be shared in several ways; reported is the distribution of least "
          "norm): "
-      << list(names_of(c, ranks.undetermined));
+      << list_of(names_of(c, ranks.undetermined));
   if (!ranks.contradictory.empty() && open.empty())
-    s << "\n  contradictory constraints: " << list(names_of(c, ranks.contradictory));
+    s << "\n  contradictory constraints: " << list_of(names_of(c, ranks.contradictory));
 }
 
 /// Lists the constraints with compliance that have deformed most.
@@ -276,7 +276,7 @@ void write_compliance(Context& c, std::ostream& s) {
     if (x->residual > 0) one << " " << x->residual << " in the unit of its equation";
     texts.push_back(one.str());
   }
-  s << "\n  largest deformations by compliance: " << list(texts);
+  s << "\n  largest deformations by compliance: " << list_of(texts);
   if (c.counts.yielding > 0)
     s << "\n  " << c.counts.yielding << (c.counts.yielding == 1 ? " constraint has" : " constraints have")
       << " compliance because exact ones could not bear their load (Options::automatic_compliance)";
@@ -324,6 +324,15 @@ void write_laws(Context& c, std::ostream& s) {
       << " different warnings of laws; later ones are not kept. Solver::reset() clears the list";
 }
 
+void write_dropped(const Context& c, std::ostream& s) {
+  const long n = c.notes.dropped_count;
+  if (n == 0) return;
+  std::vector<std::string> names;
+  for (const Finding& dropped : c.notes.dropped) names.push_back(dropped.constraint);
+  s << "\n  " << n << (n == 1 ? " constraint was" : " constraints were") << " removed, because a body of "
+    << (n == 1 ? "it" : "each") << " is no longer in the world: " << list_of(names, 6, z(static_cast<int>(n)));
+}
+
 void write_corrections(const Context& c, std::ostream& s) {
   const Counts& n = c.counts;
   if (!c.balance.all().empty() && n.imbalance > 0)
@@ -349,6 +358,7 @@ void write_corrections(const Context& c, std::ostream& s) {
   const auto broken = std::count_if(c.constraints.all().begin(), c.constraints.all().end(),
                                     [](const auto& r) { return r.alive && r.outcome.broken; });
   if (broken) s << "\n  broken constraints: " << broken;
+  write_dropped(c, s);
   if (!c.notes.fallback_reason.empty()) s << "\n  last problem: " << c.notes.fallback_reason;
 }
 
@@ -377,7 +387,7 @@ std::string summary(Context& c, double energy) {
   for (const HostPart& part : host_parts(c)) why[part.why].push_back(part.name);
   for (const auto& [reason, names] : why)
     s << "\n  solved by the native solver: " << names.size() << " constraint" << plural(static_cast<int>(names.size()))
-      << " (" << list(names, 3) << "): " << reason;
+      << " (" << list_of(names, 3) << "): " << reason;
   s << "\n";
   return s.str();
 }

@@ -9,6 +9,9 @@
 
 namespace linchpin::host {
 
+/// Returns the first names of a list, and how many others there are: "a, b, c and 4 more".
+/// @param total  number of all names, where `names` has the first ones only
+std::string list_of(const std::vector<std::string>& names, std::size_t most = 6, std::size_t total = 0);
 /// Returns the indices of reactions whose constraints contradict others: those that are not met, or all where each is
 /// met.
 std::vector<int> contradictory_reactions(Context& c);

@@ -1,5 +1,8 @@
 // The handle of one constraint, and other parts of an adapter's facade.
 #include "host/constraint_solver_impl.h"
+#include "host/diagnostics.h"
+
+#include <linchpin/detail/edits.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -7,15 +10,13 @@
 namespace linchpin::host {
 
 namespace {
-constexpr const char* empty_handle = "linchpin: the handle is empty. Test valid() before you use it";
+constexpr const char* empty_handle = "linchpin: the handle is empty. Make it by constrain(), find() or handle()";
 constexpr const char* removed = "linchpin: the constraint has been removed";
 const Reaction no_reaction{};
 const std::string no_name;
 
-/// Returns whether all bodies of a constraint are in the host's world now. A program may have removed one since the
-/// last step.
-bool has_bodies(Context& c, ConstraintId id) {
-  if (!c.world.why_absent()) c.world.look_at_bodies(false);
+/// Returns whether all bodies of a constraint are in the host's world, as last looked at.
+bool has_bodies(const Context& c, ConstraintId id) {
   const auto bodies = c.system.constraint(id).bodies();
   return std::none_of(bodies.begin(), bodies.end(),
                       [&](BodyId body) { return c.bodies.in_host(body) && !c.bodies.in_world(body); });
@@ -42,13 +43,38 @@ void add_energy(const BodyState& s, double mass, const Vector3d& inverse_inertia
 ConstraintHandle::ConstraintHandle(ConstraintSolver& solver, int entry)
     : solver_(&solver), life_(solver.life()), entry_(entry), version_(solver.entry(entry).version) {}
 
+ConstraintHandle::ConstraintHandle(ConstraintSolver& solver, std::string_view name) {
+  if (const int entry = solver.find(name); entry >= 0) {
+    *this = ConstraintHandle(solver, entry);
+    return;
+  }
+  solver_ = &solver;
+  life_ = solver.life();
+  name_not_found_ = std::make_shared<const std::string>(name);
+}
+
 bool ConstraintHandle::valid() const {
-  return has_solver() && !solver_->world().has_ended() && get().version == version_ && get().alive;
+  return entry_ >= 0 && has_solver() && !solver_->world().has_ended() && get().version == version_ && get().alive;
+}
+
+void ConstraintHandle::demand_constraint() const {
+  if (entry_ >= 0) return;
+  if (what_is_missing_) demand(std::string("linchpin: ") + what_is_missing_);
+  if (!name_not_found_) throw OrderError(empty_handle);
+  std::vector<std::string> known;
+  for (int i = 0; has_solver() && i < solver_->entry_count(); ++i)
+    if (solver_->entry(i).alive) known.push_back(solver_->entry(i).name);
+  std::string why = "linchpin: no constraint has the name '" + *name_not_found_ + "'";
+  if (const std::string near = linchpin::detail::nearest(*name_not_found_, known); !near.empty())
+    why += "; did you mean '" + near + "'?";
+  else if (!known.empty())
+    why += ". The names are: " + list_of(known);
+  demand(why);
 }
 
 void ConstraintHandle::demand_valid() const {
   if (valid()) return;
-  if (!solver_) throw OrderError(empty_handle);
+  demand_constraint();
   if (!has_solver()) throw OrderError("linchpin: the solver of this handle has been destroyed");
   throw OrderError(solver_->world().has_ended() ? std::string("linchpin: ") + world_has_ended : removed);
 }
@@ -146,6 +172,7 @@ void ConstraintHandle::remove() {
 }
 
 const Reaction& ConstraintHandle::reaction() {
+  demand_constraint();
   if (!valid() || get().reaction < 0) return no_reaction;
   solver_->update_redundancy();
   return solver_->reactions()[static_cast<std::size_t>(get().reaction)];
@@ -153,7 +180,9 @@ const Reaction& ConstraintHandle::reaction() {
 
 bool ConstraintHandle::is_exact() {
   if (!is_there()) return false;
+  if (!solver_->world().why_absent()) solver_->world().look_at_bodies(false);  // the program may have removed one
   const ConstraintEntry& r = get();
+  if (!r.alive) return false;
   if (!solver_->world().is_enabled(entry_) || r.released || !r.fallback.empty()) return false;
   if (r.id.index >= 0 && !has_bodies(solver_->context(), r.id)) return false;
   return r.is_on_links() ? r.deferred != nullptr : r.id.index >= 0 && solver_->options().mode == Mode::exact;
@@ -173,11 +202,6 @@ RowUnit ConstraintHandle::unit() const {
   return f.level() == Level::position ? f.unit(0) : RowUnit::custom;
 }
 
-const Reaction& ConstraintSolver::reaction(std::string_view name) {
-  update_redundancy();
-  for (const Reaction& r : reactions())
-    if (r.name == name) return r;
-  return no_reaction;
-}
+const Reaction& ConstraintSolver::reaction(std::string_view name) { return ConstraintHandle(*this, name).reaction(); }
 
 }  // namespace linchpin::host

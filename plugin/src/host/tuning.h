@@ -224,5 +224,7 @@ inline constexpr double reported_joint_residual = 1e-3, reported_user_residual =
 inline constexpr double reported_activation = 1e-3;
 /// Warnings of laws that are kept. The first ones show the cause.
 inline constexpr std::size_t max_law_warnings = 16;
+/// Constraints that were removed with their bodies, of which the names are kept.
+inline constexpr long max_dropped_constraints = 16;
 
 }  // namespace linchpin::host::tuning

@@ -9,7 +9,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <cmath>
 #include <stdexcept>
@@ -144,6 +148,148 @@ TEST(Traps, BodiesUnderConstraintsOfTheUsersOwnAreDeletedBeforeTheSolver) {
   w.world.addRigidBody(&kept);
   w.step(5);
   EXPECT_TRUE(w.finite());
+}
+
+/// Two balls on a rod of the user's own, the second of them at a place that cannot be read once it is deleted.
+struct RodOnOnePlace {
+  explicit RodOnOnePlace(const bullet::Options& options = {}, bool collide = true)
+      : first(w.ball(1, 0.1, btVector3(0, 0, 0))), exact(std::make_unique<bullet::Solver>(w.world, options)) {
+    make_second();
+    rod = exact->constrain("rod", {first, *second}, distance);
+    rod.collisions_between_bodies(collide);
+    w.step(3);
+  }
+  static constexpr auto distance = [](const auto& s) { return norm(s[0].position() - s[1].position()) - 1.0; };
+  void make_second() {
+    place.for_the_next();
+    second = &w.body(1, shape, btVector3(1, 0, 0), btQuaternion::getIdentity());
+  }
+  void delete_second() {
+    w.world.removeRigidBody(second);
+    w.bodies.pop_back();
+  }
+  OnePlace place;
+  btSphereShape shape{btScalar(0.1)};
+  TestWorld w;
+  btRigidBody &first, *second = nullptr;
+  std::unique_ptr<bullet::Solver> exact;
+  bullet::Handle rod;
+};
+
+TEST(Traps, ABodyUnderAConstraintOfTheUsersOwnIsDeletedWithoutAWord) {
+  for (const bool collide : {true, false})
+    for (const auto& options :
+         {bullet::Options{}, bullet::Options{.stepping = bullet::Stepping::rk4},
+          bullet::Options{.compare_native = true}, bullet::Options{.mode = bullet::Mode::passive}}) {
+      RodOnOnePlace r(options, collide);
+      r.delete_second();
+      r.w.step(3);
+      EXPECT_FALSE(r.rod.valid());
+      EXPECT_EQ(r.w.world.getNumConstraints(), 0);
+      ASSERT_EQ(r.exact->check().size(), 1u);
+      EXPECT_EQ(r.exact->check()[0].constraint, "rod");
+      EXPECT_NE(r.exact->check()[0].message.find("body 1 (body#2) is no longer in the world"), std::string::npos)
+          << r.exact->check()[0].message;
+      EXPECT_NE(
+          r.exact->summary().find("1 constraint was removed, because a body of it is no longer in the world: rod"),
+          std::string::npos)
+          << r.exact->summary();
+      EXPECT_TRUE(r.w.finite());
+      r.exact->reset();
+      EXPECT_TRUE(r.exact->check().empty());
+    }
+}
+
+TEST(Traps, ReportsDoNotReadABodyThatIsDeleted) {
+  const std::vector<std::function<void(RodOnOnePlace&)>> calls{
+      [](RodOnOnePlace& r) { EXPECT_EQ(r.exact->check().size(), 1u); },
+      [](RodOnOnePlace& r) { EXPECT_NE(r.exact->summary().find("rod"), std::string::npos); },
+      [](RodOnOnePlace& r) { (void)r.exact->reactions(); },
+      [](RodOnOnePlace& r) { (void)r.exact->momentum_balances(); },
+      [](RodOnOnePlace& r) { (void)r.exact->rank_report(); },
+      [](RodOnOnePlace& r) { (void)r.exact->problem("rod"); },
+      [](RodOnOnePlace& r) { (void)r.exact->energy(); },
+      [](RodOnOnePlace& r) { (void)r.rod.reaction(); },
+      [](RodOnOnePlace& r) { EXPECT_FALSE(r.rod.is_exact()); },
+      [](RodOnOnePlace& r) { r.rod.remove(); },
+      [](RodOnOnePlace& r) { r.rod.enable(false).collisions_between_bodies(true).collisions_between_bodies(false); },
+      [](RodOnOnePlace& r) { r.exact->reset(); },
+      [](RodOnOnePlace& r) { r.exact->restore(r.exact->history()); },
+      [](RodOnOnePlace& r) { r.exact->set_options({}); },
+      [](RodOnOnePlace& r) { r.exact->detach(); },
+      [](RodOnOnePlace& r) { r.exact.reset(); }};
+  for (const auto& call : calls) {
+    RodOnOnePlace r;
+    r.delete_second();
+    call(r);
+    r.w.step(2);
+    EXPECT_EQ(r.w.world.getNumConstraints(), 0);
+    EXPECT_TRUE(r.w.finite());
+  }
+}
+
+// Nothing in the world shows it but the number that Bullet gives to each body.
+TEST(Traps, ABodyAtTheAddressOfADeletedOneDoesNotInheritItsConstraints) {
+  for (const bool constrained_again : {false, true}) {
+    RodOnOnePlace r;
+    r.delete_second();
+    r.make_second();
+    if (constrained_again) r.exact->constrain("rod 2", {r.first, *r.second}, RodOnOnePlace::distance);
+    r.w.step(3);
+    EXPECT_FALSE(r.rod.valid());
+    EXPECT_EQ(r.exact->reactions().size(), constrained_again ? 1u : 0u);
+    EXPECT_EQ(r.w.world.getNumConstraints(), constrained_again ? 1 : 0);
+    EXPECT_TRUE(r.w.finite());
+    r.delete_second();
+  }
+}
+
+TEST(Traps, AnActionOrTheCallbackDeletesABodyUnderAConstraintOfTheUsersOwn) {
+  struct Scissors : btActionInterface {
+    std::function<void()> cut;
+    void updateAction(btCollisionWorld*, btScalar) override {
+      if (const auto now = std::exchange(cut, nullptr)) now();
+    }
+    void debugDraw(btIDebugDraw*) override {}
+  };
+  for (const bool by_action : {true, false}) {
+    RodOnOnePlace r;
+    Scissors scissors;
+    if (by_action) {
+      scissors.cut = [&] { r.delete_second(); };
+      r.w.world.addAction(&scissors);
+    } else {
+      r.exact->on_step([&](const bullet::Step&) {
+        r.delete_second();
+        r.exact->on_step({});
+      });
+    }
+    r.w.step(3);
+    EXPECT_FALSE(r.rod.valid());
+    EXPECT_EQ(r.exact->check().size(), 1u);
+    EXPECT_TRUE(r.w.finite());
+    r.w.world.removeAction(&scissors);
+  }
+}
+
+TEST(Traps, OfManyConstraintsThatWereRemovedWithTheirBodiesTheFirstAreNamed) {
+  TestWorld w;
+  bullet::Solver exact(w.world);
+  for (int i = 0; i < 20; ++i) {
+    btRigidBody& ball = w.ball(1, 0.1, btVector3(btScalar(i), 0, 0));
+    exact.constrain("hold " + std::to_string(i), {ball}, [](const auto& s) { return s[0].position().z; });
+  }
+  w.step();
+  while (!w.bodies.empty()) {
+    w.world.removeRigidBody(w.bodies.back().get());
+    w.bodies.pop_back();
+  }
+  w.step();
+  EXPECT_EQ(exact.check().size(), 16u);
+  EXPECT_NE(exact.summary().find("20 constraints were removed, because a body of each is no longer in the world: "),
+            std::string::npos)
+      << exact.summary();
+  EXPECT_NE(exact.summary().find(" and 14 more"), std::string::npos) << exact.summary();
 }
 
 TEST(Traps, ReactionsCanBeReadBetweenRemovals) {

@@ -115,8 +115,8 @@ inline Link link(btMultiBody& body, int index) { return {&body, index}; }
 /// The generalized forces on one joint of a multibody, by cause.
 using articulated::JointForces;
 /// A body of a constraint: a rigid body, a link of a multibody, or a body of linchpin's own such as linchpin::ground.
-/// It is a reference that is cheap to copy, and it owns nothing. The program owns the body. The body must be in the
-/// world as long as the constraint is; see Solver::release_body().
+/// It is a reference that is cheap to copy, and it owns nothing. The program owns the body. A constraint is removed
+/// when its body leaves the world; see Solver.
 class BodyRef {
  public:
   BodyRef(btRigidBody& body) : rigid_(&body) {}  ///< A rigid body.
@@ -224,7 +224,9 @@ class LINCHPIN_BULLET_API Handle : public host::ChainedHandle<Handle> {
 
  private:
   friend class Solver;
+  explicit Handle(const char* what_is_missing) : ChainedHandle(what_is_missing) {}
   Handle(WorldBinding& binding, int entry);
+  Handle(WorldBinding& binding, std::string_view name);
   WorldBinding* binding_ = nullptr;
 };
 
@@ -233,8 +235,8 @@ struct LINCHPIN_BULLET_API Step {
   double t = 0;    ///< [s] at the end of the step
   double dt = 0;   ///< [s]
   Solver& solver;  ///< The solver that calls.
-  /// Computes the reports of the step, and returns the reaction of a constraint by name. It is an empty reaction named
-  /// "" if there is none.
+  /// Computes the reports of the step, and returns the reaction of a constraint by name.
+  /// @throws std::invalid_argument  no constraint has the name
   const Reaction& operator[](std::string_view name);
 };
 
@@ -253,9 +255,12 @@ class History {
 /// Replaces the equality part of a world's constraint solver from construction to destruction.
 ///
 /// Ownership. The program owns the world, its bodies and its joints. The Solver keeps pointers to them, and owns the
-/// constraints that constrain() and add() make, their laws and all reports. Call release_body() before you delete a
-/// body on which a constraint acts. A joint of Bullet may be deleted without notice after it was removed from the
-/// world.
+/// constraints that constrain() and add() make, their laws and all reports. A body or a joint of Bullet may be deleted
+/// without notice after it was removed from the world. The user's constraints on such a body are removed with it:
+/// check() and summary() name them. A joint of Bullet must be removed before its body, as Bullet itself requires.
+///
+/// A world with an island manager of the program's own class does not have this. There, call release_body() before you
+/// remove a body on which a constraint of the program acts.
 ///
 /// Lifetime. The Solver may be destroyed before or after its world. References and spans of reports are valid until the
 /// next step, and until constraints or laws change. Functions that are not const may compute reports or look for
@@ -409,8 +414,8 @@ class LINCHPIN_BULLET_API Solver {
   /// a joint that is not in the world. The joint of a link gets an entry in reactions() with the first call. Its name
   /// is that of btMultibodyLink::m_jointName, or "joint#2.3" by multibody and link. name_joint() defines its reaction.
   Handle handle(JointRef joint);
-  /// Returns the reaction of a joint in the last step, with its parts, work and gap. It is an empty reaction named ""
-  /// for a joint that is not in the world. Valid until the next step and until constraints change.
+  /// Returns the reaction of a joint in the last step, with its parts, work and gap. Valid until the next step and
+  /// until constraints change. @throws std::invalid_argument for a joint that is not in the world.
   const Reaction& reaction(JointRef joint) { return handle(joint).reaction(); }
   /// Returns whether linchpin holds the joint, or all its rows except limits, motors and springs. It is false if the
   /// native solver solved the island of the joint in the last step.
@@ -437,7 +442,8 @@ class LINCHPIN_BULLET_API Solver {
   Result<Handle> try_name_joint(JointRef joint, std::string name) noexcept {
     return try_call([&] { return name_joint(joint, std::move(name)); });
   }
-  /// Returns the handle of a constraint by name. It is empty if there is none.
+  /// Returns the handle of a constraint by name. It is empty if there is none: `if (auto rod = exact.find("rod"))`.
+  /// The reaction() of an empty handle throws std::invalid_argument with the name and the nearest known name.
   Handle find(std::string_view name);
 
   /// Returns the reading of a force/torque sensor in the joint of a link. It is the wrench on the link by its parent,
@@ -520,7 +526,7 @@ class LINCHPIN_BULLET_API Solver {
   void set_t(double t) { core().set_t(t); }
   /// Removes the exact constraints on a multibody. Call it before you delete the multibody.
   void release_body(btMultiBody& body);
-  /// Removes the user's constraints on a body from the world. Call it before you delete the body.
+  /// Removes the user's constraints on a body from the world, without a note in summary(). The body may stay.
   void release_body(btRigidBody& body);
   /// Clears the data of earlier steps, counts, work and warnings. Call it after teleports. In the next step, kinematic
   /// bodies have no velocity. Without this call their velocity is the displacement since the last step over dt, as in

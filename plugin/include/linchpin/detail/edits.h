@@ -1,8 +1,10 @@
-// Edit distance of a misspelt word from a known one, for the messages of all readers of user input.
+// Edit distance of a misspelt word from a known one, and the known word that is nearest, for the messages of all
+// readers of user input.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +26,22 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+/// Returns the known name with the fewest edits from `word`, if it is near enough to be a slip. Otherwise the result is
+/// empty.
+inline std::string nearest(std::string_view word, const std::vector<std::string>& known) {
+  std::string best;
+  if (word.size() > 200) return best;
+  std::size_t least = 2 * std::max<std::size_t>(2, word.size() / 2) + 1;
+  for (const std::string& name : known) {
+    if (name.size() > word.size() + 100) continue;
+    if (const std::size_t d = edits(word, name); d < least) {
+      least = d;
+      best = name;
+    }
+  }
+  return best;
 }
 
 }  // namespace linchpin::detail
