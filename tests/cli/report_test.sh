@@ -14,7 +14,7 @@ jq -e . page.json >/dev/null || fail "the page holds no JSON"
 cmp <(jq -cS . page.json) <(jq -cS . run.rec) || fail "page and recording differ"
 ! grep -qE '(src|href)="https?:' page.html || fail "the page asks for something"
 grep -q "default-src 'none'" page.html || fail "the page has no policy"
-grep -qF "<title>$(jq -r '.scene.title // .scene.file' run.rec) – linchpin report</title>" page.html ||
+grep -qF "<title>$(jq -r '.scene.title // .title // .scene.file' run.rec) – linchpin report</title>" page.html ||
   fail "the title of the page is $(grep '<title>' page.html)"
 has() { jq -e "$1" run.rec >/dev/null || fail "run.rec: $1"; }
 has '.schema == 2 and .kind == "linchpin recording" and .verb == "run" and (.commands | length == 1)'

@@ -73,7 +73,7 @@ void ConstraintHandle::demand_constraint() const {
 }
 
 void ConstraintHandle::demand_valid() const {
-  if (valid()) return;
+  if (ConstraintHandle(*this).is_there()) return;
   demand_constraint();
   if (!has_solver()) throw OrderError("linchpin: the solver of this handle has been destroyed");
   throw OrderError(solver_->world().has_ended() ? std::string("linchpin: ") + world_has_ended : removed);
@@ -81,7 +81,8 @@ void ConstraintHandle::demand_valid() const {
 
 bool ConstraintHandle::is_there() {
   if (!valid()) return false;
-  if (get().is_joint() && !solver_->world().why_absent()) solver_->world().find_joints();
+  World& world = solver_->world();
+  if (!world.why_absent()) get().is_joint() ? world.find_joints() : world.look_at_bodies(false);
   return get().alive;
 }
 
@@ -90,7 +91,6 @@ const std::string& ConstraintHandle::name() const { return valid() ? get().name 
 Result<void> ConstraintHandle::try_law(Law law) noexcept {
   return try_call([&] {
     demand_valid();
-    if (!is_there()) throw OrderError(removed);
     const ConstraintEntry& r = get();
     const std::string takes_none = "linchpin: no law can act on '" + r.name + "': ";
     if (r.id.index < 0 && !(r.is_on_links() && r.deferred))
@@ -180,9 +180,8 @@ const Reaction& ConstraintHandle::reaction() {
 
 bool ConstraintHandle::is_exact() {
   if (!is_there()) return false;
-  if (!solver_->world().why_absent()) solver_->world().look_at_bodies(false);  // the program may have removed one
+  if (get().is_joint() && !solver_->world().why_absent()) solver_->world().look_at_bodies(false);
   const ConstraintEntry& r = get();
-  if (!r.alive) return false;
   if (!solver_->world().is_enabled(entry_) || r.released || !r.fallback.empty()) return false;
   if (r.id.index >= 0 && !has_bodies(solver_->context(), r.id)) return false;
   return r.is_on_links() ? r.deferred != nullptr : r.id.index >= 0 && solver_->options().mode == Mode::exact;

@@ -64,10 +64,9 @@ class RowImpulseReader {
   // that press bodies together. They are no source.
   double lifting_work(const Island& b) const {
     const PassiveWork& passive = b.rows.passive_work;
-    const double asked = passive.contact_target_work + passive.limit_target_work,
-                 lifting = b.rows.applied_impulse * passive.max_target;
-    if (asked <= lifting) return asked;
-    return std::min(asked, lifting + std::max(0.0, passive.max_contact_work - start_energy(c_, b)));
+    const double by_forces = b.rows.applied_impulse * passive.max_lifting_velocity;
+    if (passive.lifting_work <= by_forces) return passive.lifting_work;
+    return std::min(passive.lifting_work, by_forces + std::max(0.0, passive.max_contact_work - start_energy(c_, b)));
   }
 
   void begin_joint(const Row& row) {
@@ -201,7 +200,11 @@ class RowImpulseReader {
                  asked = std::min(0.5 * std::max(0.0, p * target), limit ? load.budget[PassiveRow::limit] : as_one);
     load.passive_work.work += std::min(sum, 0.5 * p * start + asked);
     (limit ? load.passive_work.limit_target_work : load.passive_work.contact_target_work) += 2 * asked;
-    load.passive_work.max_target = std::max(load.passive_work.max_target, std::abs(target));
+    const double mean = 0.5 * (start + target), velocity = p * target >= p * mean ? target : mean;
+    load.passive_work.lifting_work +=
+        2 * std::min(0.5 * std::max(0.0, p * velocity),
+                     limit ? load.budget[PassiveRow::limit] : 0.5 * load.mass * velocity * velocity);
+    load.passive_work.max_lifting_velocity = std::max(load.passive_work.max_lifting_velocity, std::abs(velocity));
     if (!limit) load.passive_work.max_contact_work = std::max(load.passive_work.max_contact_work, as_one);
     load.pushes_at_fixed = load.pushes_at_fixed || of[0] != of[1];
   }

@@ -39,7 +39,8 @@ struct PassiveWork {
   double contact_target_work = 0;  ///< Σ p · target, of each no more than twice its bound.
   double max_contact_work = 0;     ///< Kinetic energy of all bodies of the island at the largest of these targets.
   double limit_target_work = 0;
-  double max_target = 0;  ///< Largest of all targets [m/s, rad/s].
+  double lifting_work = 0;  ///< Σ p · the mean velocity on the way to the target, or · the target where it is larger.
+  double max_lifting_velocity = 0;  ///< Largest of these velocities [m/s, rad/s].
 };
 
 /// Impulses of the host's rows on an island [N·s, N·m·s], in its columns [n].

@@ -1001,7 +1001,7 @@ void ask_everything(bullet::Solver& exact, bullet::Handle joint, bullet::Handle 
     EXPECT_EQ(handle.name(), "");
     EXPECT_TRUE(handle.bodies().empty());
     EXPECT_FALSE(handle.released());
-    (void)handle.reaction();
+    (void)try_call([&] { return handle.reaction(); });  // an empty one throws
     (void)handle.laws();
     (void)handle.unit();
     for (const std::string& why :
@@ -1144,8 +1144,8 @@ TEST(Life, AReactionByAWrongNameSaysWhichNameIsMeant) {
   exact.constrain("ram", {bob}, [](const auto& s) { return s[0].position().z; });
   exact.constrain("hydraulic lift", {bob}, [](const auto& s) { return s[0].position().y; });
   w.step();
-  expect_refused([&] { (void)exact.find("Rma").reaction(); },
-                 "linchpin: no constraint has the name 'Rma'; did you mean 'ram'?");
+  expect_refused([&] { (void)exact.find("rma").reaction(); },
+                 "linchpin: no constraint has the name 'rma'; did you mean 'ram'?");
   expect_refused([&] { (void)exact.find("wheel of the cart").reaction(); },
                  "no constraint has the name 'wheel of the cart'. The names are: ram, hydraulic lift");
   EXPECT_EQ(try_call([&] { return exact.find("rm").reaction(); }).error().kind, ErrorKind::argument);
