@@ -201,9 +201,8 @@ class RowImpulseReader {
     load.passive_work.work += std::min(sum, 0.5 * p * start + asked);
     (limit ? load.passive_work.limit_target_work : load.passive_work.contact_target_work) += 2 * asked;
     const double mean = 0.5 * (start + target), velocity = p * target >= p * mean ? target : mean;
-    load.passive_work.lifting_work +=
-        2 * std::min(0.5 * std::max(0.0, p * velocity),
-                     limit ? load.budget[PassiveRow::limit] : 0.5 * load.mass * velocity * velocity);
+    const double lifting = std::max(0.0, p * velocity);
+    load.passive_work.lifting_work += limit ? std::min(lifting, 2 * load.budget[PassiveRow::limit]) : lifting;
     load.passive_work.max_lifting_velocity = std::max(load.passive_work.max_lifting_velocity, std::abs(velocity));
     if (!limit) load.passive_work.max_contact_work = std::max(load.passive_work.max_contact_work, as_one);
     load.pushes_at_fixed = load.pushes_at_fixed || of[0] != of[1];
