@@ -385,8 +385,7 @@ TEST_F(CheckConstraint, NamesTheBodyThatIsNotFiniteAndNotTheResidual) {
       "position");
   state = system.initial_state();
   state[b].w.x() = std::numeric_limits<double>::infinity();
-  EXPECT_TRUE(contains(check(rod).message, "the angular velocity of body 1 ('b') is (inf, 0, 0) rad/s"))
-      << check(rod).message;
+  EXPECT_TRUE(contains(check(rod).message, "the angular velocity of body 1 ('b') is (inf, ")) << check(rod).message;
 }
 
 // A sphere about the origin, |p|² = 1, with a mistake of the tester's choice.
