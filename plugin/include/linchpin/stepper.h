@@ -41,7 +41,9 @@ struct StepOptions {
   int max_substeps = 64;
   /// Accuracy to which rk4 and the adaptive methods locate stick, slip and release [s] (T10).
   double event_tolerance = 1e-13;
-  int max_switches = 100;  ///< Largest number of mode changes in one of their steps. With more the step is rejected.
+  /// Largest number of mode changes in one of their steps, for each friction element and unilateral constraint. A step
+  /// with more than this times their number is rejected.
+  int max_switches = 100;
   /// For adaptive and adaptive8: a substep is accepted when rms(error / (absolute + relative · size)) ≤ 1. Errors and
   /// sizes are those of positions [m], velocities, coordinates and internal states of laws. The size of rotations [rad]
   /// is 1.

@@ -235,6 +235,12 @@ void ImpulseRecorder::close(double dt) {
   energy_.constraints += energy_of_step_.constraints;
 }
 
+void ImpulseRecorder::record_impact(ConstraintId on, double work) {
+  work_[z(on.index)] += work;
+  energy_.kinetic += work;
+  energy_.constraints += work;
+}
+
 void ImpulseRecorder::fill_work(const System& system, const IslandLayout& layout, const State& state, double dt,
                                 std::vector<Reaction>& reactions) const {
   for (std::size_t i = 0; i < reactions.size(); ++i) {

@@ -28,6 +28,9 @@ class ImpulseRecorder {
   /// Records M(v₁ − v₀), with the blocks of M one after the other as in a ConstrainedProblem.
   void record_momentum(const IslandLayout& layout, const ConstrainedProblem& problem, std::span<const double> mass,
                        std::span<const double> v0, std::span<const double> v1);
+  /// Adds the work of a plastic impact on a constraint, and the change of kinetic energy that it makes. It happens at
+  /// an instant, outside begin() and close().
+  void record_impact(ConstraintId on, double work);
   /// Ends the records of a step, and adds the work of `dt` to the totals. A step that is not closed does not count.
   void close(double dt);
 

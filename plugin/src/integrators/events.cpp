@@ -300,6 +300,7 @@ bool Stepper::Impl::switch_modes() {
 bool Stepper::Impl::release_and_engage(double t) {
   const bool at_end = options.method == Method::semi_implicit;
   bool changed = false, impact = false;
+  ConstraintId engaged;
   for (std::size_t i = 0; i < switching.active_unilateral.size(); ++i) {
     if (!switching.over_active[i]) continue;
     const UnilateralMode p = switching.active_unilateral[i];
@@ -317,6 +318,7 @@ bool Stepper::Impl::release_and_engage(double t) {
     system->enable(switching.inactive_unilateral[i].on, true);
     record_switch(t, {switching.inactive_unilateral[i].on, -1, -1}, ModeSwitch::What::engages);
     changed = impact = true;
+    engaged = switching.inactive_unilateral[i].on;
   }
   if (!changed) return true;
   recorder.close(state.t - recorded_until);
@@ -331,7 +333,9 @@ bool Stepper::Impl::release_and_engage(double t) {
   if (impact) {
     project_positions(*system, dynamics, state, options.newton_tolerance, options.max_newton);
     if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
+    const double before = kinetic_energy(*system, state);
     project_velocities(*system, dynamics, state);  // (T14)
+    recorder.record_impact(engaged, kinetic_energy(*system, state) - before);
   }
   if (!at_end) decide_modes();
   return true;
@@ -381,13 +385,20 @@ void Stepper::Impl::march(double dt) {
     done = e < 0 || at < dt - done ? done + at : dt;
     accept_substep(at);
     if (e >= 0) continue;
-    if (report.mode_switches >= options.max_switches)
-      return refuse(report.status, "friction changes between sticking and sliding more than max_switches (" +
-                                       std::to_string(options.max_switches) + ") times in one step, most often at " +
-                                       most_switched() + ". Use a shorter step, or semi-implicit");
+    if (report.mode_switches >= max_mode_switches())
+      return refuse(report.status, "friction changes between sticking and sliding more than " +
+                                       std::to_string(max_mode_switches()) + " times in one step (max_switches is " +
+                                       std::to_string(options.max_switches) + "), most often at " + most_switched() +
+                                       ". Use semi-implicit");
     if (!switch_modes() || !release_and_engage(state.t)) return;
     control.first_stage_is_known = false;
   }
+}
+
+/// A mechanism of many joints that begins to move changes the mode of each of them several times.
+long Stepper::Impl::max_mode_switches() const {
+  const std::size_t elements = dry_terms() + switching.active_unilateral.size() + switching.inactive_unilateral.size();
+  return static_cast<long>(options.max_switches) * static_cast<long>(std::max<std::size_t>(elements, 1));
 }
 
 bool Stepper::Impl::refuse_too_many(double part) {

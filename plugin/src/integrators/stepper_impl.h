@@ -408,6 +408,7 @@ struct LINCHPIN_PRIVATE Stepper::Impl {
   /// Refuses a step that has used all its substeps, and explains what made it so long. @param part  length of the last
   /// one [s] @return whether it was refused
   bool refuse_too_many(double part);
+  long max_mode_switches() const;
 
   /// Warns of the law, if there is one, that makes a step by tolerance take very many substeps of length `part`.
   void warn_of_slow_law(double part);
