@@ -372,10 +372,15 @@ std::vector<std::string> LawSolver::inactive_laws(const System& system, const Is
                                FrictionKind::spin;  // Rolling friction needs a normal force, which may appear later.
           if (term.friction_kind == FrictionKind::both && site.spins > 0) slides = false;
         } else {  // A smooth law that only dissipates acts only where something moves.
-          slides = slides && term.dissipative && (!term.has_moment || spins);
+          slides = slides && (term.dissipative ? !term.has_moment || spins : spins);
           spins = slides && term.has_moment;
         }
-        if (slides || spins)
+        if (!slides && !spins) continue;
+        if (site.slips == 0 && site.spins == 0)
+          out.push_back(name_of(system, block, site, term) +
+                        ": the constraint leaves no direction to slide in and no axis to turn about, so the law has no "
+                        "effect. Remove the law, or use a joint that can move");
+        else
           out.push_back(
               name_of(system, block, site, term) + ": the constraint leaves no " +
               (spins ? "axis to turn about, so the law has no effect. For a slider use coulomb() or slider_friction()"
