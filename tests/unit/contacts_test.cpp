@@ -525,6 +525,7 @@ struct Sledge {
   std::string fails() const {
     Dynamics dynamics(system);
     EXPECT_EQ(dynamics.evaluate(state), Status::invalid);
+    EXPECT_EQ(dynamics.failure(), FailureKind::law);
     for (const double x : dynamics.vdot()) EXPECT_EQ(x, 0);
     return dynamics.reason();
   }

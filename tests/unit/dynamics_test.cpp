@@ -122,6 +122,7 @@ TEST(Laws, ThatThrowOrReturnNonsenseAreNamed) {
   clear_laws(s.system, s.rail);
   EXPECT_EQ(dynamics.evaluate(s.state), Status::ok);
   EXPECT_TRUE(dynamics.reason().empty());
+  EXPECT_EQ(dynamics.failure(), FailureKind::none);
 }
 
 TEST(Dynamics, ResolvesForAnotherForceAsIfEvaluatedWithIt) {
@@ -131,6 +132,7 @@ TEST(Dynamics, ResolvesForAnotherForceAsIfEvaluatedWithIt) {
   std::vector<double> Q(12);
   for (std::size_t j = 0; j < 12; ++j) Q[j] = 3 - static_cast<double>(j);
   EXPECT_EQ(twice.resolve(s.state, Q), Status::invalid);  // nothing to resolve yet
+  EXPECT_EQ(twice.failure(), FailureKind::problem);
   ASSERT_EQ(once.evaluate(s.state, Q), Status::ok);
   ASSERT_EQ(twice.evaluate(s.state), Status::ok);
   ASSERT_EQ(twice.resolve(s.state, Q), Status::ok);

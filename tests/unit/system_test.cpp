@@ -144,6 +144,22 @@ TEST(System, NamesAreTakenOnceAndGivenBack) {
   EXPECT_NE(system.add_particle("bob", 1, zero), bob);
 }
 
+TEST(System, ABodyTakesAnotherName) {
+  System system;
+  const BodyId a = system.add_particle("a", 1, zero), b = system.add_particle("b", 1, zero);
+  system.set_name(a, "bob");
+  EXPECT_EQ(system.name(a), "bob");
+  EXPECT_EQ(system.find_body("bob"), a);
+  system.set_name(a, "bob");
+  const BodyId c = system.add_particle("a", 1, zero);  // its old name is free
+  EXPECT_EQ(system.find_body("a"), c);
+  EXPECT_EQ(system.find_body("b"), b);
+  expect_refused([&] { system.set_name(b, "bob"); }, "bob");
+  expect_refused([&] { system.set_name(b, ""); }, "name");
+  expect_refused([&] { system.set_name(ground, "earth"); }, "world");
+  EXPECT_EQ(system.name(b), "b");
+}
+
 TEST(System, KnowsManyNamesAndNoneThatHasGone) {
   System system;
   const auto name = [](int i) { return "p" + std::to_string(i); };

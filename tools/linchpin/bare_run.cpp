@@ -380,8 +380,11 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   }
   const bool energy_means = conservative(system);
   // What is kept: the energy, less the work of constraints that do some; of coordinates Jacobi's integral.
-  const std::vector<char> works = energy_means ? prescribes_motion(model, system) : std::vector<char>();
+  std::vector<char> works = energy_means ? prescribes_motion(model, system) : std::vector<char>();
   const bool any_work = std::count(works.begin(), works.end(), char(true)) > 0;
+  bool any_impact = false;  // of unilateral constraints
+  for (std::size_t i = 0; i < works.size(); ++i)
+    if (model.constraints[i].unilateral) works[i] = any_impact = true;
   double work_before = 0;  // of steppers before this one
   const auto work = [&](std::span<const Reaction> reactions) {
     double sum = work_before;
@@ -499,8 +502,9 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   row["max_gap_joint"] = watch.worst.empty() ? Json() : Json(watch.worst);
   row["user_gaps"] = watch.user;
   row["max_energy_error_J"] = energy_means ? Json(watch.energy_error) : Json();
-  if (energy_means && (any_work || integral_alone))
-    row["energy_error_of"] = std::string(integral_alone ? "Jacobi's integral" : "energy") + (any_work ? less_work : "");
+  if (energy_means && (any_work || any_impact || integral_alone))
+    row["energy_error_of"] =
+        std::string(integral_alone ? "Jacobi's integral" : "energy") + less_work(any_work, any_impact);
   row["energy_note"] = energy_means ? Json() : Json("force laws, or forces without a potential");
   row["substepped_steps"] = substepped_steps;
   row["start"] = {{"gap", begun.gap},
@@ -510,6 +514,8 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   row["warnings"] = warnings;
   row["laws"] = laws_json(stepper->law_works());
   row["law_differences"] = normal_force_differences(stepper->law_works());
+  put_energy_gains(row, stepper->energy_gains(), stepper->energy_gain_count(),
+                   [&](BodyId body) { return system.name(body); });
   put_mode_changes(row, modes);
   if (!rank.is_null()) row["rank"] = rank;
   row["left_out"] = model.native;

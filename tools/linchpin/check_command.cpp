@@ -4,6 +4,7 @@
 #include "contradiction.h"
 #include "messages.h"
 #include "recording/compare_text.h"
+#include "remarks.h"
 #include "scene_file.h"
 
 #include <linchpin/constraint.h>
@@ -197,7 +198,11 @@ int run_check(const CheckArguments& arguments) {
   for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))
     result["integrable"].push_back(combination_json(each, system));
   result["native"] = model->native;
-  result["warnings"] = model->warnings;
+  std::vector<std::string> warnings = model->warnings;
+  for (const std::string& each : dynamics.warnings()) take_warning(each, warnings);
+  for (std::size_t i = model->warnings.size(); i < warnings.size(); ++i)  // The others are printed with their places.
+    std::cerr << arguments.scene << ": warning: " << warnings[i] << "\n";
+  result["warnings"] = warnings;
   result["notes"] = model->notes;
   result["redundant"] = strings(rank.redundant, *model);
   result["undetermined"] = strings(rank.undetermined, *model);

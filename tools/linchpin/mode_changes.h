@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -25,9 +26,10 @@ inline void put_mode_changes(nlohmann::ordered_json& row, const scene::ModeRecor
   row["mode_changes_in_all"] = record.changes().size();
 }
 
-/// One line for each constraint that changed its mode: "  rail: slides at 0.4 s, sticks at 0.71 s and 3 more". A
-/// constraint that releases at 0 s "is open at the start".
-inline std::string mode_changes_text(const nlohmann::ordered_json& changes, std::size_t most = 6) {
+/// One line for each constraint that changed its mode, `most_lines` of them: "  rail: slides at 0.4 s, sticks at 0.71 s
+/// and 3 more". A constraint that releases at 0 s "is open at the start".
+inline std::string mode_changes_text(const nlohmann::ordered_json& changes, std::size_t most_lines = 10,
+                                     std::size_t most = 6) {
   std::vector<std::string> names, lines;
   std::vector<std::size_t> counts;
   for (const auto& c : changes) {
@@ -44,9 +46,11 @@ inline std::string mode_changes_text(const nlohmann::ordered_json& changes, std:
     lines[i] += (counts[i] > 1 ? "," : "") + std::string(text);
   }
   std::string out;
-  for (std::size_t i = 0; i < names.size(); ++i)
+  for (std::size_t i = 0; i < std::min(names.size(), most_lines); ++i)
     out += "  " + names[i] + ":" + lines[i] +
            (counts[i] > most ? " and " + std::to_string(counts[i] - most) + " more" : "") + "\n";
+  if (names.size() > most_lines)
+    out += "  and " + std::to_string(names.size() - most_lines) + " more constraints (all of them: --json)\n";
   return out;
 }
 

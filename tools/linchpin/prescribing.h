@@ -15,7 +15,15 @@ namespace linchpin::cli {
 /// velocity does, as that of a turntable. This is decided at the start and at places around it.
 std::vector<char> prescribes_motion(const scene::Model& model, const System& system);
 
-/// The energy error of a run with such constraints is that of the energy with this behind it.
-inline constexpr const char* less_work = " minus the work of prescribed motions";
+/// The energy error of a run is that of the energy with this behind it. Empty where there is neither.
+/// @param prescribed  there are such constraints @param impacts  there are unilateral constraints, whose impacts are
+/// plastic and dissipate
+inline std::string less_work(bool prescribed, bool impacts) {
+  const char* const work = "the work of prescribed motions";
+  const char* const loss = "the loss in plastic impacts";
+  if (!prescribed && !impacts) return {};
+  return std::string(" minus ") + (prescribed ? work : "") + (prescribed && impacts ? " and " : "") +
+         (impacts ? loss : "");
+}
 
 }  // namespace linchpin::cli

@@ -10,6 +10,7 @@
 #include "simulation_options.h"
 #include "solver_spec.h"
 #include "verdicts.h"
+#include "watch_status.h"
 #include "worker_process.h"
 
 #include <CLI/CLI.hpp>
@@ -51,6 +52,7 @@ Json frame_of(const Simulation& simulation, scene::Host host, const Json& row) {
 void print(const RunArguments& arguments, const Simulation& simulation, scene::Host host, Json row) {
   if (!arguments.json) {
     std::cout << row.value("summary", std::string());
+    if (row.contains("energy_gains")) std::cout << energy_gains_text(row);
     if (row.contains("mode_changes")) std::cout << mode_changes_text(row["mode_changes"]);
     if (row["status"] != "ok") std::cout << "status: " << row["status"].get<std::string>() << "\n";
     if (row.contains("expect")) std::cout << "expected\n" << verdicts_text(row["expect"]);

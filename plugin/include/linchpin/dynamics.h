@@ -20,6 +20,13 @@ namespace linchpin {
 
 struct Reaction;  // report.h
 
+/// What made an evaluation invalid.
+enum class FailureKind : unsigned char {
+  none,     ///< It is valid.
+  problem,  ///< An equation, an applied force, a mass or the factorisation.
+  law       ///< A force law threw, or gave a force that is not finite or not usable.
+};
+
 /// The full equation (T5) at a state, kept for many states. An evaluation assembles, factors, and solves for the ideal
 /// forces. It then calls the laws and solves again with the same factor. One object serves one block of constraints. It
 /// does not allocate after warm-up.
@@ -64,6 +71,7 @@ class LINCHPIN_API Dynamics {
   void add_inertia(std::span<const Eigen::Matrix3d> by_slot);
 
   const std::string& reason() const;              ///< Reason of Status::invalid. Empty otherwise.
+  FailureKind failure() const;                    ///< Kind of that reason.
   const Assembly& assembly() const;               ///< A, b, Q, c and residuals of the last evaluation.
   const ConstraintFactorization& solver() const;  ///< Factorisation of the last evaluation.
   std::span<const double> vdot() const;           ///< [n] Acceleration v̇.

@@ -141,6 +141,7 @@ struct Counts {
   long released = 0;             ///< times a unilateral constraint was released
   long engaged = 0;              ///< times it was engaged again
   long fallbacks = 0;            ///< steps of islands that were left to the host
+  long law_failures = 0;         ///< steps of islands in which no law acted, because one of them failed
   long yielding = 0;             ///< constraints that were given SolverOptions::automatic_compliance
   long non_finite = 0;           ///< times a non-finite number was kept from the host
   long gap_corrections = 0;      ///< corrections of poses at the start of a step
@@ -162,6 +163,9 @@ struct LawWarning {
 };
 /// Returns the text of a warning, and its first time and number of steps, as a summary prints it.
 LINCHPIN_API std::string warning_text(const LawWarning& warning);
+/// Returns one sentence on steps in which no law acted, because one of them failed. It names the first such law, its
+/// reason and its first step, and says what to do. @param failures  not empty  @param count  Counts::law_failures
+LINCHPIN_API std::string law_failure_text(std::span<const LawWarning> failures, long count);
 
 // ---- bodies and rows of the host ----
 
@@ -824,6 +828,9 @@ class LINCHPIN_API ConstraintSolver {
   Counts& counts();
   /// Returns the first 16 different warnings of laws since the start or the last reset().
   const std::vector<LawWarning>& law_warnings() const;
+  /// Returns the first 16 different failures of laws since the start or the last reset(). Counts::law_failures counts
+  /// all.
+  const std::vector<LawWarning>& law_failures() const;
   /// Gains of energy without a source since the start, the first 100 of them. Counts::energy_gains counts all.
   std::span<const EnergyGain> energy_gains() const;
   /// Velocity residuals above their bound since the start, the first 100 of them. One that stays is one event.

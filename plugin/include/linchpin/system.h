@@ -175,6 +175,10 @@ class LINCHPIN_API System {
   Result<void> try_add(Force force) noexcept;
   Result<void> try_set_mass(BodyId id, double mass, const Matrix3d& inertia) noexcept;
 
+  /// Gives a body another name. Ids, states and constraints stay.
+  /// @throws std::invalid_argument  the name is empty or in use, or the body is ground or removed
+  void set_name(BodyId id, std::string name);
+
   /// Enables or disables a constraint. It keeps its laws and its internal state.
   void enable(ConstraintId id, bool on);
   bool enabled(ConstraintId id) const;  ///< Returns whether a constraint is enabled.

@@ -88,7 +88,7 @@ void TreeIslandSolver::project_positions(TreeIsland& t) {
   t.step.turned_away = done.widest;
   if (done.widest > 0) t.step.turned_entry = t.topology.entries[z(done.widest_constraint)];
   host::count_start_gap(c_, t);
-  t.history.failure = std::move(done.failure);
+  if (!done.failure.empty()) host::fail(t, std::move(done.failure));
 }
 
 // ---- beside the host's rows ----

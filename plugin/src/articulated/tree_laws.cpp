@@ -2,6 +2,7 @@
 
 #include "articulated/tree_joints.h"
 #include "host/body_vectors.h"
+#include "host/fallback.h"
 #include "host/write_back.h"
 
 #include <algorithm>
@@ -290,6 +291,7 @@ void TreeLaws::solve_prescribed() {
   if (!p.is_known) {
     ++c_.counts.fallbacks;
     c_.notes.fallback_reason = "multibodies: force laws did not act in a step, because " + t_.dynamics->reason();
+    if (t_.dynamics->failure() == FailureKind::law) host::note_law_failure(c_, t_.dynamics->reason());
     return;
   }
   spread_prescribed();

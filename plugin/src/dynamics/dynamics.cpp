@@ -26,6 +26,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
   bool factored = false;
   Status status = Status::invalid;
   std::string reason = "the problem has not been evaluated yet. Call evaluate() first";
+  FailureKind failure = FailureKind::problem;
   std::vector<Eigen::Matrix3d> added_inertia;  // By slot.
   std::vector<double> a, vdot, ideal, nonideal, lambda, induced;
   LawSolver laws_;
@@ -81,12 +82,14 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
     factored = consistency.is_open = false;
     status = Status::invalid;
     reason = "the problem has not been evaluated yet. Call evaluate() first";
+    failure = FailureKind::problem;
     ranks.is_known = false;
   }
 
-  Status fail(std::string why) {
+  Status fail(std::string why, FailureKind kind = FailureKind::problem) {
     at_start.is_known = false;
     reason = std::move(why);
+    failure = kind;
     for (auto* x : {&vdot, &ideal, &nonideal, &lambda, &induced}) std::fill(x->begin(), x->end(), 0.0);
     laws_.prescribed.clear();
     laws_.efforts.clear();
@@ -114,6 +117,7 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
     ConstrainedProblem& problem = assembly.problem;
     ranks.is_known = at_start.is_known = false;
     reason.clear();
+    failure = FailureKind::none;
     std::fill(nonideal.begin(), nonideal.end(), 0.0);
     std::fill(induced.begin(), induced.end(), 0.0);
     if (!finite(problem.Q)) return fail("the applied force is not finite");
@@ -134,7 +138,8 @@ struct LINCHPIN_PRIVATE Dynamics::Impl {
     if (consistency.is_open && test_consistency && contradictory()) status = Status::contradictory;
 
     std::fill(problem.c.begin(), problem.c.end(), 0.0);
-    if (const std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty()) return fail(why);
+    if (std::string why = laws_.apply(scene(state), vdot, nonideal, induced); !why.empty())
+      return fail(std::move(why), FailureKind::law);
     if (!finite(vdot) || !finite(lambda)) return fail("the acceleration is not finite");
     return status;
   }
@@ -314,6 +319,7 @@ void Dynamics::add_inertia(std::span<const Eigen::Matrix3d> by_slot) {
 }
 
 const std::string& Dynamics::reason() const { return impl_->reason; }
+FailureKind Dynamics::failure() const { return impl_->failure; }
 const Assembly& Dynamics::assembly() const { return impl_->assembly; }
 const ConstraintFactorization& Dynamics::solver() const { return impl_->solver; }
 std::span<const double> Dynamics::vdot() const { return impl_->vdot; }

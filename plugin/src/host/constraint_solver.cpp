@@ -189,6 +189,7 @@ std::span<LawWork> ConstraintSolver::laws_of(int entry) {
 std::span<const MomentumBalance> ConstraintSolver::momentum_balances() const { return impl_->c.balance.all(); }
 Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
+const std::vector<LawWarning>& ConstraintSolver::law_failures() const { return impl_->c.laws.failures.all(); }
 std::span<const EnergyGain> ConstraintSolver::energy_gains() const { return impl_->c.energy_gains; }
 std::span<const VelocityResidual> ConstraintSolver::velocity_residuals() const { return impl_->c.velocity_residuals; }
 std::string& ConstraintSolver::fallback_reason() { return impl_->c.notes.fallback_reason; }
@@ -279,6 +280,7 @@ void ConstraintSolver::reset() {
   c.energy_gains.clear();
   c.velocity_residuals.clear();
   c.laws.warnings.clear();
+  c.laws.failures.clear();
   c.gaps.largest_gap = c.gaps.largest_angle = 0;
   c.teleported = true;
   c.skipped = false;

@@ -72,9 +72,13 @@ struct Context {
 };
 
 /// Sets the reason of a failure. @return false
-inline bool fail(Island& island, std::string why) {
+inline bool fail(Island& island, std::string why, FailureKind kind = FailureKind::problem) {
   island.history.failure = std::move(why);
+  island.history.failure_kind = kind;
   return false;
+}
+inline bool fail(Island& island, const Dynamics& dynamics) {
+  return fail(island, dynamics.reason(), dynamics.failure());
 }
 
 /// Returns whether the step's forces are known only when the host's rows are solved. Then they are in Q_total.

@@ -317,6 +317,7 @@ void write_counts(const Context& c, std::ostream& s) {
 }
 
 void write_laws(Context& c, std::ostream& s) {
+  if (c.counts.law_failures) s << "\n  " << law_failure_text(c.laws.failures.all(), c.counts.law_failures);
   for (const std::string& difference : normal_force_differences(c.laws.all(c.constraints))) s << "\n  " << difference;
   for (const LawWarning& warning : c.laws.warnings.all()) s << "\n  warning: " << warning_text(warning);
   if (c.laws.warnings.full())

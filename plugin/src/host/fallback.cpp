@@ -11,7 +11,7 @@ namespace linchpin::host {
 
 // Leaves an island to the host. One that has failed several times will most likely fail again, after its shortest
 // substeps and its largest solves. It is tried less and less often.
-void leave_to_host(Context& c, Island& b, std::string why) {
+void leave_to_host(Context& c, Island& b) {
   choose_yielding_constraints(c, b);
   History& h = b.history;
   const bool costly = double(b.step.substeps) * b.layout().m() > tuning::costly_try_work ||
@@ -19,8 +19,8 @@ void leave_to_host(Context& c, Island& b, std::string why) {
                       (b.step.gap_left > c.options.gap_tolerance && b.layout().m() > tuning::costly_gap_rows);
   b.phase = Phase::failed;
   h.extrapolation_steps = 0;
-  h.failure = why;  // reported again in the steps in which it is not tried
   ++c.counts.fallbacks;
+  if (h.failure_kind == FailureKind::law) note_law_failure(c, h.failure);
   if (c.step >= h.next_try) {
     h.failures = costly ? std::max(h.failures, tuning::fallback_patience) + 1 : h.failures + 1;
     if (h.failures > tuning::fallback_patience)
@@ -28,7 +28,7 @@ void leave_to_host(Context& c, Island& b, std::string why) {
                    (1u << std::min(h.failures - tuning::fallback_patience,
                                    costly ? tuning::max_costly_pause_power : tuning::max_pause_power));
   }
-  c.notes.fallback_reason = std::move(why);
+  c.notes.fallback_reason = h.failure;
   if (c.step + 1 < h.next_try)
     c.notes.fallback_reason += " (linchpin tries again in " + std::to_string(h.next_try - c.step) + " steps)";
   for (const int i : b.topology.entries) {
@@ -38,6 +38,11 @@ void leave_to_host(Context& c, Island& b, std::string why) {
     c.reactions.set_left_to_host(r, true);
     c.world.solve_in_host(i);
   }
+}
+
+void note_law_failure(Context& c, std::string_view why) {
+  ++c.counts.law_failures;
+  c.laws.failures.note(why, c.t, c.step);
 }
 
 void keep_finite(Context& c, const Island& b) {

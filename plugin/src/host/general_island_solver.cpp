@@ -45,7 +45,7 @@ bool GeneralIslandSolver::begin(Island& b, bool among_rows) {
       (among_rows && !b.has(Trait::laws) && c_.options.mode == Mode::exact && c_.options.drift_correction) ||
       stages_find_forces(c_, b) || b.step.fast_substeps.first_length > 0;
   const Status status = later ? b.dynamics->factor(c_.bodies.start) : b.dynamics->evaluate(c_.bodies.start, b.x.Q);
-  if (status == Status::invalid) return fail(b, b.dynamics->reason());
+  if (status == Status::invalid) return fail(b, *b.dynamics);
   b.step.has_forces = !later;
   ++b.stats.solves;
   return true;
@@ -71,7 +71,7 @@ bool GeneralIslandSolver::start(Island& b) {
   } else if (b.step.has_forces || !start_from_forces(b, false)) {
     const bool warm = std::any_of(b.rows.total.begin(), b.rows.total.end(), [](double p) { return p != 0; });
     if ((warm || !b.step.has_forces) && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid)
-      return fail(b, b.dynamics->reason());
+      return fail(b, *b.dynamics);
     if (!start_from_forces(b, true) && !b.has(Trait::laws)) start_from_rows(b);
   }
   row_velocities(b.dynamics->assembly(), b.x.v, b.x.target);
@@ -228,7 +228,7 @@ bool GeneralIslandSolver::finish(Island& b, SubstepStates& states) {
     for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j] + b.rows.total[j] / c_.dt;
     forces_are_open = stages_find_forces(c_, b);
     if (!forces_are_open && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid)
-      return fail(b, b.dynamics->reason());
+      return fail(b, *b.dynamics);
   }
   if (ask_for_rows_with_sliding(b)) return false;
   b.report.is_current = false;
@@ -258,7 +258,7 @@ bool GeneralIslandSolver::correct_start_gap(Island& b) {
     b.step.start_gap = StartGap::frames_moved;
     return true;
   }
-  if (std::max({gap, moved, away}) > tolerance && !close_start_gap(c_, b)) return fail(b, b.dynamics->reason());
+  if (std::max({gap, moved, away}) > tolerance && !close_start_gap(c_, b)) return fail(b, *b.dynamics);
   return true;
 }
 
@@ -274,9 +274,9 @@ bool GeneralIslandSolver::try_stages(Island& b, SubstepStates& states, bool forc
     if (b.has(Trait::laws)) b.dynamics->set_step(c_.dt);
     forget_law_works(c_, b);
     ++b.stats.factorizations;
-    if (b.dynamics->evaluate(c_.bodies.start, all_forces(b)) == Status::invalid) return fail(b, b.dynamics->reason());
+    if (b.dynamics->evaluate(c_.bodies.start, all_forces(b)) == Status::invalid) return fail(b, *b.dynamics);
   } else if (forces_are_open && b.dynamics->resolve(c_.bodies.start, b.x.Q_total) == Status::invalid) {
-    return fail(b, b.dynamics->reason());
+    return fail(b, *b.dynamics);
   }
   ++b.stats.order_reductions;
   return true;
@@ -290,9 +290,9 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
     if (take_substeps_without_try(b, states, before)) return true;
     for (std::size_t j = 0; j < b.x.Q.size(); ++j) b.x.Q_total[j] = b.x.Q[j];
     b.dynamics->set_step(b.step.force_time);
-    if (b.dynamics->evaluate(c_.bodies.start, b.x.Q_total) == Status::invalid) return fail(b, b.dynamics->reason());
+    if (b.dynamics->evaluate(c_.bodies.start, b.x.Q_total) == Status::invalid) return fail(b, *b.dynamics);
   } else if (before != c_.dt && !set_law_time(b)) {
-    return fail(b, b.dynamics->reason());
+    return fail(b, *b.dynamics);
   }
   if (b.history.halvings > 0 && b.step.rows < HostRows::contacts && b.step.start_gap == StartGap::small)
     return redo_in_substeps(b, states, before);
@@ -300,7 +300,7 @@ bool GeneralIslandSolver::take_semi_implicit(Island& b, SubstepStates& states) {
   if (outcome == Acceptance::too_long && c_.options.geometric_stiffness && b.step.rows < HostRows::contacts &&
       add_stiffness(c_, b))
     outcome = try_whole_step(b);
-  if (outcome == Acceptance::impossible) return fail(b, b.dynamics->reason());
+  if (outcome == Acceptance::impossible) return fail(b, *b.dynamics);
   if (outcome == Acceptance::too_long) return redo_in_substeps(b, states, before);
   if (c_.options.geometric_stiffness) note_stiffness(c_, b);
   const Assembly& assembly = b.dynamics->assembly();
@@ -337,7 +337,7 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
   // therefore a teleport.
   if (b.step.start_gap == StartGap::frames_moved) {
     b.step.start_gap = StartGap::small;
-    if (!close_start_gap(c_, b)) return fail(b, b.dynamics->reason());
+    if (!close_start_gap(c_, b)) return fail(b, *b.dynamics);
   }
   const auto evaluate = [&] {
     ++b.stats.factorizations;
@@ -345,7 +345,7 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
   };
   if (!b.stiffness.empty()) {
     set_stiffness(c_, b, {});
-    if (!evaluate()) return fail(b, b.dynamics->reason());
+    if (!evaluate()) return fail(b, *b.dynamics);
   }
   // Substeps overwrite the problem that the reactions are made from.
   if (!reports_later(c_, b)) write_start_reactions(c_, b);
@@ -362,6 +362,7 @@ bool GeneralIslandSolver::redo_in_substeps(Island& b, SubstepStates& states, dou
     if (evaluate() && take_general_substeps(c_, b, states, before, first)) return true;
   }
   b.step.outcome.no_step_keeps_rows = true;
+  if (b.dynamics->failure() == FailureKind::law) return fail(b, *b.dynamics);
   if (b.step.outcome.over_budget)
     return fail(b,
                 "the constraint equations are nearly dependent, and the step could not be solved within its time "

@@ -91,7 +91,8 @@ struct History : RetryState {
   unsigned slides_at = 0;
   unsigned laws_marked_at = 0;  ///< Step in which the history of the laws at its start was stored. 0: none.
   bool was_contradictory = true;
-  std::string failure;         ///< Reason of the last failure.
+  std::string failure;  ///< Reason of the last failure.
+  FailureKind failure_kind = FailureKind::none;
   std::vector<char> sticking;  ///< By friction element: whether it stuck at the end of the last step.
 };
 

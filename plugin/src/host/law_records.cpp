@@ -24,6 +24,17 @@ std::string warning_text(const LawWarning& warning) {
   return out.str();
 }
 
+std::string law_failure_text(std::span<const LawWarning> failures, long count) {
+  std::ostringstream out;
+  out << std::setprecision(6) << "no law acted in " << count << (count == 1 ? " step" : " steps")
+      << " of an island, because " << failures.front().text
+      << " (first in the step that begins at t = " << failures.front().t
+      << " s). Correct the law, so that it is finite at every state that the motion reaches";
+  if (failures.size() > 1)
+    out << "; " << failures.size() - 1 << (failures.size() == 2 ? " other law" : " other laws") << " failed too";
+  return out.str();
+}
+
 void LawWarnings::note(std::string_view text, double t, unsigned step) {
   const int at = find(text, t);
   if (at < 0) return;

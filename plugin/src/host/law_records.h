@@ -79,6 +79,7 @@ class LawRecords {
                      unsigned step);
 
   LawWarnings warnings;
+  LawWarnings failures;  ///< of steps in which no law acted, because one of them failed
 
  private:
   void order(Constraints& constraints);

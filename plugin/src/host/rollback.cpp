@@ -123,6 +123,7 @@ std::shared_ptr<SolverHistory> keep_history(Context& c, const SleepPolicy& sleep
                                                            .energy_gains = c.energy_gains,
                                                            .velocity_residuals = c.velocity_residuals,
                                                            .law_warnings = c.laws.warnings,
+                                                           .law_failures = c.laws.failures,
                                                            .largest_gap = c.gaps.largest_gap,
                                                            .largest_angle = c.gaps.largest_angle});
   for (int i = 0; i < static_cast<int>(c.constraints.size()); ++i)
@@ -168,6 +169,7 @@ void restore_history(Context& c, SleepPolicy& sleep, const SolverHistory& past) 
   c.energy_gains = past.energy_gains;
   c.velocity_residuals = past.velocity_residuals;
   c.laws.warnings = past.law_warnings;
+  c.laws.failures = past.law_failures;
   c.laws.forget_noted();  // standing warnings may have been noted since
   c.gaps.largest_gap = past.largest_gap;
   c.gaps.largest_angle = past.largest_angle;

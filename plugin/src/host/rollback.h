@@ -36,7 +36,7 @@ struct SolverHistory {
   Counts counts;
   std::vector<EnergyGain> energy_gains;
   std::vector<VelocityResidual> velocity_residuals;
-  LawWarnings law_warnings;
+  LawWarnings law_warnings, law_failures;
   double largest_gap, largest_angle;
 };
 

@@ -59,7 +59,7 @@ bool read_island(Context& c, Island& b, bool among_rows) {
     if (among_rows || !c.bodies.was_read(id, c.step)) c.bodies.read(c.world, id, c.step);
   if (c.step < b.history.next_try) {
     b.step.poses.current = b.step.is_sized = false;
-    return fail(b, std::move(b.history.failure));
+    return false;  // with the failure of the last try
   }
   begin_step(c, b);
   const bool fast = !among_rows && b.fast.fits;

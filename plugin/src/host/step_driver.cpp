@@ -187,7 +187,7 @@ std::span<const BodyId> ConstraintSolver::solve_separate(bool host_is_idle) {
     for (Island* const b : islands) {
       if (b->phase == Phase::begun) b->phase = impl_->finish(*b) ? Phase::solved : Phase::refused;
       if (b->phase == Phase::refused) {
-        leave_to_host(c, *b, b->history.failure);
+        leave_to_host(c, *b);
         impl_->bodies.insert(impl_->bodies.end(), b->layout().bodies.begin(), b->layout().bodies.end());
       } else if (host_is_idle && impl_->bodies.empty() && !impl_->calls_the_program(*b)) {
         // It is written while its numbers are in the cache. Otherwise it is written after the host has solved, because
@@ -273,7 +273,7 @@ bool ConstraintSolver::begin_among_rows(const Rows& rows) {
     Island& b = c.islands[index];
     if (b.failed()) continue;
     if (!read_island(c, b, true) || !(impl_->fast.begin(b, true) || impl_->general.begin(b, true))) {
-      leave_to_host(c, b, b.history.failure);
+      leave_to_host(c, b);
       good = false;
       continue;
     }
@@ -317,7 +317,7 @@ bool ConstraintSolver::start_rows(Rows& rows) {
   note_acting_rows(c, impl_->coupling.slots, rows);
   bool good = true;
   const auto left_to_host = [&](Island& b) {
-    leave_to_host(c, b, b.history.failure);
+    leave_to_host(c, b);
     good = false;
   };
   for (const int index : c.islands.group) {
@@ -458,7 +458,7 @@ bool ConstraintSolver::finish_rows(Rows& rows) {
       if (!b.failed()) b.phase = Phase::solved;
       continue;
     }
-    if (!std::exchange(b.step.outcome.repeats_rows, false)) leave_to_host(c, b, b.history.failure);
+    if (!std::exchange(b.step.outcome.repeats_rows, false)) leave_to_host(c, b);
     good = false;
   }
   if (good) {

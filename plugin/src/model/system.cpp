@@ -372,6 +372,16 @@ void System::remove(ConstraintId id) {
   impl_->free_constraints.give(id.index);
 }
 
+void System::set_name(BodyId id, std::string name) {
+  if (id == ground) throw std::invalid_argument("body 'world': cannot have another name");
+  Impl::Body& body = impl_->at(id);
+  if (body.name == name) return;
+  require_name("body", name, impl_->find_body(name));
+  impl_->body_names.erase(id.index, body.name);
+  body.name = std::move(name);
+  impl_->body_names.add(id.index, impl_->body_name());
+}
+
 void System::remove(BodyId id) {
   if (id == ground) throw std::invalid_argument("body 'world': cannot be removed");
   if (removed(id)) return;

@@ -170,6 +170,11 @@ TEST(BadLaws, OneThatThrowsOrIsNotANumberLeavesItsConstraintNativeAndIsNamed) {
     EXPECT_TRUE(std::isfinite(s.v()) && std::isfinite(s.x()));
     EXPECT_LE(std::abs(s.v()), 4);
     EXPECT_EQ(s.exact.counts().fallbacks, 3);
+    EXPECT_EQ(s.exact.counts().law_failures, 3);
+    ASSERT_EQ(s.exact.law_failures().size(), 1u);
+    EXPECT_NE(s.exact.law_failures()[0].text.find(what), std::string::npos) << s.exact.law_failures()[0].text;
+    EXPECT_EQ(s.exact.law_failures()[0].steps, 3);
+    EXPECT_EQ(s.exact.law_failures()[0].t, 0);
     ASSERT_EQ(s.exact.native().size(), 1u);
     EXPECT_EQ(s.exact.native()[0].name, "rail");
     EXPECT_NE(s.exact.native()[0].why.find(what), std::string::npos) << s.exact.native()[0].why;
@@ -178,6 +183,10 @@ TEST(BadLaws, OneThatThrowsOrIsNotANumberLeavesItsConstraintNativeAndIsNamed) {
     s.w.step();
     EXPECT_TRUE(s.exact.native().empty());
     EXPECT_NE(s.exact.summary().find("last problem: "), std::string::npos);
+    EXPECT_EQ(s.exact.counts().law_failures, 3);  // a law that recovers has failed
+    EXPECT_NE(s.exact.summary().find("no law acted in 3 steps of an island, because law"), std::string::npos);
+    s.exact.reset();
+    EXPECT_TRUE(s.exact.law_failures().empty());
   };
   expect_named(Law([](const ConstraintReaction&) -> Vector3d { throw std::runtime_error("no oil"); }).with_name("dry"),
                "law 'dry' on rail threw: no oil");

@@ -329,15 +329,21 @@ void Built::before_step(double t, double dt) {
   if (forces_.empty() && !native_loops_) return;
   const State now = state(t);
   if (native_loops_) native_loops_->aim(now, t + dt);
+  bool failed = false;
   for (const Force& force : forces_) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(now[id]);
     std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
     ForceFrame frame(t, X, wrenches);
     force.act(frame);
+    if (!std::all_of(wrenches.begin(), wrenches.end(), [](const Vector6& w) { return w.allFinite(); })) {
+      if (force_failure_.steps == 0) force_failure_ = {force.name(), t, 0};
+      failed = true;
+      continue;
+    }
     for (std::size_t k = 0; k < X.size(); ++k) {
       btRigidBody& on = body(force.bodies()[k]);
-      if (on.isStaticOrKinematicObject() || !wrenches[k].allFinite()) continue;
+      if (on.isStaticOrKinematicObject()) continue;
       const btVector3 f = bullet::to_bullet(wrenches[k].head<3>()), m = bullet::to_bullet(wrenches[k].tail<3>());
       if (const bullet::Link link = multibodies_ ? multibodies_->link(force.bodies()[k]) : bullet::Link(); link.body) {
         multibodies_->push(link, f, m);
@@ -347,6 +353,7 @@ void Built::before_step(double t, double dt) {
       on.applyTorque(m);
     }
   }
+  force_failure_.steps += failed;
 }
 
 void Built::after_step(double t) {

@@ -46,6 +46,13 @@ class Built {
   const NativeLoops* native_loops() const { return native_loops_.get(); }
   /// Moves kinematic bodies to where they are at the end of the step and applies the forces of its start.
   void before_step(double t, double dt);
+  /// Steps in which a force was not finite, and did not act.
+  struct ForceFailure {
+    std::string force;  ///< the first such one
+    double t = 0;       ///< at the start of the first such step [s]
+    long steps = 0;
+  };
+  const ForceFailure& force_failure() const { return force_failure_; }
   /// Stand-ins to where their links are, and residuals that count turns from step to step. @param t  [s] now
   void after_step(double t);
 
@@ -96,6 +103,7 @@ class Built {
   std::vector<Constrained> constrained_;
   Assembly assembly_;
   std::vector<Force> forces_;
+  ForceFailure force_failure_;
 };
 
 }  // namespace linchpin::worker

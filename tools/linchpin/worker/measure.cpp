@@ -192,6 +192,9 @@ Structure look_at_structure(Job job, Progress& progress) {
 
 // What an exact run that came to its end is worth: whether constraints could be met, and whether its steps were exact.
 std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end, long taken, long astray, Json& row) {
+  // A law that fails is a fault of the scene, in whichever step it is.
+  if (const long count = solver.counts().law_failures; count > 0)
+    return "not exact: " + bullet::law_failure_text(solver.law_failures(), count);
   const long fallbacks = solver.counts().fallbacks;
   if (torn.is_null() && scene.built() && (fallbacks > 0 || !solver.rank_report().contradictory.empty())) {
     torn = cli::contradiction(scene.built()->mirror(), scene.built()->model(), scene.built()->state(end));
@@ -209,10 +212,6 @@ std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end,
     const auto native = solver.native();
     return out + (native.empty() ? "linchpin rejected the step" : native.front().name + ": " + native.front().why);
   }
-  // A law that throws is a fault of the scene, however late it is.
-  for (const auto& each : solver.native())
-    if (each.why.find("law '") != std::string::npos && each.why.find(" threw: ") != std::string::npos)
-      return "not exact: " + each.name + ": " + each.why;
   std::string out = "ok";
   if (!why.empty()) cli::add_remark(out, why);
   if (fallbacks > 0)
@@ -221,21 +220,27 @@ std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end,
   return out;
 }
 
-// The scene's name of a body of the solver.
-std::string name_of(Scene& scene, bullet::Solver& solver, BodyId id) {
-  const auto is = [&](const bullet::BodyRef& body) {
-    const auto known = solver.try_id(body);
-    return known && *known == id;
+std::string force_failure_text(const Built::ForceFailure& failure) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "\" was not finite in %ld %s, first at t = %.6g s, and did not act then. Correct its expression",
+                failure.steps, failure.steps == 1 ? "step" : "steps", failure.t);
+  return "force \"" + failure.force + text;
+}
+
+// Gives the bodies of the solver the names that they have in the scene. A body that cannot move has none in the solver.
+void name_bodies(Scene& scene, bullet::Solver& solver) {
+  const auto name = [&](const bullet::BodyRef& body, const std::string& as) {
+    (void)try_call([&] { solver.name_body(body, as); });
   };
+  const Multibodies* const multibodies = scene.built() ? scene.built()->multibodies() : nullptr;
   for (std::size_t i = 0; i < scene.bodies().size(); ++i)
-    if (is(*scene.bodies()[i])) return scene.body_names()[i];
-  if (scene.built() && scene.built()->multibodies())
-    for (int i = 0; i < scene.built()->mirror().body_count(); ++i) {
-      const BodyId body = scene.built()->mirror().body_at(i);
-      const bullet::Link link = scene.built()->multibodies()->link(body);
-      if (link.body && is(link)) return scene.built()->mirror().name(body);
-    }
-  return "a multibody";
+    if (!scene.bodies()[i]->isStaticOrKinematicObject() && scene.bodies()[i]->isInWorld())
+      name(*scene.bodies()[i], scene.body_names()[i]);
+  for (int i = 0; multibodies && i < scene.built()->mirror().body_count(); ++i) {
+    const BodyId body = scene.built()->mirror().body_at(i);
+    if (const bullet::Link link = multibodies->link(body); link.body) name(link, scene.built()->mirror().name(body));
+  }
 }
 
 // The summary with the largest gap as this file looks at all solvers, one number for one thing, and the energy that
@@ -404,13 +409,19 @@ Json measure(const Job& job, Progress& progress) {
   row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
   if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
+  const auto gained = [&](BodyId body) {
+    return body.index < 0 ? std::string("a multibody") : solver->body_name(body);
+  };
+  if (solver) name_bodies(scene, *solver);
   if (exact && status.starts_with("ok")) {
     const auto gains = solver->energy_gains();
-    const std::string first = gains.empty() ? "" : name_of(scene, *solver, gains.front().body);
+    const std::string first = gains.empty() ? "" : gained(gains.front().body);
     const std::string found =
         cli::watch_status(first, gains, counts.energy_gains, solver->velocity_residuals(), counts.velocity_residuals);
     if (!found.empty()) status = found;
   }
+  if (scene.built() && scene.built()->force_failure().steps > 0 && status.starts_with("ok"))
+    status = force_failure_text(scene.built()->force_failure());
   std::vector<std::string> said = remarks ? remarks->texts() : std::vector<std::string>();
   if (status.starts_with("ok"))
     for (const std::string& each : said) cli::add_remark(status, each);
@@ -425,6 +436,7 @@ Json measure(const Job& job, Progress& progress) {
   if (exact) {
     row["laws"] = cli::laws_json(solver->laws());
     row["law_differences"] = normal_force_differences(solver->laws());
+    cli::put_energy_gains(row, solver->energy_gains(), counts.energy_gains, gained);
     cli::put_mode_changes(row, start.modes());
     row["warnings"] = Json::array();
     for (const bullet::LawWarning& warning : solver->law_warnings())

@@ -55,6 +55,7 @@ void Watch::find_unilateral() {
   for (const Built::Constrained& each : scene_.built()->constrained()) {
     const ConstraintId id = mirror.find_constraint(each.name);
     unilateral_.push_back(solver_ && unilateral(mirror, id).on);
+    if (unilateral_.back()) impacting_.insert(each.name);
     open_at_start_.push_back(scene::is_open(mirror, id, start));
   }
 }
@@ -71,10 +72,10 @@ void Watch::begin(double t) {
 }
 
 double Watch::work() const {
-  if (working_.empty()) return 0;
+  if (!counts_work()) return 0;
   double sum = 0;
   for (const Reaction& r : solver_->reactions())
-    if (working_.contains(r.name)) sum += r.work;
+    if (working_.contains(r.name) || impacting_.contains(r.name)) sum += r.work;
   return sum;
 }
 
@@ -166,7 +167,8 @@ void Watch::report(Json& row, const std::vector<std::string>& joint_names) const
     row["user_gaps"][scene_.built()->constrained()[i].name] = user_gaps_[i];
   row["max_energy_error_J"] = looked_ && energy_note_.empty() ? Json(energy_error_) : Json();
   row["energy_note"] = energy_note_.empty() ? Json() : Json(energy_note_);
-  if (looked_ && energy_note_.empty() && counts_work()) row["energy_error_of"] = std::string("energy") + cli::less_work;
+  if (looked_ && energy_note_.empty() && counts_work())
+    row["energy_error_of"] = "energy" + cli::less_work(!working_.empty(), !impacting_.empty());
   long broken = 0;
   for (std::size_t i = 0; i < scene_.joints().size(); ++i)
     broken += enabled_at_start_[i] && !scene_.joints()[i]->isEnabled();

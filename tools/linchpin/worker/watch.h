@@ -26,8 +26,8 @@ class Watch {
   /// With the potentials of springs and other forces [J]. @param t  [s] now
   double energy(double t) const;
   double energy_at_start() const { return energy0_; }  ///< when it began
-  /// Whether constraints prescribe motion, so that the energy error is of the energy less their work.
-  bool counts_work() const { return !working_.empty(); }
+  /// Whether constraints prescribe motion or are unilateral, so that the energy error is of the energy less their work.
+  bool counts_work() const { return !working_.empty() || !impacting_.empty(); }
   double work() const;  ///< theirs since the first step [J]
   /// Whether a constraint, by its place in Built::constrained(), is unilateral and released. Its distance is no
   /// residual.
@@ -54,7 +54,8 @@ class Watch {
   std::size_t worst_ = 0;
   double energy0_ = 0, work0_ = 0, energy_error_ = 0;
   bullet::Solver* solver_;
-  std::set<std::string, std::less<>> working_;  // constraints that prescribe motion
+  std::set<std::string, std::less<>> working_;    // constraints that prescribe motion
+  std::set<std::string, std::less<>> impacting_;  // unilateral constraints
   std::string energy_note_;
 };
 

@@ -77,6 +77,7 @@ inline btVector3 to_bullet(const Vector3d& u) { return {btScalar(u.x()), btScala
 inline Vector3d from_bullet(const btVector3& u) { return {double(u.x()), double(u.y()), double(u.z())}; }
 
 using host::Counts;  ///< since the start or the last reset()
+using host::law_failure_text;
 using host::LawWarning;
 using host::Mode;
 using host::NativeComparison;
@@ -348,6 +349,11 @@ class LINCHPIN_BULLET_API Solver {
   Handle add(Constraint constraint);
   /// Returns the id of a body in constraints, for `add`. @throws as constrain().
   BodyId id(BodyRef body);
+  /// Gives a body the name that messages, summary() and checks use for it. The default names are body#0, body#1, …
+  /// @throws std::invalid_argument as constrain(), for a name that is empty or in use, and for a body that cannot move
+  void name_body(BodyRef body, std::string name) { core().system().set_name(id(body), std::move(name)); }
+  /// Returns that name. @throws std::invalid_argument for an id that this solver does not know
+  const std::string& body_name(BodyId body) { return core().system().name(body); }
 
   template <class Phi>
   Result<Handle> try_constrain(std::string name, std::vector<BodyRef> bodies, Phi phi) noexcept {
@@ -496,6 +502,9 @@ class LINCHPIN_BULLET_API Solver {
   }
   /// Returns the first 16 different warnings of laws since the start or the last reset(). Valid until the next step.
   std::span<const LawWarning> law_warnings() const { return core().law_warnings(); }
+  /// Returns the first 16 different failures of laws since the start or the last reset(). Valid until the next step. In
+  /// such a step no law of the island acts. Counts::law_failures counts all.
+  std::span<const LawWarning> law_failures() const { return core().law_failures(); }
   /// Energy that mechanisms have gained without a source: the first 100 events. Counts::energy_gains counts all.
   std::span<const EnergyGain> energy_gains() const { return core().energy_gains(); }
   /// Velocity residuals above their bound: the first 100 events. Counts::velocity_residuals counts all.

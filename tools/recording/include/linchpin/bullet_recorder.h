@@ -373,6 +373,8 @@ class Recorder final : private btActionInterface {
       if (counts.fallbacks > 0)
         out.status = "ok, but " + std::to_string(counts.fallbacks) +
                      (counts.fallbacks == 1 ? " step was" : " steps were") + " left to the native solver";
+      if (counts.law_failures > 0)
+        out.status = "not exact: " + law_failure_text(solver_.law_failures(), counts.law_failures);
       for (const Solver::Native& native : solver_.native()) out.native.emplace_back(native.name, native.why);
       const RankReport rank = solver_.rank_report();
       const auto reactions = solver_.reactions();
