@@ -555,6 +555,7 @@ class SceneReader {
     const bool open = chain.flag("free", false);
     const SceneBody pattern = scene::read_body(chain, context, false);
     doubt_inertia(pattern, chain);
+    GeneratedLaws laws = laws_of_joints(chain, context);
     chain.done();
     const Place place = chain.place();
     for (int i = 1; i <= count; ++i) {
@@ -577,6 +578,7 @@ class SceneReader {
       plan.place = place;
       plans_.push_back(std::move(plan));
     }
+    keep(std::move(laws));
   }
 
   // Particles or bodies name_i_j(_k) on a lattice, joined to their neighbours.
@@ -598,6 +600,7 @@ class SceneReader {
     const std::size_t joint = grid.word("joint", {"rod", "ball", "none"}, 0);
     const SceneBody pattern = scene::read_body(grid, context, false);
     doubt_inertia(pattern, grid);
+    GeneratedLaws laws = laws_of_joints(grid, context);
     grid.done();
     const Place place = grid.place();
     const auto label = [&](int i, int j, int k) {
@@ -616,7 +619,7 @@ class SceneReader {
           body.start.p = where(i, j, k);
           add_body(std::move(body), place);
         }
-    if (joint == 2) return;
+    if (joint == 2) return keep(std::move(laws));
     for (int i = 1; i <= n[0]; ++i)
       for (int j = 1; j <= n[1]; ++j)
         for (int k = 1; k <= n[2]; ++k)
@@ -632,6 +635,26 @@ class SceneReader {
             plan.place = place;
             plans_.push_back(std::move(plan));
           }
+    keep(std::move(laws));
+  }
+
+  /// The laws that a chain or a grid gives to each of its joints.
+  struct GeneratedLaws {
+    const toml::table* table = nullptr;  ///< null: there are none
+    Context* context = nullptr;
+    std::string what;            ///< "chain \"link\""
+    std::size_t first, end = 0;  ///< places of its joints among plans_
+  };
+  GeneratedLaws laws_of_joints(Table& table, Context& context) {
+    return {table.find("law") ? &table.node() : nullptr, &context, table.what(), plans_.size()};
+  }
+  /// Call it once the joints are among plans_.
+  void keep(GeneratedLaws laws) {
+    if (!laws.table) return;
+    laws.end = plans_.size();
+    if (laws.first == laws.end)
+      Table(*laws.context, *laws.table, laws.what).refuse("law", "there is no joint for a law");
+    generated_laws_.push_back(std::move(laws));
   }
 
   // ---- second pass ----
@@ -672,7 +695,14 @@ class SceneReader {
       check_definitions(*context, texts, true);
     }
     read_lagrangian();
+    const std::size_t first_plan = model_.constraints.size();
     for (const scene::JointPlan& plan : plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
+    for (const GeneratedLaws& laws : generated_laws_) {
+      const Lend lend(laws.context->names, names_);
+      Table table(*laws.context, *laws.table, laws.what);
+      for (std::size_t i = laws.first; i < laws.end; ++i)
+        add_laws(table, *laws.context, model_.constraints[first_plan + i]);
+    }
     for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
     const scene::Constants::Map* looked_at = nullptr;
     for (Later& each : later_) {
@@ -811,13 +841,29 @@ class SceneReader {
                          scene::suggestion_or_all(name.value, known));
   }
 
+  // A pattern "link.joint*" names all joints and constraints whose names begin with "link.joint".
+  std::vector<SceneConstraint*> constraints_named(const Text& name, const std::string& who) {
+    if (!name.value.ends_with('*')) return {&constraint_named(name, who)};
+    const std::string_view start = std::string_view(name.value).substr(0, name.value.size() - 1);
+    std::vector<SceneConstraint*> out;
+    for (SceneConstraint& c : model_.constraints)
+      if (c.name.starts_with(start)) out.push_back(&c);
+    if (!out.empty()) return out;
+    std::vector<std::string> known;
+    for (const SceneConstraint& c : model_.constraints) known.push_back(c.name);
+    fail(name.place, who + ": no joint or constraint has a name that begins with \"" + std::string(start) + "\"" +
+                         scene::suggestion_or_all(std::string(start), known));
+  }
+
   // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
   void attach(Table table, Context& context) {
-    SceneConstraint& to = constraint_named(table.text("to"), table.what());
-    const std::size_t before = to.laws.size();
-    add_laws(table, context, to);
-    if (to.laws.size() == before)
-      table.refuse("there is no law to attach. Write law = { type = \"coulomb\", mu = 0.3 } or the like");
+    const std::vector<SceneConstraint*> joints = constraints_named(table.text("to"), table.what());
+    for (SceneConstraint* to : joints) {
+      const std::size_t before = to->laws.size();
+      add_laws(table, context, *to);
+      if (to->laws.size() == before)
+        table.refuse("there is no law to attach. Write law = { type = \"coulomb\", mu = 0.3 } or the like");
+    }
     table.done();
   }
 
@@ -1155,6 +1201,7 @@ class SceneReader {
   std::vector<scene::JointPlan> plans_;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
   std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_, starts_;
+  std::vector<GeneratedLaws> generated_laws_;
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::vector<std::pair<Context*, std::vector<Text>>> definitions_;  // of the files
   struct ReadingForces {

@@ -174,6 +174,7 @@ Vector3d quantity(const scene::Input& input, const Observation& at, const Accele
   if (input.name == "reaction") return r.on(k).force;
   if (input.name == "moment") return r.on(k).moment;
   if (input.name == "friction") return r.prescribed.on(k).force;
+  if (input.name == "friction_moment") return r.prescribed.on(k).moment;
   if (input.name == "normal_force") return r.ideal.on(k).force + r.induced.on(k).force;
   if (input.name == "frictionless_normal_force") return r.ideal.on(k).force;
   if (input.name == "power") return scalar(r.power);
@@ -296,6 +297,7 @@ constexpr Observable observables[] = {
     {"normal_force", "N", Type::vector, Subject::constraint},
     {"frictionless_normal_force", "N", Type::vector, Subject::constraint},
     {"friction", "N", Type::vector, Subject::constraint},
+    {"friction_moment", "N m", Type::vector, Subject::constraint},
     {"gap", "", Type::scalar, Subject::constraint},
     {"power", "W", Type::scalar, Subject::constraint},
     {"work", "J", Type::scalar, Subject::constraint},

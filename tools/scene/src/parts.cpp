@@ -1013,6 +1013,8 @@ class OnLaw {
     }
   }
   const std::vector<Input>& inputs() const { return evaluate_->tape().inputs; }
+  /// Returns whether it changes with place or time.
+  bool changes() const { return evaluate_->tape().uses_time || !evaluate_->tape().bodies.empty(); }
   std::span<const double> operator()(const ConstraintReaction& n, std::span<const Vector3d> given = {}) const {
     std::array<BodyState, 3> X;
     for (std::size_t i = 0; i < side_.size(); ++i)
@@ -1110,6 +1112,30 @@ std::optional<Law> coulomb_of_place(Table& table, const Context& context, const 
   return Law(term);
 }
 
+// A typed law that reads the normal force is friction. Friction along the slip gives energy, so its coefficient has the
+// wrong sign. A law that does not change with place or time is tested at some slips.
+void refuse_negative_friction(const Text& text, const Context& context, const Law& law, const std::string& who) {
+  for (const Vector3d& slip : {Vector3d(1, 0, 0), Vector3d(-1, 0, 0), Vector3d(0, 1, 0), Vector3d(0, -1, 0),
+                               Vector3d(0, 0, 1), Vector3d(0, 0, -1)}) {
+    ConstraintReaction n;
+    n.slip_velocity = slip;
+    n.normal = Vector3d(slip.y(), slip.z(), slip.x()).cwiseAbs();  // 1 N, across the slip
+    if (!(law.terms()[0].force(n).force.dot(slip) > 0)) return;
+  }
+  std::string negative;
+  for (const std::string_view word : identifiers_of(text.value))
+    if (const Constant* c = context.names.constants.find(word);
+        c && std::holds_alternative<double>(*c) && std::get<double>(*c) < 0) {
+      char number[32];
+      std::snprintf(number, sizeof number, "%.6g", std::get<double>(*c));
+      negative += (negative.empty() ? "" : " and ") + std::string(word) + " = " + number;
+    }
+  text.fail(Fault(0, "this friction acts along the slip, so it gives energy. " +
+                         (negative.empty() ? "Write it opposite to the slip, as -mu*N*slip_direction"
+                                           : negative + ", but a coefficient of friction is at least 0")),
+            who);
+}
+
 // A law of the normal force, the slip velocity and the bodies, as typed.
 // @param reads_normal_force  out
 Law typed_law(const Text& text, const Context& context, const std::vector<BodyId>& bodies, const std::string& who,
@@ -1123,7 +1149,7 @@ Law typed_law(const Text& text, const Context& context, const std::vector<BodyId
   reads_normal_force = std::any_of(typed.inputs().begin(), typed.inputs().end(), [](const Input& i) {
     return i.name == "N" || i.name == "normal" || i.name == "moment";
   });
-  return [typed](const ConstraintReaction& n) -> Vector3d {
+  const Law law = [typed](const ConstraintReaction& n) -> Vector3d {
     std::array<Vector3d, 8> given;
     const auto& inputs = typed.inputs();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -1139,6 +1165,31 @@ Law typed_law(const Text& text, const Context& context, const std::vector<BodyId
     const auto f = typed(n, std::span(given).first(inputs.size()));
     return {f[0], f[1], f[2]};
   };
+  if (reads_normal_force && !typed.changes()) refuse_negative_friction(text, context, law, who);
+  return law;
+}
+
+// Coefficients that change with place or time are of the law coulomb only. Other laws say so.
+void refuse_changing_coefficients(const Table& table, const Context& context) {
+  const Names names = of_law(context);
+  for (const auto& [key, value] : table.node()) {
+    static constexpr std::string_view words[] = {"type", "axes", "normal_force", "belt_on", "branch"};
+    if (!value.is_string() || std::find(std::begin(words), std::end(words), key.str()) != std::end(words)) continue;
+    const Text text = text_of(context, value, table.what());
+    try {
+      (void)constant(text.value, context.names.constants);
+      continue;
+    } catch (const Fault&) {
+    }
+    try {
+      Compiler(names).expression(text.value, Type::scalar);
+    } catch (const Fault&) {  // It is wrong by itself, and the law says how.
+      continue;
+    }
+    table.refuse(key.str(), std::string(key.str()) +
+                                " changes with place or time, but only mu and mu_kinetic of the law coulomb can. "
+                                "Give a number, or write the law as force = \"…\"");
+  }
 }
 
 Law read_law(const toml::table& node, Context& context, const std::vector<BodyId>& bodies, const std::string& who,
@@ -1163,6 +1214,7 @@ Law read_law(const toml::table& node, Context& context, const std::vector<BodyId
       const std::optional<Law> of_place = std::string_view(kind.name) == "coulomb"
                                               ? coulomb_of_place(table, context, bodies, coefficients)
                                               : std::nullopt;
+      if (!of_place) refuse_changing_coefficients(table, context);
       law = of_place ? *of_place : kind.read(table);
     } catch (const SceneError&) {  // has its place
       throw;

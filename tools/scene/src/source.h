@@ -108,6 +108,7 @@ class Table {
   void refuse_misspelt_key() const;
   [[noreturn]] void refuse(const std::string& message) const;
   [[noreturn]] void refuse(std::string_view key, const std::string& message) const;
+  const toml::table& node() const { return table_; }
   const std::string& what() const { return what_; }
   Place place() const;
   Place place(std::string_view key) const;  ///< of its value, or of the table
