@@ -360,6 +360,11 @@ std::string LawSolver::excessive_force(const Scene& scene, std::span<const doubl
 
 std::vector<std::string> LawSolver::inactive_laws(const System& system, const IslandLayout& block) const {
   std::vector<std::string> out;
+  const auto is_zero = [&](const Site& site, const Law::Term& term) {
+    return std::any_of(smooth_terms_.begin(), smooth_terms_.end(), [&](const SmoothTerm& s) {
+      return s.what == &term && &sites_[z(s.site)] == &site && s.e.isZero(0);
+    });
+  };
   for (const Site& site : sites_) {
     const ConstraintId id = block.constraints[z(site.constraint)];
     for (const Law& law : laws_on(system, id))
@@ -371,8 +376,8 @@ std::vector<std::string> LawSolver::inactive_laws(const System& system, const Is
           spins = spins && term.friction_kind ==
                                FrictionKind::spin;  // Rolling friction needs a normal force, which may appear later.
           if (term.friction_kind == FrictionKind::both && site.spins > 0) slides = false;
-        } else {  // A smooth law that only dissipates acts only where something moves.
-          slides = slides && (term.dissipative ? !term.has_moment || spins : spins);
+        } else {  // A smooth law that only dissipates acts only where something moves. Others may load the constraint.
+          slides = slides && (term.dissipative ? !term.has_moment || spins : spins && is_zero(site, term));
           spins = slides && term.has_moment;
         }
         if (!slides && !spins) continue;
