@@ -333,9 +333,9 @@ bool Stepper::Impl::release_and_engage(double t) {
   if (impact) {
     project_positions(*system, dynamics, state, options.newton_tolerance, options.max_newton);
     if (dynamics.evaluate(state) == Status::invalid) return refuse(Status::invalid, dynamics.reason()), false;
-    const double before = kinetic_energy(*system, state);
+    const double kinetic = kinetic_energy(*system, state);
     project_velocities(*system, dynamics, state);  // (T14)
-    recorder.record_impact(engaged, kinetic_energy(*system, state) - before);
+    recorder.record_impact(engaged, kinetic_energy(*system, state) - kinetic);
   }
   if (!at_end) decide_modes();
   return true;

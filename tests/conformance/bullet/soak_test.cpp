@@ -130,7 +130,8 @@ class Program final : public btActionInterface {
     if (chance(0.3))
       exact_->on_step([this](bullet::Step s) {
         if (in_step_ && chance(0.03)) remove_something();
-        if (in_step_ && chance(0.2)) (void)s["hinge#1"];
+        if (in_step_ && chance(0.2))
+          if (auto hinge = s.solver.find("hinge#1")) (void)hinge.reaction();
       });
   }
 
