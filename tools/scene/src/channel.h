@@ -2,6 +2,7 @@
 #pragma once
 
 #include "expression.h"
+#include "joint_coordinate.h"
 
 #include <linchpin/assembly.h>
 #include <linchpin/scene.h>
@@ -37,8 +38,10 @@ class Accelerations {
 };
 
 struct LINCHPIN_PRIVATE Channel::Impl {
-  Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_);
+  Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_,
+       std::shared_ptr<const JointCoordinates> joints_);
   std::shared_ptr<const std::vector<scene::Sensor>> sensors;  ///< of the scene: inputs NAME_force and NAME_torque
+  scene::JointReader joints;
   scene::Evaluator evaluate;
   std::vector<BodyState> X;
   std::vector<Vector3d> given;

@@ -649,7 +649,7 @@ struct Compiler::Impl {
                                  suggestion_or_all(body, own));
       }
     }
-    if (!of_force) refuse_impossible_mode(input, index, inside);
+    if (!of_force) refuse_impossible_quantity(input, index, inside);
     if (input.name == "lambda" && next(',')) input.row = parse_row(input.of, index);
     need(')', "to close " + input.name + "()");
     const bool of_coordinate = input.type == Type::vector &&
@@ -661,8 +661,11 @@ struct Compiler::Impl {
     return unary(Code::x, Type::scalar, emit_input(input, place), place);
   }
 
-  // A change of mode that the constraint cannot have is no quantity of it.
-  void refuse_impossible_mode(const Input& input, std::size_t index, std::size_t place) {
+  // A constraint has no coordinate or no change of mode of some kinds, and then no such quantity.
+  void refuse_impossible_quantity(const Input& input, std::size_t index, std::size_t place) {
+    if (input.name.starts_with("joint_") && index < names.constraint_coordinates.size() &&
+        !names.constraint_coordinates[index])
+      throw Fault(place, "\"" + input.of + "\" is neither a hinge nor a slider: there is no " + input.name + "()");
     if (index >= names.constraint_modes.size()) return;
     const Names::Modes& modes = names.constraint_modes[index];
     const std::string who = "\"" + input.of + "\" ";

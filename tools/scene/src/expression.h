@@ -104,8 +104,9 @@ struct Names {
   struct Modes {
     bool friction = true, unilateral = true, reengage = true;
   };
-  std::vector<Modes> constraint_modes;  ///< by constraint; empty: all
-  std::vector<std::string> forces;      ///< impressed ones, for functions of a force
+  std::vector<Modes> constraint_modes;       ///< by constraint; empty: all
+  std::vector<char> constraint_coordinates;  ///< by constraint: whether it is a hinge or a slider
+  std::vector<std::string> forces;           ///< impressed ones, for functions of a force
   std::vector<std::vector<int>> force_bodies;
   bool accelerations = false;     ///< may read those of bodies and coordinates
   bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces

@@ -1023,6 +1023,8 @@ class SceneReader {
       context.names.constraints.push_back(c.name);
       context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
       context.names.constraint_modes.push_back(modes_of(c));
+      context.names.constraint_coordinates.push_back(scene::has_coordinate(c));
+      if (scene::has_coordinate(c)) joint_coordinates_->emplace(c.name, scene::coordinate_of(c, state_));
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
@@ -1092,7 +1094,8 @@ class SceneReader {
     }
     Channel channel;
     channel.text_ = text.value;
-    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_);
+    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_,
+                                                    joint_coordinates_);
     if (channel.impl_->accelerations && model_.contacts)
       text.fail(
           Fault(0,
@@ -1202,6 +1205,7 @@ class SceneReader {
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
   std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_, starts_;
   std::vector<GeneratedLaws> generated_laws_;
+  std::shared_ptr<scene::JointCoordinates> joint_coordinates_ = std::make_shared<scene::JointCoordinates>();
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();
   std::vector<std::pair<Context*, std::vector<Text>>> definitions_;  // of the files
   struct ReadingForces {

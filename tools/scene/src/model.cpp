@@ -68,13 +68,16 @@ System Model::system() const {
   return system;
 }
 
-Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_)
+Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<const std::vector<scene::Sensor>> sensors_,
+                    std::shared_ptr<const JointCoordinates> joints_)
     : sensors(std::move(sensors_)),
+      joints(std::move(joints_)),
       evaluate(std::move(tape)),
       X(evaluate.tape().bodies.size()),
       given(evaluate.tape().inputs.size()) {
   const auto& inputs = evaluate.tape().inputs;
-  if (std::any_of(inputs.begin(), inputs.end(), [](const Input& i) { return i.kind == Input::Of::body; }))
+  if (std::any_of(inputs.begin(), inputs.end(),
+                  [](const Input& i) { return i.kind == Input::Of::body || i.name == "joint_acceleration"; }))
     accelerations = std::make_unique<Accelerations>();
 }
 
@@ -82,7 +85,9 @@ int Channel::size() const { return impl_->evaluate.tape().rows(); }
 
 bool Channel::reads_forces() const {
   const auto& inputs = impl_->evaluate.tape().inputs;
-  return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) { return i.of != "-"; });
+  return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) {
+    return i.of != "-" && i.name != "joint_position" && i.name != "joint_velocity";
+  });
 }
 
 bool Channel::reads_mode_times() const {
@@ -152,7 +157,20 @@ Vector3d applied(const scene::Input& input, const Observation& at) {
   return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
 }
 
-Vector3d quantity(const scene::Input& input, const Observation& at, const Accelerations* accelerations) {
+// Of a joint's coordinate; nothing where the input is another quantity.
+std::optional<double> of_joint(const scene::Input& input, const Observation& at, scene::JointReader& joints,
+                               const Accelerations* accelerations) {
+  if (input.name == "joint_position") return joints.position(input.of, at.state);
+  if (input.name == "joint_velocity") return joints.velocity(input.of, at.state);
+  if (input.name == "joint_effort") return joints.effort(input.of, at);
+  if (input.name != "joint_acceleration") return {};
+  const JointCoordinate& j = joints.joint(input.of);
+  return joints.acceleration(input.of, at.state, accelerations->of(at, BodyId{j.parent}),
+                             accelerations->of(at, BodyId{j.child}));
+}
+
+Vector3d quantity(const scene::Input& input, const Observation& at, scene::JointReader& joints,
+                  const Accelerations* accelerations) {
   const auto scalar = [](double x) { return Vector3d(x, 0, 0); };
   if (input.name == "energy") return scalar(energy(at.system, at.state));
   if (input.name == "energy_integral") return scalar(energy_integral(at.system, at.state));
@@ -166,6 +184,7 @@ Vector3d quantity(const scene::Input& input, const Observation& at, const Accele
     return input.name == "alpha" ? Vector3d(a.tail<3>()) : Vector3d(a.head<3>());
   }
   if (const auto value = mode(input, at)) return scalar(*value);
+  if (const auto value = of_joint(input, at, joints, accelerations)) return scalar(*value);
   const auto found =
       std::find_if(at.reactions.begin(), at.reactions.end(), [&](const Reaction& r) { return r.name == input.of; });
   if (found == at.reactions.end()) return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
@@ -193,8 +212,9 @@ std::span<const double> Channel::operator()(const Observation& at) const {
   for (std::size_t k = 0; k < impl_->X.size(); ++k) impl_->X[k] = at.state[BodyId{tape.bodies[k]}];
   if (impl_->accelerations) impl_->accelerations->evaluate(at);
   for (std::size_t i = 0; i < impl_->given.size(); ++i)
-    impl_->given[i] = tape.inputs[i].of.empty() ? sensed(*impl_->sensors, tape.inputs[i], at)
-                                                : quantity(tape.inputs[i], at, impl_->accelerations.get());
+    impl_->given[i] = tape.inputs[i].of.empty()
+                          ? sensed(*impl_->sensors, tape.inputs[i], at)
+                          : quantity(tape.inputs[i], at, impl_->joints, impl_->accelerations.get());
   return impl_->evaluate(impl_->X, at.state.t, impl_->given);
 }
 
@@ -307,6 +327,10 @@ constexpr Observable observables[] = {
     {"slip_time", "s", Type::scalar, Subject::constraint},
     {"release_time", "s", Type::scalar, Subject::constraint},
     {"engage_time", "s", Type::scalar, Subject::constraint},
+    {"joint_position", "", Type::scalar, Subject::constraint},
+    {"joint_velocity", "", Type::scalar, Subject::constraint},
+    {"joint_acceleration", "", Type::scalar, Subject::constraint},
+    {"joint_effort", "", Type::scalar, Subject::constraint},
     {"applied_force", "N", Type::vector, Subject::force},
     {"applied_moment", "N m", Type::vector, Subject::force},
     {"energy", "J", Type::scalar, Subject::system},
@@ -379,6 +403,16 @@ std::optional<RowUnit> unit_of_rows(const SceneConstraint& c) {
   return f.unit(0);
 }
 
+// Empty where the quantity is not of a joint's coordinate.
+std::string unit_of_joint(std::string_view quantity, std::string_view type) {
+  const std::string length = type == "slider" ? "m" : "rad";
+  if (quantity == "joint_position") return length;
+  if (quantity == "joint_velocity") return length + "/s";
+  if (quantity == "joint_acceleration") return length + "/s^2";
+  if (quantity == "joint_effort") return force_unit(length);
+  return {};
+}
+
 std::string unit_of_input(const Input& input, const Model& model) {
   if (input.kind == Input::Of::body) {
     const SceneBody* coordinate = coordinate_at(BodyId{input.on}, model);
@@ -404,6 +438,7 @@ std::string unit_of_input(const Input& input, const Model& model) {
       if (unit == RowUnit::radian) return gap ? "rad" : "N m";
       return {};
     }
+    if (const std::string unit = unit_of_joint(input.name, c->type); !unit.empty()) return unit;
     const std::size_t on = static_cast<std::size_t>(std::max(input.on, 0));
     const SceneBody* coordinate = input.type == Type::vector ? coordinate_at(c->bodies[on], model) : nullptr;
     if (coordinate) return force_unit(coordinate->unit);

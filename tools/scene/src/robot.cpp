@@ -488,7 +488,7 @@ class Maker {
       };
       const auto coupled = [&](std::size_t i) {
         const Joint& of = file_.joints[i];
-        CoupledJoint out;
+        JointCoordinate out;
         out.child = index(cluster_of(of.child).body);
         out.parent = index(cluster_of(of.parent).body);
         out.slides = of.slides();
@@ -496,7 +496,7 @@ class Maker {
         out.start = start_[i].value_or(Coordinate()).value;
         return out;
       };
-      const CoupledJoint follower = coupled(k), leader = coupled(static_cast<std::size_t>(j.mimic->of));
+      const JointCoordinate follower = coupled(k), leader = coupled(static_cast<std::size_t>(j.mimic->of));
       c.make = [=, name = c.name, m = j.mimic->multiplier, o = j.mimic->offset](const std::vector<BodyId>& id) {
         return couple(name, id, leader, follower, m, o);
       };

@@ -2,6 +2,7 @@
 // docs/how-to/robots.md.
 #pragma once
 
+#include "joint_coordinate.h"
 #include "source.h"
 
 #include <linchpin/scene.h>
@@ -47,16 +48,10 @@ struct Robot {
 /// @throws SceneError at the element's place.
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from);
 
-/// Positions of two joints held in proportion: value₁ − multiplier·value₀ = offset, each the angle [rad] or the shift
-/// [m] of a second body against a first. Angles are unwrapped from step to step: bodies turn by less than half a turn
-/// in one. One row, in the unit of joint 1.
-struct CoupledJoint {
-  int parent = 0, child = 0;  ///< among the bodies of the constraint
-  bool slides = false;
-  JointFrame frame_P, frame_C;  ///< x along the axis; equal orientation and, along the axis, place where the value is 0
-  double start = 0;             ///< about its value at the first evaluation, to the half turn
-};
-Constraint couple(std::string name, std::vector<BodyId> bodies, const CoupledJoint& leader,
-                  const CoupledJoint& follower, double multiplier, double offset);
+/// Positions of two joints held in proportion: value₁ − multiplier·value₀ = offset, with values by the frames alone.
+/// Their indices are those of `bodies`. Angles are unwrapped from step to step: bodies turn by less than half a turn in
+/// one. One row, in the unit of joint 1.
+Constraint couple(std::string name, std::vector<BodyId> bodies, const JointCoordinate& leader,
+                  const JointCoordinate& follower, double multiplier, double offset);
 
 }  // namespace linchpin::scene

@@ -1,0 +1,111 @@
+#include "joint_coordinate.h"
+
+#include <linchpin/report.h>
+
+#include <cmath>
+#include <numbers>
+
+namespace linchpin::scene {
+
+namespace {
+
+Vector3d centripetal(const BodyState& s, const Vector3d& r) { return s.w.cross(s.w.cross(r)); }
+
+// u_P · (p_CQ − p_PQ)
+CoordinateRow shift(const JointCoordinate& j, const BodyState& P, const BodyState& C) {
+  const Vector3d u = P.q * Vector3d(j.frame_P.axes.col(0));
+  const Vector3d r_P = P.q * j.frame_P.origin, r_C = C.q * j.frame_C.origin;
+  const Vector3d d = (C.p - P.p) + (r_C - r_P);
+  const Vector3d d_dot = C.v + C.w.cross(r_C) - P.v - P.w.cross(r_P), u_dot = P.w.cross(u);
+  CoordinateRow out;
+  out.value = u.dot(d);
+  out.rate = u.dot(d_dot) + u_dot.dot(d);
+  out.linear_C = u, out.linear_P = -u;
+  out.angular_C = r_C.cross(u);
+  out.angular_P = u.cross(d) - r_P.cross(u);
+  out.b = -(2 * u_dot.dot(d_dot) + centripetal(P, u).dot(d) + u.dot(centripetal(C, r_C) - centripetal(P, r_P)));
+  return out;
+}
+
+// The angle from y of P to y of C about x of P, by sine and cosine, so that A and b are those of the residual wherever
+// the axes are.
+CoordinateRow turn(const JointCoordinate& j, const BodyState& P, const BodyState& C, double near) {
+  const Vector3d arrow = C.q * Vector3d(j.frame_C.axes.col(1));
+  struct Dot {  // arrow · w, w fixed in P
+    Dot(const Vector3d& a, const Vector3d& w, const BodyState& A, const BodyState& B)
+        : value(a.dot(w)),
+          n(a.cross(w)),
+          rate(n.dot(A.w - B.w)),
+          b(-(centripetal(A, a).dot(w) + 2 * A.w.cross(a).dot(B.w.cross(w)) + a.dot(centripetal(B, w)))) {}
+    double value;
+    Vector3d n;
+    double rate, b;
+  };
+  const Dot c(arrow, P.q * Vector3d(j.frame_P.axes.col(1)), C, P),
+      s(arrow, P.q * Vector3d(j.frame_P.axes.col(2)), C, P);
+  const double r2 = s.value * s.value + c.value * c.value;
+  CoordinateRow out;
+  out.value = near + std::remainder(std::atan2(s.value, c.value) - near, 2 * std::numbers::pi);
+  out.rate = (c.value * s.rate - s.value * c.rate) / r2;
+  out.b = (c.value * s.b - s.value * c.b) / r2 + 2 * out.rate * (s.value * s.rate + c.value * c.rate) / r2;
+  out.angular_C = (c.value * s.n - s.value * c.n) / r2;
+  out.angular_P = -out.angular_C;
+  return out;
+}
+
+}  // namespace
+
+CoordinateRow coordinate_row(const JointCoordinate& j, const BodyState& P, const BodyState& C, double near) {
+  return j.slides ? shift(j, P, C) : turn(j, P, C, near);
+}
+
+bool has_coordinate(const SceneConstraint& c) {
+  return (c.type == "hinge" || c.type == "slider") && c.bodies.size() == 2;
+}
+
+JointCoordinate coordinate_of(const SceneConstraint& c, const State& start) {
+  JointCoordinate out;
+  out.parent = c.bodies[0].index, out.child = c.bodies[1].index;
+  out.slides = c.type == "slider";
+  out.frame_P = c.frame_a, out.frame_C = c.frame_b;
+  out.start = c.start;
+  out.zero = coordinate_row(out, start[c.bodies[0]], start[c.bodies[1]], c.start).value - c.start;
+  return out;
+}
+
+double JointReader::position(std::string_view name, const State& at) {
+  if (at.t < t_) last_.clear();
+  t_ = at.t;
+  const JointCoordinate& j = joint(name);
+  auto last = last_.find(name);
+  if (last == last_.end()) last = last_.emplace(std::string(name), j.start + j.zero).first;
+  last->second = row(j, at, last->second).value;
+  return last->second - j.zero;
+}
+
+double JointReader::velocity(std::string_view name, const State& at) const { return row(joint(name), at, 0).rate; }
+
+double JointReader::acceleration(std::string_view name, const State& at, const Vector6& P, const Vector6& C) const {
+  const CoordinateRow r = row(joint(name), at, 0);
+  return r.linear_P.dot(P.head<3>()) + r.angular_P.dot(P.tail<3>()) + r.linear_C.dot(C.head<3>()) +
+         r.angular_C.dot(C.tail<3>()) - r.b;
+}
+
+double JointReader::effort(std::string_view name, const Observation& at) const {
+  const JointCoordinate& j = joint(name);
+  const BodyState &P = at.state[BodyId{j.parent}], &C = at.state[BodyId{j.child}];
+  const Vector3d axis = P.q * Vector3d(j.frame_P.axes.col(0)), p_WQ = C.p + C.q * j.frame_C.origin;
+  double sum = 0;
+  for (const Reaction& r : at.reactions) {
+    const ConstraintId id = at.system.find_constraint(r.name);
+    if (id.index < 0) continue;
+    const auto bodies = at.system.constraint(id).bodies();
+    if (bodies.size() != 2) continue;
+    const int k = bodies[1].index == j.child ? 1 : 0;
+    if (bodies[k].index != j.child || bodies[1 - k].index != j.parent) continue;
+    sum += axis.dot(j.slides ? r.on(k).force : r.on(k).about(p_WQ).moment);
+  }
+  return sum;
+}
+
+}  // namespace linchpin::scene

@@ -1,0 +1,67 @@
+// The coordinate of a joint with one free direction: the angle of a hinge or the shift of a slider, and how it depends
+// on the motion of its two bodies.
+#pragma once
+
+#include <linchpin/scene.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace linchpin::scene {
+
+/// A hinge or a slider between two bodies.
+struct JointCoordinate {
+  int parent = 0, child = 0;    ///< index of each body, among those that the user of this struct chooses
+  bool slides = false;          ///< a shift [m]; otherwise an angle [rad]
+  JointFrame frame_P, frame_C;  ///< x along the axis
+  double start = 0;             ///< value near which the first angle is, to half a turn
+  double zero = 0;              ///< value by the frames alone where the coordinate is 0
+};
+
+/// The value of a coordinate by the frames alone, its rate, and its row A v̇ − b of the acceleration.
+struct CoordinateRow {
+  double value = 0, rate = 0, b = 0;
+  Vector3d linear_P = Vector3d::Zero(), angular_P = Vector3d::Zero();
+  Vector3d linear_C = Vector3d::Zero(), angular_C = Vector3d::Zero();
+};
+
+/// @param P, C  states of the parent and of the child
+/// @param near  angle from which the new one differs by less than half a turn
+CoordinateRow coordinate_row(const JointCoordinate& joint, const BodyState& P, const BodyState& C, double near);
+
+/// Returns whether a constraint of a scene is a hinge or a slider.
+bool has_coordinate(const SceneConstraint& constraint);
+/// Returns the coordinate of such a constraint. Its indices are BodyId::index. Its value at the start is
+/// SceneConstraint::start, which is 0 for a joint that is not a robot's.
+JointCoordinate coordinate_of(const SceneConstraint& constraint, const State& start);
+
+/// The coordinates of a scene's joints, by the name of the joint.
+using JointCoordinates = std::map<std::string, JointCoordinate, std::less<>>;
+
+/// Reads coordinates along a motion. It unwraps angles from state to state, and begins again at the start where the
+/// time goes back. Between two states a joint turns by less than half a turn.
+class JointReader {
+ public:
+  explicit JointReader(std::shared_ptr<const JointCoordinates> joints) : joints_(std::move(joints)) {}
+  /// [rad or m]. @param joint  a name among the coordinates
+  double position(std::string_view joint, const State& at);
+  double velocity(std::string_view joint, const State& at) const;  ///< [rad/s or m/s]
+  /// [rad/s² or m/s²]. @param P, C  accelerations [v̇; α] of the parent and of the child
+  double acceleration(std::string_view joint, const State& at, const Vector6& P, const Vector6& C) const;
+  /// [N m or N] What the constraints and laws between the two bodies exert on the child along the axis, in the sense of
+  /// the coordinate. The joint itself exerts nothing there, so this is the drive, the damping and the friction.
+  double effort(std::string_view joint, const Observation& at) const;
+  const JointCoordinate& joint(std::string_view name) const { return joints_->find(name)->second; }
+
+ private:
+  CoordinateRow row(const JointCoordinate& j, const State& at, double near) const {
+    return coordinate_row(j, at[BodyId{j.parent}], at[BodyId{j.child}], near);
+  }
+  std::shared_ptr<const JointCoordinates> joints_;
+  std::map<std::string, double, std::less<>> last_;  // values by the frames alone
+  double t_ = 0;                                     // of the last state
+};
+
+}  // namespace linchpin::scene
