@@ -11,9 +11,9 @@
 namespace linchpin::test::joint_coordinate_test {
 namespace {
 
-class Run {
+class SceneRun {
  public:
-  explicit Run(const std::string& text)
+  explicit SceneRun(const std::string& text)
       : model(scene::load_text(text, "scene.toml")),
         system(model.system()),
         stepper(system, system.initial_state(), model.options) {}
@@ -25,7 +25,7 @@ class Run {
   Stepper stepper;
 };
 
-const std::string driven_arm = R"(schema = 2
+const std::string driven_arm = R"_(schema = 2
 [world]
 gravity = [0, 0, -9.81]
 dt = 0.001
@@ -56,18 +56,18 @@ channel = "joint_velocity(elbow)"
 channel = "joint_acceleration(elbow)"
 [[log]]
 channel = "joint_effort(elbow)"
-)";
+)_";
 
 // An arm that a motor turns from the horizontal, θ = 4 t²: its torque is J θ'' + m g l cos θ. It turns more than once,
 // and the angle goes on counting.
 TEST(JointCoordinate, OfADrivenHingeIsItsMotion) {
-  Run run(driven_arm);
+  SceneRun run(driven_arm);
   EXPECT_EQ(run.model.logs[0].unit(), "rad");
   EXPECT_EQ(run.model.logs[3].unit(), "N m");
   const double J = 0.2 + 2 * 0.25;
   for (int i = 0; i <= 2000; ++i) {
     if (i > 0) {
-      ASSERT_TRUE(run.stepper.step(run.model.dt));
+      ASSERT_EQ(run.stepper.step(run.model.dt).status, Status::ok);
     }
     const double t = 0.001 * i, angle = 4 * t * t;
     EXPECT_NEAR(run.channel(0), angle, 1e-9);
@@ -79,7 +79,7 @@ TEST(JointCoordinate, OfADrivenHingeIsItsMotion) {
 
 // A block that slides down a plane with viscous friction: v = (g sin α / k)(1 − e^(−k t)), k = c/m.
 TEST(JointCoordinate, OfASliderIsItsShift) {
-  Run run(R"(schema = 2
+  SceneRun run(R"_(schema = 2
 [world]
 gravity = [4, 0, -9]
 dt = 0.001
@@ -98,11 +98,16 @@ at = [1, 0, 0]
 axis = [1, 0, 0]
 law = { type = "viscous", coefficient = 3 }
 [[log]]
-channel = "joint_position(rail)" [[log]] channel = "joint_velocity(rail)" [[log]] channel =
-              "joint_acceleration(rail)" [[log]] channel = "joint_effort(rail)") ");
-      const double k = 1.5,
-                   g = 4;
-  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(run.stepper.step(run.model.dt));
+channel = "joint_position(rail)"
+[[log]]
+channel = "joint_velocity(rail)"
+[[log]]
+channel = "joint_acceleration(rail)"
+[[log]]
+channel = "joint_effort(rail)"
+)_");
+  const double k = 1.5, g = 4;
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(run.stepper.step(run.model.dt).status, Status::ok);
   const double v = g / k * (1 - std::exp(-k));
   EXPECT_EQ(run.model.logs[2].unit(), "m/s^2");
   EXPECT_NEAR(run.channel(0), (g - v) / k, 1e-10);
@@ -112,9 +117,9 @@ channel = "joint_position(rail)" [[log]] channel = "joint_velocity(rail)" [[log]
 }
 
 TEST(JointCoordinate, BeginsAgainWithTheRun) {
-  Run run(driven_arm);
+  SceneRun run(driven_arm);
   for (int i = 0; i < 1800; ++i) {
-    ASSERT_TRUE(run.stepper.step(run.model.dt));
+    ASSERT_EQ(run.stepper.step(run.model.dt).status, Status::ok);
     (void)run.channel(0);
   }
   const scene::Observation start{run.system, run.system.initial_state(), {}};
