@@ -366,38 +366,35 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
        "2,5'/></joint></robot>",
        "\"2,5\" is not a number", 5},
       {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
-       "joint='jj'/></joint></robot>",
-       "there is no joint \"jj\"", 5},
-      {"<robot name='r'>\n@A@B<joint name='lefd' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
-       "joint='left'/></joint></robot>",
-       "there is no joint \"left\"$", 5},  // the one that asks, however near, leads nobody
-      {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<mimic "
        "joint='j'/></joint></robot>",
        "in a circle", 5},
       {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/>\n<limit lower='1' "
        "upper='-1'/></joint></robot>",
        "above upper", 5},
-      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/></joint></robot>",
-       "needs a <limit>", 4},
       {"<robot name='r'>\n@A@B<joint name='j' type='continuous'><parent link='a'/><child link='b'/>\n<dynamics "
        "damping='-1'/></joint></robot>",
        "damping below 0", 5},
       {"<robot name='r'>\n<link name='a'>\n<inertial>\n<mass value='-1'/><inertia ixx='1' iyy='1' "
        "izz='1'/></inertial></link></robot>",
        "a mass below 0", 4},
-      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/></inertial></link></robot>", "has no <inertia",
-       3},
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/></inertial></link></robot>",
+       "link \"a\", <inertia>: the inertia is zero", 3},
       {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='1' iyy='-1' "
        "izz='1'/></inertial></link></robot>",
        "not positive definite", 3},
-      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><mesh "
-       "filename='no.stl'/></geometry></collision></link></robot>",
-       "there is no file \"no.stl\"", 3},
-      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><box size='1 0 "
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='0' iyy='0' "
+       "izz='1'/></inertial></link></robot>",
+       "No mass has an inertia about one axis only", 3},
+      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><box size='1 -1 "
        "1'/></geometry></collision></link></robot>",
        "above 0", 3},
-      {"<robot name='r'>\n<link name='a'>\n<collision><geometry><cone/></geometry></collision></link></robot>",
-       "unknown shape", 3},
+      {"<mujoco/>", "this is MJCF, the format of MuJoCo, which linchpin does not read. Convert it to URDF or SDF", 1},
+      {"<robot name='r'>\n@A<xacro:arm/></robot>", "<xacro:arm>: this is xacro. Run \"xacro broken.urdf > robot.urdf\"",
+       3},
+      {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><parent link='a'/><child link='b'/>\n<origin "
+       "xyz='$(arg x) 0 0'/></joint></robot>",
+       "this is xacro. Run", 5},
+      {"<robot name='r' xmlns:xacro='http://ros.org/wiki/xacro'/>", "holds no <link>; this is xacro. Run", 1},
       {"<robot name='r'>\n@A<link name='b'/>\n<joint name='j' type='floating'><parent link='a'/><child "
        "link='b'/></joint></robot>",
        "has no mass", 3},
@@ -410,9 +407,6 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
        "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<child link='b'/></joint></robot>",
        "second <child>", 5},
-      {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
-       "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<axis xyz='1 0 0'/></joint></robot>",
-       "second <axis>", 5},
       {"<robot name='r'>\n@A@B<joint name='j' type='revolute'><parent link='a'/><child link='b'/><axis xyz='0 0 "
        "1'/><origin/><limit/><dynamics/><mimic joint='k'/>\n<limit lower='0'/></joint></robot>",
        "second <limit>", 5},
@@ -443,7 +437,7 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
        "a mass of 1e-320 kg is outside the supported range; a link without any is a frame", 3},
       {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='1e-320' iyy='1e-320' "
        "izz='1e-320'/></inertial></link></robot>",
-       "not positive definite", 3},
+       "the inertia is zero", 3},
       {"<robot name='r'>\n<link name='\xC3\xA4'/>\n<link name='\xE4'/></robot>",
        "is not UTF-8 text: the byte 0xE4 is not valid there", 3},
       {"<robot name='r'>\n\xC0\xAF</robot>", "is not UTF-8 text: the byte 0xC0 is not valid there", 2},
@@ -466,6 +460,18 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THROW((void)scene::load(written("deep.urdf", deep)), scene::SceneError);
 }
 
+std::vector<std::string> shown(const std::vector<scene::Note>& notes) {
+  std::vector<std::string> out;
+  for (const scene::Note& each : notes) out.push_back(each.shown());
+  return out;
+}
+// Whether a note has these words.
+bool notes_say(const scene::Model& model, const std::string& words) {
+  for (const std::string& each : shown(model.notes))
+    if (each.find(words) != std::string::npos) return true;
+  return false;
+}
+
 std::string said_of(const std::string& path) {
   try {
     (void)scene::load(path);
@@ -473,6 +479,169 @@ std::string said_of(const std::string& path) {
     return std::to_string(e.line) + ": " + e.message;
   }
   return "";
+}
+
+// What exporters and people write, and what other loaders take.
+TEST_F(Robot, HarmlessOdditiesAreNotes) {
+  const std::string mass = "<inertial><mass value='1'/><inertia ixx='1' iyy='1' izz='1'/></inertial>";
+  const auto joint = [&](const std::string& more, const std::string& type = "revolute", const std::string& up = "a") {
+    return robot("<robot name='r'><link name='a'>" + mass + "</link><link name='b'>" + mass +
+                     "</link><joint name='j' type='" + type + "'><parent link='" + up + "'/><child link='b'/>" + more +
+                     "</joint></robot>",
+                 "[model]\nurdf = 'robot.urdf'\nfixed_base = true\n");
+  };
+  const auto link = [&](const std::string& more) {
+    return robot("<robot name='r'><link name='a'>" + mass + more + "</link></robot>",
+                 "[model]\nurdf = 'robot.urdf'\nfixed_base = false\n");
+  };
+  const auto shape = [&](const std::string& of) {
+    return link("<collision><geometry>" + of + "</geometry></collision>");
+  };
+  struct Case {
+    scene::Model model;
+    std::string note;
+    std::size_t shapes = 0;
+  };
+  const std::string limit = "<limit lower='-1' upper='1'/>";
+  const Case cases[] = {
+      {shape("<box size='1 0 1'/>"), "link \"a\" has a collision shape of size zero, which is left out"},
+      {shape("<sphere radius='0'/>"), "link \"a\" has a collision shape of size zero"},
+      {shape("<cylinder radius='1' length='0'/>"), "link \"a\" has a collision shape of size zero"},
+      {shape("<mesh filename='no.stl'/>"), "link \"a\" (no.stl) has a collision mesh whose file is missing"},
+      {shape("<cdf filename='x.cdf'/>"), "link \"a\" (<cdf>) has a collision shape that is not supported"},
+      {shape("<spere radius='1'/>"), "<spere>; did you mean \"sphere\"?"},
+      {shape("<plane normal='0 0 1'/>"), "link \"a\" collides by a plane, which is a box of 200 m", 1},
+      {joint("<limit lower='-1e16' upper='1e16'/>"), "joint \"j\" has limits beyond 1e9 and moves without limits"},
+      {joint("<limit lower='-inf' upper='inf' effort='inf'/>"), "joint \"j\" has limits beyond 1e9"},
+      {joint("<limit lower='0' upper='1e10'/>"), "joint \"j\" has a limit on one side alone, which is left out"},
+      {joint(""), "joint \"j\" gives neither lower nor upper and moves without limits"},
+      {joint("<axis/>", "fixed"), "joint \"j\" has an empty <axis>, which it does not need"},
+      {joint("<axis xyz='0 1 0'/><axis xyz='0 0 1'/>" + limit), "joint \"j\" has a second <axis>, of which the first"},
+      {joint("<axis xyz='0, 1 0'/>" + limit), "element \"joint j, <axis>\" has a comma after a number"},
+      {joint("<origin xyz='1 2 3 4'/>" + limit), "element \"joint j, <origin>\" has more than three numbers"},
+      {joint("<mimic joint='k'/>" + limit), "joint \"j\" (\"k\") mimics a joint that the file does not have"},
+      {joint("<mimic joint='j'/>", "fixed"), "joint \"j\" has a <mimic>, but no position"},
+      {joint(limit, "spherical"), "joint \"j\" is a ball joint, whose limits are left out"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_TRUE(notes_say(c.model, c.note)) << c.note << " of " << testing::PrintToString(shown(c.model.notes));
+    EXPECT_EQ(c.model.bodies[0].more_shapes.size(), c.shapes) << c.note;
+  }
+  EXPECT_EQ(joint("<axis xyz='0 1 0'/><axis xyz='0 0 1'/>" + limit).constraints[0].own_axes.coeffs(),
+            joint("<axis xyz='0 1 0'/>" + limit).constraints[0].own_axes.coeffs());
+  EXPECT_EQ(joint(limit, "spherical").constraints[0].type, "ball");
+  // A plane is where it says, whatever its box.
+  const scene::Model plane =
+      link("<collision><origin xyz='0 0 0.5'/><geometry><plane normal='1 0 0'/></geometry></collision>");
+  ASSERT_EQ(plane.bodies[0].more_shapes.size(), 1u);
+  const scene::PlacedShape& below = plane.bodies[0].more_shapes[0];
+  const Vector3d face = below.pose.p + below.pose.q * Vector3d(0, 0, 0.5 * below.shape.size.z());
+  EXPECT_LT((face - Vector3d(0, 0, 0.5)).norm(), 1e-12);
+  EXPECT_LT((below.pose.q * Vector3d::UnitZ() - Vector3d::UnitX()).norm(), 1e-12);
+  // Bytes of value 0 at the end, as some writers leave them.
+  const std::string zero =
+      written("zero.urdf", "<robot name='r'><link name='a'>" + mass + "</link></robot>" + std::string(2, '\0'));
+  EXPECT_TRUE(notes_say(scene::load(zero), "the file has 2 bytes of value 0, which are left out"));
+  // The world needs not be declared.
+  const scene::Model grounded = robot("<robot name='r'><link name='a'>" + mass +
+                                          "</link><joint name='j' type='continuous'><parent link='world'/><child "
+                                          "link='a'/></joint></robot>",
+                                      "[model]\nurdf = 'robot.urdf'\n");
+  EXPECT_TRUE(notes_say(grounded, "the parent link \"world\" is not a link of the file and is taken as the world"));
+  ASSERT_EQ(grounded.bodies.size(), 1u);
+  ASSERT_EQ(grounded.constraints.size(), 1u);
+  EXPECT_EQ(grounded.constraints[0].bodies[0], ground);
+}
+
+TEST_F(Robot, NotesOfOneKindAreOneLine) {
+  std::string text = "<robot name='r'>";
+  for (int i = 0; i < 12; ++i)
+    text += "<link name='l" + std::to_string(i) + "'><collision><geometry><cdf/></geometry></collision></link>" +
+            (i == 0 ? ""
+                    : "<joint name='j" + std::to_string(i) + "' type='fixed'><parent link='l0'/><child link='l" +
+                          std::to_string(i) + "'/></joint>");
+  const scene::Model model = robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\nfixed_base = true\n");
+  ASSERT_EQ(model.notes.size(), 1u);
+  EXPECT_EQ(
+      model.notes[0].shown(3),
+      "12 links have collision shapes that are not supported and are left out: l0 (<cdf>), l1 (<cdf>), l2 (<cdf>), "
+      "… (and 9 more). Supported are boxes, spheres, cylinders, capsules and planes");
+  EXPECT_NE(model.notes[0].shown().find("l10 (<cdf>), l11 (<cdf>). Supported"), std::string::npos);
+}
+
+// The test of an inertia belongs to the body: to all links that are one.
+TEST_F(Robot, InertiasAreThoseOfBodies) {
+  const auto inertia = [](double mass, const Vector3d& at, const Vector3d& moments) {
+    return inertial(mass, at, Vector3d::Zero(), moments.asDiagonal());
+  };
+  const auto link = [](const std::string& name, const std::string& inside) {
+    return "<link name='" + name + "'>" + inside + "</link>";
+  };
+  const auto joint = [](const std::string& type, const std::string& parent, const std::string& child) {
+    return "<joint name='to " + child + "' type='" + type + "'><parent link='" + parent + "'/><child link='" + child +
+           "'/></joint>";
+  };
+  const auto load = [&](const std::string& text, const std::string& more = "fixed_base = false\n") {
+    return robot("<robot name='r'>" + text + "</robot>", "[model]\nurdf = 'robot.urdf'\n" + more);
+  };
+  const Vector3d x = Vector3d::UnitX(), origin = Vector3d::Zero(), zero = Vector3d::Zero();
+  const std::string good = inertia(2, origin, {1, 1, 1});
+  // A point of 1 kg beside the body: mass and inertia add up about the common centre.
+  const scene::Model point = load(link("a", good) + link("b", inertia(1, x, zero)) + joint("fixed", "a", "b"));
+  ASSERT_EQ(point.bodies.size(), 1u);
+  EXPECT_DOUBLE_EQ(point.bodies[0].mass, 3);
+  EXPECT_NEAR(point.bodies[0].start.p.x(), 1.0 / 3, 1e-15);
+  EXPECT_LT((point.bodies[0].inertia.diagonal() - Vector3d(1, 1 + 2.0 / 3, 1 + 2.0 / 3)).norm(), 1e-14);
+  EXPECT_TRUE(notes_say(point, "link \"b\" has zero or singular inertia and is part of the body that it is fixed to"));
+  // The same with the singular one at the root, and with a negative moment by rounding.
+  for (const Vector3d& rounded : {zero, Vector3d(-1e-19, 2e-16, 3e-3)}) {
+    const scene::Model root = load(link("a", inertia(1, x, rounded)) + link("b", good) + joint("fixed", "a", "b"));
+    ASSERT_EQ(root.bodies.size(), 1u);
+    EXPECT_EQ(root.bodies[0].name, "a");
+    EXPECT_DOUBLE_EQ(root.bodies[0].mass, 3);
+    EXPECT_NEAR(root.bodies[0].inertia(1, 1), 1 + 2.0 / 3 + rounded.y(), 1e-14);
+    EXPECT_TRUE(notes_say(root, "link \"b\" is part of the body that it is fixed to, because that has zero"));
+  }
+  // What does not move needs none.
+  const scene::Model fixed = load(link("a", inertia(1, x, zero)) + link("b", inertia(1, x, {-1, 0, 0})) +
+                                      link("c", good) + joint("fixed", "a", "b") + joint("continuous", "b", "c"),
+                                  "fixed_base = true\n");
+  ASSERT_EQ(fixed.bodies.size(), 2u);
+  EXPECT_EQ(fixed.bodies[0].kind, BodyKind::fixed);
+  // Zero inertia with shapes: the solid box around them, as in Bullet's loader.
+  const std::string shapes =
+      "<collision><origin xyz='0 0 1'/><geometry><box size='1 2 3'/></geometry></collision>"
+      "<collision><origin xyz='0 0 3'/><geometry><sphere radius='0.5'/></geometry></collision>";
+  const scene::Model box = load(link("a", inertia(6, origin, zero) + shapes));
+  const Vector3d edges(1, 2, 4);  // from z = -0.5 to 3.5
+  EXPECT_LT((box.bodies[0].inertia.diagonal() - 0.5 * Vector3d(4 + 16, 16 + 1, 1 + 4)).norm(), 1e-14) << edges;
+  EXPECT_TRUE(notes_say(box, "link \"a\" has a mass and zero inertia. It gets the inertia of the solid bounding box"));
+  // A thin rod, also with a slightly negative moment.
+  for (const double least : {0.0, 1e-17, -1e-9}) {
+    const scene::Model rod = load(link("a", inertia(1, origin, {least, 0.2, 0.2})));
+    EXPECT_LT((rod.bodies[0].inertia.diagonal() - Vector3d(2e-7, 0.2, 0.2)).norm(), 1e-16);
+    EXPECT_TRUE(notes_say(rod, " raised to 2e-07 kg m^2) has a principal moment of inertia below 1e-6"));
+  }
+  // A dummy of an exporter is a frame.
+  const scene::Model dummy =
+      load(link("a", good) + link("b", inertia(4e-15, x, {1e-20, 1e-20, 1e-20})) + joint("fixed", "a", "b"));
+  ASSERT_EQ(dummy.bodies.size(), 1u);
+  EXPECT_EQ(dummy.bodies[0].mass, 2);
+  EXPECT_TRUE(notes_say(dummy, "link \"b\" has less than 1e-9 of the robot's mass and is taken as massless"));
+  // What no motion can have.
+  const auto refused = [&](const std::string& text) {
+    try {
+      (void)load(text);
+    } catch (const scene::SceneError& e) {
+      return e.message;
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(refused(link("a", inertia(1, origin, {-0.1, 1, 1}))),
+            "link \"a\", <inertia>: the inertia is not positive definite: its principal moments are -0.1, 1, 1 kg m^2. "
+            "Correct the entry that makes it negative");
+  EXPECT_NE(refused(link("a", inertia(1, origin, zero))).find("the inertia is zero"), std::string::npos);
+  EXPECT_NE(refused(link("a", inertia(1, origin, {0, 0, 1}))).find("about one axis only"), std::string::npos);
 }
 
 TEST_F(Robot, HugeFilesAreReadOrRefusedByTheirSize) {
@@ -622,15 +791,14 @@ TEST_F(Robot, NotesNameAllTheyAreOf) {
   for (const char* name : {"a", "b"})
     text += std::string("<link name='") + name + "'>" + mass + "<joint name='to " + name +
             "' type='revolute'><parent link='world'/><child link='" + name + "'/><limit effort='1'/></joint>";
-  EXPECT_EQ(robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\n").notes,
-            (std::vector<std::string>{
-                "the joints \"to a\", \"to b\" give neither lower nor upper: they move without limits"}));
+  EXPECT_EQ(shown(robot(text + "</robot>", "[model]\nurdf = 'robot.urdf'\n").notes),
+            (std::vector<std::string>{"2 joints give neither lower nor upper and move without limits: to a, to b"}));
   // A single link is no multibody, whatever was wished; the host is the one of multibodies all the same.
   const scene::Model one = robot("<robot name='r'><link name='a'>" + mass + "</robot>",
                                  "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\nfixed_base = false\n");
   EXPECT_EQ(one.host, scene::Host::bullet_float64);
   EXPECT_EQ(one.multibodies, 0);
-  EXPECT_EQ(one.notes,
+  EXPECT_EQ(shown(one.notes),
             (std::vector<std::string>{"link \"a\" has no joint that a multibody supports, so it is a rigid body"}));
 }
 
@@ -649,9 +817,11 @@ TEST_F(Robot, LimitsOfAWholeTurnAreAMultibodysOnly) {
     const scene::Model bodies = arm(lower, upper, "");
     EXPECT_FALSE(bodies.constraints.at(0).limits);
     EXPECT_TRUE(bodies.native.empty()) << bodies.native[0];
-    EXPECT_EQ(bodies.notes, (std::vector<std::string>{
-                                "the limits of joint \"shoulder\" span a whole turn or more. Bullet's hinge cannot "
-                                "enforce them, so the joint has no limits. With as = \"multibody\" the limits act"}));
+    EXPECT_EQ(
+        shown(bodies.notes),
+        (std::vector<std::string>{
+            "joint \"shoulder\" has limits that span a whole turn or more. Bullet's hinge cannot enforce them, so "
+            "it has no limits. With as = \"multibody\" the limits act"}));
     const scene::Model multibody = arm(lower, upper, "as = 'multibody'\n");
     EXPECT_TRUE(multibody.constraints.at(0).limits);
     EXPECT_TRUE(multibody.notes.empty());
@@ -745,9 +915,9 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
       {A + "<link name='b'>\n<inertial><mass>abc</mass></inertial></link>" + end,
        "5: <inertial>, <mass>: \"abc\" is not a number"},
       {A + "<link name='b'>\n<inertial><mass>-1</mass></inertial></link>" + end,
-       "5: <inertial>, <mass>: \"-1\" is not above 0"},
-      {A + "<link name='b'><inertial>\n<inertia><ixx>-1</ixx></inertia></inertial></link>" + end,
-       "5: <inertial>, <inertia>: the inertia is not positive definite: its principal moments are -1, 1, 1"},
+       "5: <inertial>, <mass>: \"-1\" is below 0"},
+      {A + "<link name='b'>\n<inertial><inertia><ixx>-1</ixx></inertia></inertial></link>" + end,
+       "5: link \"b\", <inertia>: the inertia is not positive definite: its principal moments are -1, 1, 1"},
       {A + "<link name='b'>\n<pose>1 2 3</pose></link>" + end, "5: <pose>: \"1 2 3\" is not a value of it"},
       {A + "<link name='a'/>" + end, "4: link with name[a] already exists"},
       {A + "<link name='b'><pose relative_to='c'/></link>" + end,
@@ -822,8 +992,8 @@ TEST_F(Robot, MimicJointsOfSdfFollow) {
   const double lead = (stepper.state().bodies[2].p.z() - 0.1) / 2 + 0.3;
   EXPECT_GT(std::abs(lead), 2 * M_PI);
   EXPECT_NEAR(std::remainder(lead - a, 2 * M_PI), 0, 1e-10);
-  EXPECT_NE(said_of(file("<mimic joint='nobody'/>")).find(": joint \"follow\", <mimic>: there is no joint \"nobody\""),
-            std::string::npos);
+  EXPECT_TRUE(notes_say(scene::load(file("<mimic joint='nobody'/>")),
+                        "joint \"follow\" (\"nobody\") mimics a joint that the file does not have"));
   EXPECT_NE(said_of(file("<mimic joint='follow'/>")).find("in a circle"), std::string::npos);
   EXPECT_NE(said_of(file("<mimic joint='lead'><multiplier>two</multiplier></mimic>"))
                 .find("<multiplier>: \"two\" is not a finite number"),

@@ -203,7 +203,8 @@ int run_check(const CheckArguments& arguments) {
   for (std::size_t i = model->warnings.size(); i < warnings.size(); ++i)  // The others are printed with their places.
     std::cerr << arguments.scene << ": warning: " << warnings[i] << "\n";
   result["warnings"] = warnings;
-  result["notes"] = model->notes;
+  result["notes"] = Json::array();
+  for (const scene::Note& each : model->notes) result["notes"].push_back(each.shown());
   result["redundant"] = strings(rank.redundant, *model);
   result["undetermined"] = strings(rank.undetermined, *model);
   result["contradictory"] = strings(contradictory, *model);

@@ -35,6 +35,10 @@ std::string scene_fault(std::string_view bytes) {
   // "BULLET", f or d (precision), _ or - (32 or 64 bits), v or V (little or big endian), three digits of version
   constexpr std::size_t header = 12;
   if (bytes.empty()) return "is empty";
+  if (bytes.find("<mujoco") != std::string_view::npos)
+    return "is MJCF, the format of MuJoCo, which linchpin does not read. Convert it to URDF or SDF";
+  if (bytes.find("xmlns:xacro") != std::string_view::npos)
+    return "is xacro. Expand it by \"xacro FILE > robot.urdf\", and open robot.urdf";
   const bool magic = bytes.starts_with("BULLETf") || bytes.starts_with("BULLETd");
   if (!magic)
     return "is not a .bullet scene: it begins with \"" + printable(bytes.substr(0, 7)) +
@@ -93,7 +97,8 @@ bool is_ours(const std::string& extension) {
 
 void warn(const scene::Model& model) {
   for (const std::string& each : model.warnings) std::cerr << each << "\n";
-  for (const std::string& each : model.notes) std::cerr << "note: " << each << "\n";
+  constexpr std::size_t most_names = 3;
+  for (const scene::Note& each : model.notes) std::cerr << "note: " << each.shown(most_names) << "\n";
 }
 
 std::optional<Opened> open_scene(const std::string& path, const std::optional<scene::RobotsAs>& robots) {

@@ -1,7 +1,9 @@
 // Bodies and constraints of a robot's links and joints, whatever format its file has.
 #include "robot.h"
 
+#include "parts.h"
 #include "robot_file.h"
+#include "robot_inertia.h"
 
 #include <linchpin/joints.h>
 #include <linchpin/laws.h>
@@ -27,18 +29,23 @@ void resolve_mimics(RobotFile& file) {
   for (std::size_t k = 0; k < file.joints.size(); ++k) joint_at.emplace(file.joints[k].name, static_cast<int>(k));
   const auto at = [&](int joint) -> RobotFile::Joint& { return file.joints[static_cast<std::size_t>(joint)]; };
   const auto who = [](const RobotFile::Joint& joint) { return "joint \"" + joint.name + "\", <mimic>"; };
+  constexpr RobotNotes::Kind without_position{
+      "joint", "has a <mimic>, but no position that could follow another's. The <mimic> is left out",
+      "have a <mimic>, but no position that could follow another's. The <mimic> is left out"};
+  constexpr RobotNotes::Kind without_leader{"joint", "mimics a joint that the file does not have and moves by itself",
+                                            "mimic joints that the file does not have and move by themselves"};
   for (RobotFile::Joint& each : file.joints) {
     if (!each.mimic) continue;
-    if (!each.turns() && !each.slides())
-      fail(each.mimic->at,
-           who(each) + ": a " + to_string(each.kind) + " joint has no position that could follow another's");
     const auto found = joint_at.find(each.mimic->leader);
+    if (!each.turns() && !each.slides()) {
+      file.notes.add(without_position, each.name);
+      each.mimic.reset();
+      continue;
+    }
     if (found == joint_at.end()) {
-      std::vector<std::string> leaders;
-      for (const RobotFile::Joint& other : file.joints)
-        if (&other != &each && (other.turns() || other.slides())) leaders.push_back(other.name);
-      fail(each.mimic->at,
-           who(each) + ": there is no joint \"" + each.mimic->leader + "\"" + suggestion(each.mimic->leader, leaders));
+      file.notes.add(without_leader, each.name, "\"" + each.mimic->leader + "\"");
+      each.mimic.reset();
+      continue;
     }
     each.mimic->of = found->second;
     if (const RobotFile::Joint& leader = at(found->second); !leader.turns() && !leader.slides())
@@ -60,18 +67,6 @@ void resolve_mimics(RobotFile& file) {
   }
 }
 
-std::string refusal_of_mass(double mass) {
-  constexpr double least = 1e-15;  // of which numbers of single precision still have an inverse and its square
-  return mass >= least ? "" : "a mass of " + shown(mass) + " kg is outside the supported range";
-}
-
-std::string refusal_of(const Matrix3d& inertia) {
-  const Vector3d moments = Eigen::SelfAdjointEigenSolver<Matrix3d>(inertia).eigenvalues();
-  if (moments.minCoeff() > 1e-12 * moments.maxCoeff() && moments.minCoeff() > 1e-30) return {};
-  return "the inertia is not positive definite: its principal moments are " + shown(moments[0]) + ", " +
-         shown(moments[1]) + ", " + shown(moments[2]);
-}
-
 std::string shown(double x) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), x).ptr;
@@ -80,6 +75,12 @@ std::string shown(double x) {
 
 Pose operator*(const Pose& a, const Pose& b) { return {a.p + a.q * b.p, (a.q * b.q).normalized()}; }
 Pose inverse(const Pose& a) { return {-(a.q.conjugate() * a.p), a.q.conjugate()}; }
+PlacedShape half_space(const Pose& pose, const Vector3d& normal) {
+  constexpr double edge = 200, depth = 10;  // [m]
+  const Quaterniond turn(Eigen::Quaterniond::FromTwoVectors(Vector3d::UnitZ(), normal));
+  return {{Shape::Kind::box, {edge, edge, depth}},
+          pose * Pose{Vector3d::Zero(), turn} * Pose{{0, 0, -0.5 * depth}, Quaterniond::Identity()}};
+}
 Quaterniond upright() {
   return Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(0.5 * std::numbers::pi, Vector3d::UnitX())));
 }
@@ -93,13 +94,14 @@ struct Cluster {
   std::vector<int> links;  // the first is nearest to the root
   double mass = 0;
   bool fixed = false;
-  int body = 0;       // among the robot's, from 1; 0: the world itself
-  int multibody = 0;  // as SceneBody::multibody
+  bool sound = false;  // whether it may move with the inertia of its links
+  int body = 0;        // among the robot's, from 1; 0: the world itself
+  int multibody = 0;   // as SceneBody::multibody
 };
 
 class Maker {
  public:
-  Maker(const RobotFile& file, const RobotOptions& options)
+  Maker(RobotFile& file, const RobotOptions& options)
       : file_(file), options_(options), placed_(file.links.size()), start_(file.joints.size()) {}
 
   Robot make() {
@@ -218,15 +220,32 @@ class Maker {
 
   // ---- bodies ----
 
-  // Links that are one body: those on fixed joints of which one has no mass, or all of them if so wished.
+  // Whether a link on a fixed joint is part of the body that it is fixed to.
+  bool joins(int i, const Cluster& body) {
+    if (options_.merge_fixed || link(i).mass() == 0 || (body.mass == 0 && !body.fixed)) return true;
+    constexpr RobotNotes::Kind without_inertia{
+        "link", "has zero or singular inertia and is part of the body that it is fixed to",
+        "have zero or singular inertia and are part of the bodies that they are fixed to"};
+    constexpr RobotNotes::Kind bearer{
+        "link", "is part of the body that it is fixed to, because that has zero or singular inertia",
+        "are part of the bodies that they are fixed to, because those have zero or singular inertia"};
+    if (!is_positive_definite(link(i).inertial->inertia, link(i).mass())) {
+      file_.notes.add(without_inertia, link(i).name);
+      return true;
+    }
+    if (body.fixed || body.sound) return false;
+    file_.notes.add(bearer, link(i).name);
+    return true;
+  }
+
+  // Links that are one body: those on fixed joints of which one has no mass or no inertia, or all of them if so wished.
   void gather() {
     for (const int i : file_.order) {
       int into = -1;
       const bool root = link(i).joint < 0;
       if (!root && joint(link(i).joint).kind == Joint::Kind::fixed) {
         const int above = cluster_at(joint(link(i).joint).parent);
-        const Cluster& parent = clusters_[static_cast<std::size_t>(above)];
-        if (options_.merge_fixed || link(i).mass() == 0 || (parent.mass == 0 && !parent.fixed)) into = above;
+        if (joins(i, clusters_[static_cast<std::size_t>(above)])) into = above;
       }
       if (into < 0) {
         into = static_cast<int>(clusters_.size());
@@ -239,8 +258,11 @@ class Maker {
                                                         : "\" is static, which fixed_base = false cannot free"));
       }
       placed_[static_cast<std::size_t>(i)].cluster = into;
-      clusters_[static_cast<std::size_t>(into)].links.push_back(i);
-      clusters_[static_cast<std::size_t>(into)].mass += link(i).mass();
+      Cluster& cluster = clusters_[static_cast<std::size_t>(into)];
+      cluster.links.push_back(i);
+      cluster.mass += link(i).mass();
+      if (!cluster.sound && link(i).mass() > 0)
+        cluster.sound = is_positive_definite(inertia_of(cluster, Quaterniond::Identity()), cluster.mass);
     }
     const bool weightless =
         std::all_of(clusters_.begin(), clusters_.end(), [](const Cluster& c) { return c.mass == 0; });
@@ -264,7 +286,7 @@ class Maker {
                                       "no link of the robot has a mass: nothing of it moves; a link that is to move "
                                       "needs an <inertial>"));
     if (!clusters_.front().fixed && !options_.fixed_base)
-      out_.notes.push_back(
+      file_.notes.add(
           "the root link \"" + link(file_.order.front()).name +
           "\" has a mass, so the robot is free to move. To fix it, write fixed_base = true in [model] of a scene");
   }
@@ -288,14 +310,10 @@ class Maker {
       body.kind = each.fixed ? BodyKind::fixed : BodyKind::rigid;
       body.start.p = pose(main).p;
       body.start.q = q_main;
-      if (each.mass > 0) inertia_of(each, q_main, body);
+      if (each.mass > 0 && !each.fixed) set_mass(each, main, body);
       const PoseView& moves = placed_[static_cast<std::size_t>(main)];
       body.start.w = moves.w;
       body.start.v = moves.v + moves.w.cross(body.start.p - moves.pose.p);
-      if (each.fixed) {  // where it is, not what it weighs
-        body.start.p = pose(main).p, body.start.q = q_main;
-        body.mass = 0, body.inertia.setZero();
-      }
       body.link_axes = (body.start.q.conjugate() * q_main).normalized();
       body.family = options_.self_collision ? 0 : 1;
       const Pose to_body{-(body.start.q.conjugate() * body.start.p), body.start.q.conjugate()};
@@ -307,24 +325,42 @@ class Maker {
     }
   }
 
-  // Mass, centre and inertia; the body's axes are the principal ones that lie nearest to the main link's, which are the
-  // link's own where its inertia is diagonal in them: hosts keep three moments.
-  void inertia_of(const Cluster& of, const Quaterniond& q_main, SceneBody& body) const {
-    body.mass = of.mass;
+  Vector3d centre_of(const Cluster& of) const {
     Vector3d first = Vector3d::Zero();
     for (const int i : of.links)
       if (link(i).mass() > 0) first += link(i).mass() * (pose(i) * link(i).inertial->frame).p;
-    body.start.p = first / of.mass;
-    Matrix3d I = Matrix3d::Zero();  // about the centre of mass, main link's axes
+    return first / of.mass;
+  }
+  // About the centre of mass, in the axes that q turns those of the world to.
+  Matrix3d inertia_of(const Cluster& of, const Quaterniond& q) const {
+    const Vector3d centre = centre_of(of);
+    Matrix3d I = Matrix3d::Zero();
     for (const int i : of.links) {
       if (link(i).mass() == 0) continue;
       const Pose frame = pose(i) * link(i).inertial->frame;
-      const Matrix3d R = (q_main.conjugate() * frame.q).normalized().toRotationMatrix();
-      const Vector3d r = q_main.conjugate() * Vector3d(frame.p - body.start.p);
+      const Matrix3d R = (q.conjugate() * frame.q).normalized().toRotationMatrix();
+      const Vector3d r = q.conjugate() * Vector3d(frame.p - centre);
       I += R * link(i).inertial->inertia * R.transpose() +
            link(i).mass() * (r.squaredNorm() * Matrix3d::Identity() - r * r.transpose());
     }
-    I = 0.5 * (I + I.transpose()).eval();
+    return 0.5 * (I + I.transpose());
+  }
+
+  // Mass, centre and inertia; the body's axes are the principal ones that lie nearest to the main link's, which are the
+  // link's own where its inertia is diagonal in them: hosts keep three moments.
+  void set_mass(const Cluster& of, int main, SceneBody& body) {
+    const Quaterniond q_main = pose(main).q;
+    body.mass = of.mass;
+    body.start.p = centre_of(of);
+    std::size_t with_mass = 0;
+    for (const int i : of.links) {
+      if (link(i).mass() == 0) continue;
+      ++with_mass;
+      if (const std::string doubt = doubt_of(link(i).inertial->inertia);
+          !doubt.empty() && is_positive_definite(link(i).inertial->inertia, link(i).mass()))
+        out_.warnings.push_back(warning(link(i).inertial->at, "link \"" + link(i).name + "\", <inertia>: " + doubt));
+    }
+    const Matrix3d I = checked_inertia(inertia_of(of, q_main), of.mass, link(main), with_mass, file_.notes);
     if ((I - Matrix3d(I.diagonal().asDiagonal())).norm() <= 1e-13 * I.norm()) {
       body.inertia = I.diagonal().asDiagonal();
       return;
@@ -370,8 +406,8 @@ class Maker {
     for (const Cluster& each : clusters_)
       if (each.body > 0) out_.bodies[static_cast<std::size_t>(each.body) - 1].first.multibody = each.multibody;
     if (many == 0)
-      out_.notes.push_back("link \"" + link(file_.order.front()).name +
-                           "\" has no joint that a multibody supports, so it is a rigid body");
+      file_.notes.add("link \"" + link(file_.order.front()).name +
+                      "\" has no joint that a multibody supports, so it is a rigid body");
   }
   static bool in_tree(Joint::Kind kind) { return kind != Joint::Kind::floating && kind != Joint::Kind::planar; }
 
@@ -387,22 +423,17 @@ class Maker {
     return out;
   }
 
-  void note_whole_turns(const std::vector<std::string>& joints) {
-    if (joints.empty()) return;
-    std::string names;
-    for (const std::string& name : joints) names += (names.empty() ? "" : ", ") + name;
-    const bool one = joints.size() == 1;
-    out_.notes.push_back((one ? "the limits of joint " : "the limits of the joints ") + names +
-                         " span a whole turn or more. Bullet's hinge cannot enforce them, so the " +
-                         (one ? "joint has" : "joints have") + " no limits. With as = \"multibody\" the limits act");
-  }
-
   void make_joints() {
     struct Frames {
       JointFrame P, C;
     };
     std::vector<Frames> frames(file_.joints.size());
-    std::vector<std::string> whole_turns;
+    constexpr RobotNotes::Kind whole_turns{
+        "joint", "has limits that span a whole turn or more. Bullet's hinge cannot enforce them, so it has no limits",
+        "have limits that span a whole turn or more. Bullet's hinge cannot enforce them, so they have no limits",
+        "With as = \"multibody\" the limits act"};
+    constexpr RobotNotes::Kind limits_in_loop{"joint", "closes a loop of a multibody: its limits are left out",
+                                              "close loops of multibodies: their limits are left out"};
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
       const Joint& j = file_.joints[k];
       const int a = cluster_of(j.parent).body;
@@ -460,12 +491,11 @@ class Maker {
           c.laws.push_back(j.turns() ? laws::hinge_friction(friction) : laws::slider_friction(friction));
       }
       const bool nobodys = options_.multibody && !c.tree;
-      if (j.limits && !j.mimic && nobodys)
-        out_.notes.push_back("joint \"" + j.name + "\" closes a loop of a multibody: its limits are left out");
+      if (j.limits && !j.mimic && nobodys) file_.notes.add(limits_in_loop, j.name);
       // A hinge of Bullet's bodies counts no turns; the coordinate of a multibody does.
       const bool whole_turn =
           j.limits && j.turns() && !c.tree && j.limits->second - j.limits->first >= 2 * std::numbers::pi;
-      if (whole_turn && !j.mimic && !nobodys) whole_turns.push_back("\"" + j.name + "\"");
+      if (whole_turn && !j.mimic && !nobodys) file_.notes.add(whole_turns, j.name);
       if (j.limits && !j.mimic && !nobodys && !whole_turn) {
         c.limits = j.limits;
         out_.native.push_back(c.name + ": limits " + shown(j.limits->first) + " to " + shown(j.limits->second) +
@@ -473,7 +503,6 @@ class Maker {
       }
       out_.joints.emplace_back(std::move(c), j.at);
     }
-    note_whole_turns(whole_turns);
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
       const Joint& j = file_.joints[k];
       if (!j.mimic) continue;
@@ -515,7 +544,7 @@ class Maker {
     Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();  // of its origin, and how it turns
     int cluster = -1;                                     // the links that are one body with it
   };
-  const RobotFile& file_;
+  RobotFile& file_;  // to which notes are added
   const RobotOptions& options_;
   std::vector<PoseView> placed_;
   std::vector<std::optional<Coordinate>> start_;  // of joints
@@ -527,9 +556,11 @@ class Maker {
 
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from) {
   RobotFile file = options.format == RobotFormat::urdf ? read_urdf(text, path, from) : read_sdf(text, path, from);
+  complete_masses(file, options.fixed_base.value_or(false));
   Robot out = Maker(file, options).make();
   out.warnings.insert(out.warnings.begin(), file.warnings.begin(), file.warnings.end());
-  out.notes.insert(out.notes.begin(), file.notes.begin(), file.notes.end());
+  const std::vector<Note> notes = file.notes.all();
+  out.notes.insert(out.notes.begin(), notes.begin(), notes.end());
   return out;
 }
 

@@ -41,7 +41,7 @@ struct Robot {
   std::vector<PoseView<SceneConstraint>> joints;
   std::vector<std::string> native;    ///< limits: in no System
   std::vector<std::string> warnings;  ///< as Model::warnings
-  std::vector<std::string> notes;     ///< what of the file was left out or understood otherwise than it may be meant
+  std::vector<Note> notes;            ///< as Model::notes
 };
 
 /// @param text, path  of the file. @param from  what asked for it, for a message that no reader of it was built in.

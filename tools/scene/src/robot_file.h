@@ -2,6 +2,7 @@
 // and joints of it.
 #pragma once
 
+#include "robot_notes.h"
 #include "source.h"
 
 #include <linchpin/scene.h>
@@ -18,7 +19,8 @@ struct RobotFile {
   struct Inertial {
     double mass = 0;
     Pose frame;                           ///< in the link's
-    Matrix3d inertia = Matrix3d::Zero();  ///< about its origin, in its axes
+    Matrix3d inertia = Matrix3d::Zero();  ///< about its origin, in its axes; any symmetric matrix of finite numbers
+    Place at;                             ///< of the inertia
   };
   struct Link {
     std::string name;
@@ -52,9 +54,10 @@ struct RobotFile {
     bool slides() const { return kind == Kind::prismatic; }
   };
   std::vector<Link> links;
-  std::vector<Joint> joints;                 ///< one that no link hangs by closes a loop
-  std::vector<int> order;                    ///< of links, parents first
-  std::vector<std::string> warnings, notes;  ///< as Robot's
+  std::vector<Joint> joints;          ///< one that no link hangs by closes a loop
+  std::vector<int> order;             ///< of links, parents first
+  std::vector<std::string> warnings;  ///< as Robot's
+  RobotNotes notes;
 };
 
 constexpr std::size_t most_links = 10000;  ///< of a file
@@ -65,18 +68,36 @@ const char* to_string(RobotFile::Joint::Kind kind);
 RobotFile read_urdf(const std::string& text, const std::string& path, const Place& from);
 RobotFile read_sdf(const std::string& text, const std::string& path, const Place& from);
 
-/// Finds who leads. @throws SceneError where that is nobody, has no position, or follows its follower.
+constexpr double no_limit = 1e9;  ///< a limit of a joint from here on [rad or m] is none
+
+/// Finds who leads. A mimic of an unknown joint, or of a joint without a position, is left out with a note.
+/// @throws SceneError where a leader has no position, or follows its follower.
 void resolve_mimics(RobotFile& file);
 
-/// Why a mass is none that a moving body may have [kg]; empty where it is.
-std::string refusal_of_mass(double mass);
-/// Why an inertia is none that a moving body may have; empty where it is positive definite.
-std::string refusal_of(const Matrix3d& inertia);
 /// A number as a message has it.
 std::string shown(double x);
 Pose operator*(const Pose& a, const Pose& b);
 Pose inverse(const Pose& a);
 /// Of a collision element of either format: along z there, along y in scenes.
 Quaterniond upright();
+/// A half space of a collision element as a box whose upper face is the plane through the origin of `pose`.
+PlacedShape half_space(const Pose& pose, const Vector3d& normal);
+
+/// Kinds of notes that both formats have.
+namespace notes {
+inline constexpr RobotNotes::Kind no_size{"link", "has a collision shape of size zero, which is left out",
+                                          "have collision shapes of size zero, which are left out"};
+inline constexpr RobotNotes::Kind no_shape{"link", "has a collision shape that is not supported and is left out",
+                                           "have collision shapes that are not supported and are left out",
+                                           "Supported are boxes, spheres, cylinders, capsules and planes"};
+inline constexpr RobotNotes::Kind plane{"link",
+                                        "collides by a plane, which is a box of 200 m by 200 m by 10 m below it",
+                                        "collide by planes, which are boxes of 200 m by 200 m by 10 m below them"};
+inline constexpr RobotNotes::Kind mesh{"link", "collides with nothing by its mesh, because meshes are not read",
+                                       "collide with nothing by their meshes, because meshes are not read",
+                                       "Give them boxes, spheres, cylinders or capsules"};
+inline constexpr RobotNotes::Kind one_limit{"joint", "has a limit on one side alone, which is left out",
+                                            "have a limit on one side alone, which is left out"};
+}  // namespace notes
 
 }  // namespace linchpin::scene

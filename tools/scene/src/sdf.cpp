@@ -87,6 +87,8 @@ class Files {
   Files& operator=(const Files&) = delete;
 
   const std::vector<std::string>& warnings() const { return warnings_; }
+  /// How many bytes of value 0 were left out.
+  std::size_t zeros() const { return zeros_; }
 
   /// A line of one of the files; the whole of the first where there is none, or it is of no file.
   Place place(const std::optional<std::string>& path, const std::optional<int>& line) const {
@@ -161,7 +163,7 @@ class Files {
   const File& add(const std::shared_ptr<const Source>& source) {
     auto file = std::make_unique<File>();
     file->source = source;
-    parse_xml(file->document, source, "an SDF file begins with <sdf version=\"…\">");
+    zeros_ += parse_xml(file->document, source, "an SDF file begins with <sdf version=\"…\">");
     order_.push_back(file.get());
     return *(files_[key(source->path)] = std::move(file));
   }
@@ -245,18 +247,16 @@ class Files {
       if (!x || !std::isfinite(*x)) in(at, ", <" + name + ">: \"" + text_of(*at) + "\" is not a number");
       return x.value_or(otherwise);
     };
-    if (!(number(mass, "mass", 1) > 0)) in(mass, ", <mass>: \"" + text_of(*mass) + "\" is not above 0");
+    if (number(mass, "mass", 1) < 0) in(mass, ", <mass>: \"" + text_of(*mass) + "\" is below 0");
     if (!inertia) return;
-    std::array<double, 6> I = {1, 1, 1, 0, 0, 0};
-    const char* const names[] = {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"};
-    for (std::size_t k = 0; k < 6; ++k) I[k] = number(inertia->FirstChildElement(names[k]), names[k], I[k]);
-    Matrix3d whole;
-    whole << I[0], I[3], I[4], I[3], I[1], I[5], I[4], I[5], I[2];
-    for (const std::string& why : {refusal_of(whole), doubt_of(whole)})
-      if (!why.empty()) in(inertia, ", <inertia>: " + why);
+    for (const char* name : {"ixx", "iyy", "izz", "ixy", "ixz", "iyz"})
+      (void)number(inertia->FirstChildElement(name), name, 0);
   }
 
+  // A joint without a coordinate has no use for its axis.
   static void check_axis(const File& file, const Element& e) {
+    const Element* joint = e.Parent() ? e.Parent()->ToElement() : nullptr;
+    if (joint && (joint->Attribute("type", "fixed") || joint->Attribute("type", "ball"))) return;
     const Element* xyz = e.FirstChildElement("xyz");
     const std::vector<std::string> words = xyz ? words_of(text_of(*xyz)) : std::vector<std::string>{"1"};
     if (std::all_of(words.begin(), words.end(), [](const std::string& w) { return number_in(w) == 0.0; }))
@@ -269,6 +269,7 @@ class Files {
   std::map<std::string, std::unique_ptr<File>> files_;  // by canonical path
   std::vector<const File*> order_;                      // the one that was asked for first
   std::vector<std::string> warnings_;
+  std::size_t zeros_ = 0;
   int includes_ = 0;
 };
 
@@ -283,13 +284,16 @@ class Reader {
       fail({source_, 0, 0}, "holds no <sdf>; an SDF file begins with <sdf version=\"…\">");
     sdf::Root root;
     try {
-      refuse(root.Load(source_->path));
+      refuse(serious(root.Load(source_->path)));
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
       fail({source_, 0, 0}, std::string("libsdformat fails on it: ") + e.what());
     }
     out_.warnings = files_.warnings();
+    if (files_.zeros() > 0)
+      out_.notes.add("the file has " + std::to_string(files_.zeros()) + (files_.zeros() == 1 ? " byte" : " bytes") +
+                     " of value 0, which are left out");
     // One model, or a world of them.
     if (const sdf::Model* model = root.Model()) read_model(*model, root.Model()->RawPose(), "", 0);
     for (std::uint64_t w = 0; w < root.WorldCount(); ++w) {
@@ -315,6 +319,20 @@ class Reader {
     if (!e || !e->LineNumber()) return {source_, 0, 0};
     return files_.place(e->FilePath().empty() ? source_->path : e->FilePath(), *e->LineNumber());
   }
+  // Without what libsdformat calls an error and this reader takes: inertias that are judged with their body, a link
+  // called world, and an empty axis of a joint without a coordinate, which Files::check_axis has found harmless.
+  static sdf::Errors serious(const sdf::Errors& errors) {
+    sdf::Errors out;
+    for (const sdf::Error& each : errors) {
+      const std::string& message = each.Message();
+      const bool harmless =
+          each.Code() == sdf::ErrorCode::LINK_INERTIA_INVALID ||
+          (each.Code() == sdf::ErrorCode::RESERVED_NAME && message.find("link name [world]") != std::string::npos) ||
+          message.find("norm of the xyz vector cannot be zero") != std::string::npos;
+      if (!harmless) out.push_back(each);
+    }
+    return out;
+  }
   // Of a fault and what follows from it, the first that has a line.
   void refuse(const sdf::Errors& errors) const {
     if (errors.empty()) return;
@@ -325,7 +343,7 @@ class Reader {
     constexpr std::string_view unread = "Unable to read file[", unset = "Error reading element <";
     if (first.Message().starts_with(unread)) {
       sdf::Root alone;
-      refuse(alone.Load(first.Message().substr(unread.size(), first.Message().size() - unread.size() - 1)));
+      refuse(serious(alone.Load(first.Message().substr(unread.size(), first.Message().size() - unread.size() - 1))));
     }
     std::string message = first.Message();
     if (message.starts_with(unset)) {
@@ -380,40 +398,41 @@ class Reader {
     Link link;
     link.name = prefix + from.Name();
     link.at = place_of(from.Element());
-    link.held = held;
+    link.held = held || from.Name() == "world";
     const std::string who = "link \"" + link.name + "\"";
     link.pose = X * pose_of(resolved(from, "__model__"), from.Element(), who);
     link_at_.emplace(link.name, static_cast<int>(out_.links.size()));
-    if (!held) link.inertial = inertial_of(from, who);
+    if (!link.held) link.inertial = inertial_of(from, link.name, who);
     for (std::uint64_t i = 0; i < from.CollisionCount(); ++i) read_collision(*from.CollisionByIndex(i), link, who);
     poses_.push_back(link.pose);
     out_.links.push_back(std::move(link));
   }
 
-  RobotFile::Inertial inertial_of(const sdf::Link& from, const std::string& who) {
+  RobotFile::Inertial inertial_of(const sdf::Link& from, const std::string& link_name, const std::string& who) {
     RobotFile::Inertial out;
     const sdf::ElementPtr e =
         from.Element()->HasElement("inertial") ? from.Element()->GetElement("inertial") : from.Element();
     const auto& of = from.Inertial();
     out.frame = pose_of(of.Pose(), e, who);
+    out.at = place_of(e);
     out.mass = number(of.MassMatrix().Mass(), e, who + ": its mass");
     const auto& I = of.MassMatrix();
     out.inertia << I.Ixx(), I.Ixy(), I.Ixz(), I.Ixy(), I.Iyy(), I.Iyz(), I.Ixz(), I.Iyz(), I.Izz();
     if (!out.inertia.allFinite()) fail(place_of(e), who + ": its inertia is not finite");
-    if (const std::string why = refusal_of_mass(out.mass); !why.empty()) fail(place_of(e), who + ": " + why);
-    if (const std::string why = refusal_of(out.inertia); !why.empty()) fail(place_of(e), who + ": " + why);
-    if (const std::string doubt = doubt_of(out.inertia); !doubt.empty())
-      out_.warnings.push_back(warning(place_of(e), who + ": " + doubt));
-    if (e == from.Element()) out_.notes.push_back(who + " has no <inertial>: 1 kg and 1 kg m^2 by the SDF standard");
+    constexpr RobotNotes::Kind standard{"link", "has no <inertial>: it has 1 kg and 1 kg m^2 by the SDF standard",
+                                        "have no <inertial>: they have 1 kg and 1 kg m^2 by the SDF standard"};
+    if (e == from.Element()) out_.notes.add(standard, link_name);
     return out;
   }
 
   void read_collision(const sdf::Collision& from, Link& link, const std::string& who) {
     PlacedShape out;
     out.pose = pose_of(resolved(from, ""), from.Element(), who);
+    bool empty = false;
     const auto size = [&](double x) {
-      if (!(number(x, from.Element(), who + ", <collision>: a length") > 0))
+      if (number(x, from.Element(), who + ", <collision>: a length") < 0)
         fail(place_of(from.Element()), who + ", <collision>: every length must be above 0");
+      empty = empty || x == 0;
       return x;
     };
     const sdf::Geometry& g = *from.Geom();
@@ -425,9 +444,17 @@ class Reader {
       out.shape = {Shape::Kind::cylinder, {size(g.CylinderShape()->Radius()), size(g.CylinderShape()->Length()), 0}};
     } else if (g.Type() == sdf::GeometryType::CAPSULE) {
       out.shape = {Shape::Kind::capsule, {size(g.CapsuleShape()->Radius()), size(g.CapsuleShape()->Length()), 0}};
+    } else if (g.Type() == sdf::GeometryType::PLANE) {
+      const auto n = g.PlaneShape()->Normal();
+      out = half_space(out.pose, Vector3d(n.X(), n.Y(), n.Z()).normalized());
+      out_.notes.add(notes::plane, link.name);
     } else {
-      out_.notes.push_back(who + " collides with nothing by its collision \"" + from.Name() +
-                           "\": boxes, spheres, cylinders and capsules are read");
+      const bool mesh = g.Type() == sdf::GeometryType::MESH;
+      out_.notes.add(mesh ? notes::mesh : notes::no_shape, link.name, mesh ? "" : "collision " + from.Name());
+      return;
+    }
+    if (empty) {
+      out_.notes.add(notes::no_size, link.name);
       return;
     }
     if (out.shape.kind == Shape::Kind::cylinder || out.shape.kind == Shape::Kind::capsule)
@@ -508,12 +535,14 @@ class Reader {
     joint.friction = number(axis->Friction(), axis->Element(), who + ": its friction");
     if (joint.damping < 0) fail(place_of(axis->Element()), who + ", <axis>: damping below 0");
     if (joint.friction < 0) fail(place_of(axis->Element()), who + ", <axis>: friction below 0");
-    if (axis->SpringStiffness() != 0) out_.notes.push_back(who + ": its spring is left out; a scene has [[force]]");
+    constexpr RobotNotes::Kind spring{"joint", "has a spring, which is left out", "have springs, which are left out",
+                                      "A scene can have them as [[force]]"};
+    if (axis->SpringStiffness() != 0) out_.notes.add(spring, joint.name);
     read_mimic(axis->Element(), joint, prefix, who);
     if (joint.kind == Joint::Kind::continuous) return;
-    constexpr double none = 1e15;  // the standard's default is 1e16 to either side
-    const bool low = axis->Lower() > -none, high = axis->Upper() < none;
-    if (low != high) out_.notes.push_back(who + " has a limit on one side alone, which is left out");
+    // The standard's default is 1e16 to either side.
+    const bool low = axis->Lower() > -no_limit, high = axis->Upper() < no_limit;
+    if (low != high) out_.notes.add(notes::one_limit, joint.name);
     if (!low || !high) return;
     joint.limits = {axis->Lower(), axis->Upper()};
     if (!(joint.limits->first <= joint.limits->second))

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #endif
 
@@ -29,28 +30,62 @@ using Link = RobotFile::Link;
 using Joint = RobotFile::Joint;
 using Inertial = RobotFile::Inertial;
 
-const std::vector<std::string> kinds = {"revolute", "continuous", "prismatic", "fixed", "floating", "planar"};
+// As Joint::Kind; "spherical" is of Bullet's dialect.
+const std::vector<std::string> kinds = {"revolute", "continuous", "prismatic", "fixed",
+                                        "floating", "planar",     "spherical"};
+const std::vector<std::string> shapes = {"box", "sphere", "cylinder", "capsule", "mesh", "plane"};
+
+namespace notes {
+using namespace scene::notes;
+constexpr RobotNotes::Kind second_axis{"joint", "has a second <axis>, of which the first counts",
+                                       "have a second <axis>, of which the first counts"};
+constexpr RobotNotes::Kind no_axis{"joint", "has an empty <axis>, which it does not need",
+                                   "have an empty <axis>, which they do not need"};
+constexpr RobotNotes::Kind no_limits{"joint", "gives neither lower nor upper and moves without limits",
+                                     "give neither lower nor upper and move without limits"};
+constexpr RobotNotes::Kind endless{"joint", "has limits beyond 1e9 and moves without limits",
+                                   "have limits beyond 1e9 and move without limits"};
+constexpr RobotNotes::Kind limits_of_ball{"joint", "is a ball joint, whose limits are left out",
+                                          "are ball joints, whose limits are left out"};
+constexpr RobotNotes::Kind no_law{"joint", "has damping or friction, which is left out for joints of its kind",
+                                  "have damping or friction, which is left out for joints of their kind"};
+constexpr RobotNotes::Kind trailing_comma{"element", "has a comma after a number, which is left out",
+                                          "have a comma after a number, which is left out"};
+constexpr RobotNotes::Kind more_numbers{"element", "has more than three numbers, of which the first three count",
+                                        "have more than three numbers, of which the first three count"};
+constexpr RobotNotes::Kind no_mesh{"link", "has a collision mesh whose file is missing",
+                                   "have collision meshes whose files are missing"};
+}  // namespace notes
 
 class Reader {
  public:
   Reader(const std::string& text, const std::string& path) : source_(std::make_shared<const Source>(path, text)) {}
 
   RobotFile read() {
-    parse_xml(document_, source_, "a URDF file begins with <robot name=\"…\">");
+    if (const std::size_t zeros = parse_xml(document_, source_, "a URDF file begins with <robot name=\"…\">"))
+      out_.notes.add("the file has " + std::to_string(zeros) + (zeros == 1 ? " byte" : " bytes") +
+                     " of value 0, which are left out");
     const Element* root = document_.RootElement();
     if (!root) scene::fail({source_, 0, 0}, "holds no XML element; a URDF file begins with <robot name=\"…\">");
-    if (std::string_view(root->Name()) != "robot")
-      fail(root, "<" + std::string(root->Name()) + ">: a URDF file begins with <robot name=\"…\">" +
-                     (std::string_view(root->Name()) == "sdf" ? "; this is SDF, whose files end in .sdf" : ""));
+    const std::string_view name = root->Name();
+    if (name == "mujoco")
+      fail(root,
+           "<mujoco>: this is MJCF, the format of MuJoCo, which linchpin does not read. Convert it to URDF or SDF");
+    if (name != "robot")
+      fail(root, "<" + std::string(name) + ">: a URDF file begins with <robot name=\"…\">" +
+                     (name == "sdf" ? "; this is SDF, whose files end in .sdf" : ""));
     for (const Element* each = root->FirstChildElement(); each; each = each->NextSiblingElement()) {
-      const std::string_view name = each->Name();
-      if (name.find("xacro:") == 0) fail(each, "<" + std::string(name) + ">: this is xacro; expand it to URDF first");
-      if (name == "link") read_link(each);
+      const std::string_view part = each->Name();
+      if (part == "link" || part == "joint" || part.starts_with("xacro:")) refuse_xacro(source_, *each);
+      if (part == "link") read_link(each);
     }
-    if (out_.links.empty()) fail(root, "<robot>: holds no <link>");
+    if (out_.links.empty())
+      fail(root, "<robot>: holds no <link>" + (root->Attribute("xmlns:xacro")
+                                                   ? "; " + expand_xacro(source_->path)
+                                                   : std::string(", so there is nothing to simulate")));
+    declare_world();
     for (const Element* each = root->FirstChildElement("joint"); each; each = each->NextSiblingElement("joint"))
       read_joint(each);
-    if (!unlimited_.empty()) out_.notes.push_back(note_of_unlimited());
     order();
     resolve_mimics(out_);
     return std::move(out_);
@@ -83,7 +118,8 @@ class Reader {
 
   // ---- values ----
 
-  double number(const Element* e, const char* attribute, const std::string& word, const std::string& who) const {
+  double number(const Element* e, const char* attribute, const std::string& word, const std::string& who,
+                double largest = 1e9) const {
     double x = 0;
     const char *begin = word.data() + (word.starts_with('+') ? 1 : 0), *end = word.data() + word.size();
     const auto [stop, error] = std::from_chars(begin, end, x);
@@ -92,8 +128,9 @@ class Reader {
            within(who, e) + ": " + attribute + ": \"" + word + "\" is outside the range of double precision");
     if (error != std::errc() || stop != end)
       fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is not a number");
-    if (!std::isfinite(x)) fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is not finite");
-    if (std::abs(x) > 1e9)
+    if (std::isnan(x) || (std::isinf(x) && !std::isinf(largest)))
+      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + word + "\" is not finite");
+    if (std::abs(x) > largest)
       fail(e, attribute,
            within(who, e) + ": " + attribute + ": \"" + word + "\" is outside the supported range (1e9). Use SI units");
     return x;
@@ -108,29 +145,49 @@ class Reader {
       fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + std::string(text) + "\" is not " + what);
     return all;
   }
-  std::optional<double> number_if(const Element* e, const char* attribute, const std::string& who) const {
+  std::optional<double> number_if(const Element* e, const char* attribute, const std::string& who,
+                                  double largest = 1e9) const {
     const auto all = words_if(e, attribute, who, 1, "one number");
     if (!all) return {};
-    return number(e, attribute, (*all)[0], who);
+    return number(e, attribute, (*all)[0], who, largest);
+  }
+  // A limit of a joint, of which infinity and numbers like 1e16 are none.
+  std::optional<double> limit_if(const Element* e, const char* attribute, const std::string& who) const {
+    return number_if(e, attribute, who, std::numeric_limits<double>::infinity());
   }
   double number(const Element* e, const char* attribute, const std::string& who) const {
     const auto x = number_if(e, attribute, who);
     if (!x) fail(e, within(who, e) + " has no " + attribute + "=\"…\"");
     return *x;
   }
-  std::optional<Vector3d> vector_if(const Element* e, const char* attribute, const std::string& who) const {
-    const auto all = words_if(e, attribute, who, 3, "three numbers");
-    if (!all) return {};
+  std::optional<Vector3d> vector_if(const Element* e, const char* attribute, const std::string& who) {
+    const char* text = e->Attribute(attribute);
+    if (!text) return {};
+    std::string where = who + ", <" + e->Name() + ">";
+    std::erase(where, '"');
+    auto all = words_of(text);
+    for (std::string& word : all)
+      if (word.size() > 1 && word.ends_with(',')) {
+        word.pop_back();
+        out_.notes.add(notes::trailing_comma, where);
+      }
+    if (all.size() < 3)
+      fail(e, attribute, within(who, e) + ": " + attribute + ": \"" + std::string(text) + "\" is not three numbers");
+    if (all.size() > 3) out_.notes.add(notes::more_numbers, where);
     Vector3d out;
-    for (Eigen::Index i = 0; i < 3; ++i) out[i] = number(e, attribute, (*all)[static_cast<std::size_t>(i)], who);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double x = number(e, attribute, all[i], who);
+      if (i < 3) out[static_cast<Eigen::Index>(i)] = x;
+    }
     return out;
   }
+  // Of a shape: 0 is none, below 0 is a mistake.
   double length(const Element* e, const char* attribute, const std::string& who) const {
     const double x = number(e, attribute, who);
-    if (!(x > 0)) fail(e, attribute, within(who, e) + ": " + attribute + " must be above 0");
+    if (x < 0) fail(e, attribute, within(who, e) + ": " + attribute + " must be above 0");
     return x;
   }
-  Pose origin_of(const Element* parent, const std::string& who) const {
+  Pose origin_of(const Element* parent, const std::string& who) {
     const Element* e = only(parent, "origin", who);
     if (!e) return {};
     Pose out;
@@ -170,19 +227,14 @@ class Reader {
     if (!mass) fail(e, within(who, e) + " has no <mass value=\"…\"/>");
     out.mass = number(mass, "value", who);
     if (out.mass < 0) fail(mass, "value", within(who, mass) + ": a mass below 0");
-    if (const std::string why = refusal_of_mass(out.mass); out.mass > 0 && !why.empty())
-      fail(mass, "value", within(who, mass) + ": " + why + "; a link without any is a frame, its mass 0");
     const Element* inertia = only(e, "inertia", within(who, e));
-    if (!inertia) fail(e, within(who, e) + " has no <inertia ixx=\"…\" …/>");
+    out.at = place_of(inertia ? inertia : e);
+    if (!inertia) return out;
     const auto entry = [&](const char* attribute) { return number(inertia, attribute, who); };
     const auto product = [&](const char* attribute) { return number_if(inertia, attribute, who).value_or(0); };
     const double xy = product("ixy"), xz = product("ixz"), yz = product("iyz");
     const double xx = entry("ixx"), yy = entry("iyy"), zz = entry("izz");  // which may throw, and not in the middle
     out.inertia << xx, xy, xz, xy, yy, yz, xz, yz, zz;
-    if (out.mass == 0) return out;  // a frame, whatever its inertia says
-    if (const std::string why = refusal_of(out.inertia); !why.empty()) fail(inertia, within(who, inertia) + ": " + why);
-    if (const std::string doubt = doubt_of(out.inertia); !doubt.empty())
-      out_.warnings.push_back(warning(place_of(inertia), within(who, inertia) + ": " + doubt));
     return out;
   }
 
@@ -199,7 +251,7 @@ class Reader {
     if (kind == "box") {
       const auto size = vector_if(shape, "size", who);
       if (!size) fail(shape, within(who, shape) + " has no size=\"…\"");
-      if (!(size->minCoeff() > 0)) fail(shape, "size", within(who, shape) + ": every edge must be above 0");
+      if (size->minCoeff() < 0) fail(shape, "size", within(who, shape) + ": every edge must be above 0");
       out.shape = {Shape::Kind::box, *size};
     } else if (kind == "sphere") {
       out.shape = {Shape::Kind::sphere, {length(shape, "radius", who), 0, 0}};
@@ -208,16 +260,27 @@ class Reader {
                    {length(shape, "radius", who), length(shape, "length", who), 0}};
       out.pose.q = out.pose.q * upright();
     } else if (kind == "mesh") {
-      check_mesh(shape, who);
+      check_mesh(shape, link, who);
       return;
+    } else if (kind == "plane") {
+      const Vector3d normal = vector_if(shape, "normal", who).value_or(Vector3d::UnitZ());
+      if (!(normal.norm() > 1e-9)) fail(shape, "normal", within(who, shape) + ": a normal of length zero");
+      out = half_space(out.pose, normal.normalized());
+      out_.notes.add(notes::plane, link.name);
     } else {
-      fail(shape,
-           within(who, shape) + ": unknown shape" + suggestion(kind, {"box", "sphere", "cylinder", "capsule", "mesh"}));
+      out_.notes.add(notes::no_shape, link.name, "<" + kind + ">" + suggestion(kind, shapes));
+      return;
     }
-    link.shapes.push_back(out);
+    if (const Vector3d& size = out.shape.size; !(size.head(lengths_of(out.shape.kind)).minCoeff() > 0))
+      out_.notes.add(notes::no_size, link.name);
+    else
+      link.shapes.push_back(out);
+  }
+  static Eigen::Index lengths_of(Shape::Kind kind) {
+    return kind == Shape::Kind::box ? 3 : kind == Shape::Kind::sphere ? 1 : 2;
   }
 
-  void check_mesh(const Element* e, const std::string& who) {
+  void check_mesh(const Element* e, const Link& link, const std::string& who) {
     const char* file = e->Attribute("filename");
     if (!file || !*file) fail(e, within(who, e) + " has no filename=\"…\"");
     std::string name = file;
@@ -225,9 +288,27 @@ class Reader {
     std::error_code error;
     const auto path = std::filesystem::path(source_->path).parent_path() / name;
     if (name.find("://") == std::string::npos && !std::filesystem::exists(path, error))
-      fail(e, "filename", within(who, e) + ": there is no file \"" + name + "\"");
-    out_.notes.push_back(who + " collides with nothing by its mesh \"" + name +
-                         "\": meshes are not read; give it boxes, spheres, cylinders or capsules");
+      out_.notes.add(notes::no_mesh, link.name, name);
+    else
+      out_.notes.add(notes::mesh, link.name);
+  }
+
+  // The world may be the parent of a joint without being a link of the file.
+  void declare_world() {
+    if (link_at_.contains("world")) return;
+    const Element* root = document_.RootElement();
+    for (const Element* each = root->FirstChildElement("joint"); each; each = each->NextSiblingElement("joint")) {
+      const Element* parent = each->FirstChildElement("parent");
+      const char* name = parent ? parent->Attribute("link") : nullptr;
+      if (!name || std::string_view(name) != "world") continue;
+      link_at_.emplace("world", static_cast<int>(out_.links.size()));
+      Link world;
+      world.name = "world";
+      world.at = place_of(parent);
+      out_.links.push_back(std::move(world));
+      out_.notes.add("the parent link \"world\" is not a link of the file and is taken as the world");
+      return;
+    }
   }
 
   int link_named(const Element* joint, const char* which, const std::string& who) const {
@@ -265,22 +346,14 @@ class Reader {
                                               "\": a URDF file is a tree; close the loop by a [[joint]] in a scene");
     link.joint = static_cast<int>(out_.joints.size());
     joint.in_parent = origin_of(e, who);
-    if (const Element* axis = only(e, "axis", who)) {
-      const auto xyz = vector_if(axis, "xyz", who);
-      if (!xyz) fail(axis, within(who, axis) + " has no xyz=\"…\"");
-      const bool used = joint.kind != Joint::Kind::fixed && joint.kind != Joint::Kind::floating;
-      if (used && !(xyz->norm() > 1e-9))
-        fail(axis, "xyz", within(who, axis) + ": an axis of length zero has no direction");
-      if (used) joint.axis = xyz->normalized();
-    }
+    read_axis(e, joint, who);
     if (const Element* dynamics = only(e, "dynamics", who)) {
       joint.damping = number_if(dynamics, "damping", who).value_or(0);
       joint.friction = number_if(dynamics, "friction", who).value_or(0);
       if (joint.damping < 0) fail(dynamics, "damping", within(who, dynamics) + ": damping below 0");
       if (joint.friction < 0) fail(dynamics, "friction", within(who, dynamics) + ": friction below 0");
       if ((joint.damping > 0 || joint.friction > 0) && !joint.turns() && !joint.slides())
-        out_.notes.push_back(who + ": damping and friction of a " + std::string(to_string(joint.kind)) +
-                             " joint are left out");
+        out_.notes.add(notes::no_law, joint.name, to_string(joint.kind));
     }
     read_limit(e, joint, who);
     if (const Element* mimic = only(e, "mimic", who)) {
@@ -292,20 +365,36 @@ class Reader {
     out_.joints.push_back(std::move(joint));
   }
 
-  void read_limit(const Element* e, Joint& joint, const std::string& who) {
-    const Element* limit = only(e, "limit", who);
-    if (!limit) {
-      if (joint.kind == Joint::Kind::revolute || joint.slides())
-        fail(e, who + ": a " + std::string(to_string(joint.kind)) + " joint needs a <limit>" +
-                    (joint.turns() ? "; one without limits is a continuous joint" : ""));
+  void read_axis(const Element* e, Joint& joint, const std::string& who) {
+    const Element* axis = e->FirstChildElement("axis");
+    if (!axis) return;
+    if (axis->NextSiblingElement("axis")) out_.notes.add(notes::second_axis, joint.name);
+    const bool used = joint.turns() || joint.slides() || joint.kind == Joint::Kind::planar;
+    if (!used) {
+      const char* text = axis->Attribute("xyz");
+      if (!text || words_of(text).empty()) out_.notes.add(notes::no_axis, joint.name);
       return;
     }
-    const auto lower = number_if(limit, "lower", who), upper = number_if(limit, "upper", who);
-    for (const char* ignored : {"effort", "velocity"})  // bounds of motors: read so that nonsense in them is told
-      (void)number_if(limit, ignored, who);
-    if (joint.kind != Joint::Kind::revolute && !joint.slides()) return;
+    const auto xyz = vector_if(axis, "xyz", who);
+    if (!xyz) fail(axis, within(who, axis) + " has no xyz=\"…\"");
+    if (!(xyz->norm() > 1e-9)) fail(axis, "xyz", within(who, axis) + ": an axis of length zero has no direction");
+    joint.axis = xyz->normalized();
+  }
+
+  void read_limit(const Element* e, Joint& joint, const std::string& who) {
+    const Element* limit = only(e, "limit", who);
+    const bool limited = joint.kind == Joint::Kind::revolute || joint.slides();
+    if (!limit) {
+      if (limited) out_.notes.add(notes::no_limits, joint.name);
+      return;
+    }
+    const auto lower = limit_if(limit, "lower", who), upper = limit_if(limit, "upper", who);
+    for (const char* ignored : {"effort", "velocity"})  // bounds of motors: nonsense in them is an error
+      (void)limit_if(limit, ignored, who);
+    if (joint.kind == Joint::Kind::ball && (lower || upper)) out_.notes.add(notes::limits_of_ball, joint.name);
+    if (!limited) return;
     if (!lower && !upper) {
-      unlimited_.push_back("\"" + joint.name + "\"");
+      out_.notes.add(notes::no_limits, joint.name);
       return;
     }
     joint.limits = {lower.value_or(0), upper.value_or(0)};
@@ -313,14 +402,13 @@ class Reader {
       fail(limit, "lower",
            within(who, limit) + ": lower " + shown(joint.limits->first) + " is above upper " +
                shown(joint.limits->second));
-  }
-
-  std::string note_of_unlimited() const {
-    if (unlimited_.size() == 1)
-      return "joint " + unlimited_[0] + " gives neither lower nor upper: it moves without limits";
-    std::string names;
-    for (const std::string& name : unlimited_) names += (names.empty() ? "" : ", ") + name;
-    return "the joints " + names + " give neither lower nor upper: they move without limits";
+    const bool low = joint.limits->first > -no_limit, high = joint.limits->second < no_limit;
+    if (low && high) return;
+    joint.limits.reset();
+    if (low != high)
+      out_.notes.add(notes::one_limit, joint.name);
+    else
+      out_.notes.add(notes::endless, joint.name);
   }
 
   // Links from the root outwards. @throws for what is no tree.
@@ -371,7 +459,6 @@ class Reader {
   std::shared_ptr<const Source> source_;
   tinyxml2::XMLDocument document_;
   std::map<std::string, int, std::less<>> link_at_, joint_at_;
-  std::vector<std::string> unlimited_;  // joints that may have limits and give none, quoted
   RobotFile out_;
 };
 

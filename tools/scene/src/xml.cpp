@@ -2,6 +2,7 @@
 #include "xml.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace linchpin::scene {
 
@@ -33,10 +34,10 @@ std::size_t end_of_utf8(std::string_view text) {
 
 }  // namespace
 
-void parse_xml(tinyxml2::XMLDocument& document, const std::shared_ptr<const Source>& source,
-               const std::string& begins) {
-  const std::string& text = source->text;
-  if (text.find('\0') != std::string::npos) fail({source, 0, 0}, "is not a text file: it contains bytes of value 0");
+std::size_t parse_xml(tinyxml2::XMLDocument& document, const std::shared_ptr<const Source>& source,
+                      const std::string& begins) {
+  std::string text = source->text;
+  const std::size_t zeros = std::erase(text, '\0');
   if (const std::size_t end = end_of_utf8(text); end < text.size()) {
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n') + 1;
     const auto byte = static_cast<unsigned char>(text[end]);
@@ -44,7 +45,7 @@ void parse_xml(tinyxml2::XMLDocument& document, const std::shared_ptr<const Sour
     fail(place_of(source, static_cast<int>(line)),
          std::string("is not UTF-8 text: the byte 0x") + digits[byte / 16] + digits[byte % 16] + " is not valid there");
   }
-  if (document.Parse(text.data(), text.size()) == tinyxml2::XML_SUCCESS) return;
+  if (document.Parse(text.data(), text.size()) == tinyxml2::XML_SUCCESS) return zeros;
   std::string why = "is not well-formed XML";
   switch (document.ErrorID()) {
     case tinyxml2::XML_ERROR_EMPTY_DOCUMENT:
@@ -72,6 +73,25 @@ Place place_of(const std::shared_ptr<const Source>& source, int line, std::strin
   for (std::size_t i = 0; at != std::string_view::npos && i < at; ++i)
     column += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
   return {source, number, column};
+}
+
+std::string expand_xacro(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return "this is xacro. Run \"xacro " + name + " > " + (name == "robot.urdf" ? "expanded.urdf" : "robot.urdf") + "\"";
+}
+
+void refuse_xacro(const std::shared_ptr<const Source>& source, const tinyxml2::XMLElement& in) {
+  const auto refuse = [&](int line, std::string_view word, const std::string& what) {
+    fail(place_of(source, line, word), what + ": " + expand_xacro(source->path));
+  };
+  const std::string name = in.Name();
+  if (name.starts_with("xacro:")) refuse(in.GetLineNum(), "<" + name, "<" + name + ">");
+  for (const auto* a = in.FirstAttribute(); a; a = a->Next())
+    for (const char* begin : {"$(", "${"})
+      if (std::string_view(a->Value()).find(begin) != std::string_view::npos)
+        refuse(a->GetLineNum(), a->Name(),
+               "<" + name + ">: " + a->Name() + ": \"" + std::string(a->Value()).substr(0, 200) + "\"");
+  for (const auto* each = in.FirstChildElement(); each; each = each->NextSiblingElement()) refuse_xacro(source, *each);
 }
 
 std::vector<std::string> words_of(std::string_view text) {

@@ -68,6 +68,20 @@ struct PlacedShape {
   Pose pose;    ///< in body axes, from the centre of mass
 };
 
+/// Something of a robot's file that is left out, or that is understood otherwise than it may be meant. A note may be
+/// about several parts of the file, which it then names.
+struct Note {
+  std::string text;                ///< what it says, without the names
+  std::vector<std::string> names;  ///< of the parts that it is about; empty if the text has the name
+  std::string more = {};           ///< a sentence after the names, or empty
+
+  Note(std::string what, std::vector<std::string> of = {}, std::string after = {})
+      : text(std::move(what)), names(std::move(of)), more(std::move(after)) {}
+  /// "text: first, second, … (and 9 more). more"
+  /// @param most  as many names at most
+  LINCHPIN_SCENE_API std::string shown(std::size_t most = std::size_t(-1)) const;
+};
+
 /// A body of the file, or a coordinate: start.p.x is its value, start.v.x its rate. Body i of a model is BodyId{i + 1}
 /// of its System.
 struct SceneBody {
@@ -204,7 +218,7 @@ struct LINCHPIN_SCENE_API Model {
   /// Values that were accepted but are probably mistakes, such as an inertia that no distribution of mass has. Each
   /// text has the form of a SceneError.
   std::vector<std::string> warnings;
-  std::vector<std::string> notes;           ///< parts of a robot's file that were left out
+  std::vector<Note> notes;                  ///< of the files of robots
   StepOptions options;                      ///< for a Stepper
   Method stepping = Method::semi_implicit;  ///< of the Bullet hosts: semi_implicit, rk4 or adaptive
   std::vector<SceneBody> bodies;            ///< coordinates last
