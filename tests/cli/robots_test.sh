@@ -154,6 +154,23 @@ printf '<robot name="r"><link name="brick"><inertial><mass value="1"/><inertia i
 expect 0 run "$scratch/brick.urdf" --as multibody --duration 0.1
 prints 'linchpin in Bullet'
 says 'note: link "brick" has no joint that a multibody supports, so it is a rigid body'
+# Notes of one kind are one line for people, and have all names for programs.
+{
+  printf '<robot name="r">'
+  for i in 1 2 3 4 5 6; do printf '<link name="l%s"><collision><geometry><sphere radius="0"/></geometry></collision></link>' $i; done
+  for i in 2 3 4 5 6; do printf '<joint name="j%s" type="fixed"><parent link="l1"/><child link="l%s"/></joint>' $i $i; done
+  printf '<link name="arm"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>'
+  printf '<joint name="turn" type="continuous"><parent link="l1"/><child link="arm"/></joint></robot>'
+} >"$scratch/empty-shapes.urdf"
+expect 0 check "$scratch/empty-shapes.urdf" --json
+says '^note: 6 links have collision shapes of size zero, which are left out: l1, l2, l3, … \(and 3 more\)$'
+holds '.notes == ["6 links have collision shapes of size zero, which are left out: l1, l2, l3, l4, l5, l6"]'
+# Files of other formats are named with what to do.
+printf '<mujoco model="m"/>' | tee "$scratch/m.urdf" >"$scratch/m.xml"
+expect 3 check "$scratch/m.urdf"
+says 'this is MJCF, the format of MuJoCo, .* Convert it to URDF or SDF'
+expect 3 check "$scratch/m.xml"
+says 'is MJCF, the format of MuJoCo'
 expect 2 run "$scratch/arm.urdf" --as robot
 says '--as is "robot", expected bodies or multibody'
 expect 2 run "$source/demos/scenes/pendulum.toml" --as multibody

@@ -50,7 +50,8 @@ Vector3d half_extents(const Shape& shape) {
   }
 }
 
-// Of the solid box around the shapes, about its own centre, in the axes of the link's inertial frame.
+// The inertia of the solid box around the shapes. It is about the centre of the box, in axes of the link's inertial
+// frame.
 Matrix3d inertia_of_bounding_box(const Link& link) {
   Vector3d low = Vector3d::Constant(std::numeric_limits<double>::max()), high = -low;
   const Pose to_frame = inverse(link.inertial->frame);
@@ -90,7 +91,7 @@ bool is_positive_definite(const Matrix3d& inertia, double mass) {
 
 void complete_masses(RobotFile& file, bool fixed_base) {
   drop_negligible_masses(file);
-  // Whether a link, or one that it is fixed to, has a mass or does not move.
+  // A link is borne if it does not move, or if its body has a link with mass before it.
   std::vector<char> borne(file.links.size());
   for (const int i : file.order) {
     Link& link = file.links[static_cast<std::size_t>(i)];

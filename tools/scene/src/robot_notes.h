@@ -10,7 +10,8 @@ namespace linchpin::scene {
 
 class RobotNotes {
  public:
-  /// What a kind of note says of one part and of several: link "hip" `one`; 3 links `many`: hip, knee, foot.
+  /// The words of a kind of note. About one part it says: link "hip" `one`. About several it says: 3 links `many`: hip,
+  /// knee, foot.
   struct Kind {
     const char *noun, *one, *many;
     const char* more = "";  ///< a sentence at the end

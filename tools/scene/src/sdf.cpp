@@ -331,6 +331,9 @@ class Reader {
           message.find("norm of the xyz vector cannot be zero") != std::string::npos;
       if (!harmless) out.push_back(each);
     }
+    // This error only follows from the others.
+    if (std::all_of(out.begin(), out.end(), [](const auto& e) { return e.Message() == "Failed to load a world."; }))
+      out.clear();
     return out;
   }
   // Of a fault and what follows from it, the first that has a line.
