@@ -91,7 +91,7 @@ bool is_positive_definite(const Matrix3d& inertia, double mass) {
 
 void complete_masses(RobotFile& file, bool fixed_base) {
   drop_negligible_masses(file);
-  // A link is borne if it does not move, or if its body has a link with mass before it.
+  // A link is borne if it does not move, or if its body has a link with an inertia before it.
   std::vector<char> borne(file.links.size());
   for (const int i : file.order) {
     Link& link = file.links[static_cast<std::size_t>(i)];
@@ -110,7 +110,7 @@ void complete_masses(RobotFile& file, bool fixed_base) {
       link.inertial->inertia = inertia_of_bounding_box(link);
       file.notes.add(boxed, link.name);
     }
-    if (link.mass() == 0) continue;
+    if (link.mass() == 0 || !is_positive_definite(link.inertial->inertia, link.mass())) continue;
     // With it, the frames that it is fixed to are part of a body.
     for (int at = i;;) {
       borne[static_cast<std::size_t>(at)] = 1;

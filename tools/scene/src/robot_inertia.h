@@ -13,7 +13,7 @@ bool is_positive_definite(const Matrix3d& inertia, double mass);
 /// Makes links massless that have less than 1e-9 of the robot's mass, with a note. Exporters write dummy links of
 /// 1e-15 kg. The root keeps such a mass, unless a link with mass is fixed to it.
 /// Then replaces zero inertias by those of the solid bounding box of the link's shapes, with a note. This applies to
-/// links that are the first with mass of a moving body. Bullet's own loader does the same.
+/// links of a moving body that has no link with a positive definite inertia before them. Bullet's own loader does it.
 /// @param fixed_base  whether the root is fixed on request
 /// @throws SceneError for a mass that is outside the supported range.
 void complete_masses(RobotFile& file, bool fixed_base);

@@ -37,6 +37,9 @@ const std::vector<std::string> shapes = {"box", "sphere", "cylinder", "capsule",
 
 namespace notes {
 using namespace scene::notes;
+constexpr RobotNotes::Kind second_shape{"link", "has a second shape in one <geometry>, of which the first counts",
+                                        "have a second shape in one <geometry>, of which the first counts",
+                                        "A link may have more than one <collision>"};
 constexpr RobotNotes::Kind second_axis{"joint", "has a second <axis>, of which the first counts",
                                        "have a second <axis>, of which the first counts"};
 constexpr RobotNotes::Kind no_axis{"joint", "has an empty <axis>, which it does not need",
@@ -45,6 +48,8 @@ constexpr RobotNotes::Kind no_limits{"joint", "gives neither lower nor upper and
                                      "give neither lower nor upper and move without limits"};
 constexpr RobotNotes::Kind endless{"joint", "has limits beyond 1e9 and moves without limits",
                                    "have limits beyond 1e9 and move without limits"};
+constexpr RobotNotes::Kind crossed{"joint", "has lower above upper, which means no limits as in Bullet",
+                                   "have lower above upper, which means no limits as in Bullet"};
 constexpr RobotNotes::Kind limits_of_ball{"joint", "is a ball joint, whose limits are left out",
                                           "are ball joints, whose limits are left out"};
 constexpr RobotNotes::Kind no_law{"joint", "has damping or friction, which is left out for joints of its kind",
@@ -243,8 +248,7 @@ class Reader {
     if (!geometry) fail(e, within(who, e) + " has no <geometry>");
     const Element* shape = geometry->FirstChildElement();
     if (!shape) fail(geometry, within(who, geometry) + " is empty");
-    if (const Element* second = shape->NextSiblingElement())
-      fail(second, within(who, geometry) + " has a second shape; a link may have more than one <collision>");
+    if (shape->NextSiblingElement()) out_.notes.add(notes::second_shape, link.name);
     PlacedShape out;
     out.pose = origin_of(e, who);
     const std::string kind = shape->Name();
@@ -398,17 +402,11 @@ class Reader {
       return;
     }
     joint.limits = {lower.value_or(0), upper.value_or(0)};
-    if (joint.limits->first > joint.limits->second)
-      fail(limit, "lower",
-           within(who, limit) + ": lower " + shown(joint.limits->first) + " is above upper " +
-               shown(joint.limits->second));
     const bool low = joint.limits->first > -no_limit, high = joint.limits->second < no_limit;
-    if (low && high) return;
+    const bool crossed = joint.limits->first > joint.limits->second;
+    if (low && high && !crossed) return;
     joint.limits.reset();
-    if (low != high)
-      out_.notes.add(notes::one_limit, joint.name);
-    else
-      out_.notes.add(notes::endless, joint.name);
+    out_.notes.add(crossed ? notes::crossed : low != high ? notes::one_limit : notes::endless, joint.name);
   }
 
   // Links from the root outwards. @throws for what is no tree.
