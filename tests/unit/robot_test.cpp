@@ -512,8 +512,8 @@ TEST_F(Robot, HarmlessOdditiesAreNotes) {
       {joint(""), "joint \"j\" gives neither lower nor upper and moves without limits"},
       {joint("<axis/>", "fixed"), "joint \"j\" has an empty <axis>, which it does not need"},
       {joint("<axis xyz='0 1 0'/><axis xyz='0 0 1'/>" + limit), "joint \"j\" has a second <axis>, of which the first"},
-      {joint("<axis xyz='0, 1 0'/>" + limit), "element \"joint j, <axis>\" has a comma after a number"},
-      {joint("<origin xyz='1 2 3 4'/>" + limit), "element \"joint j, <origin>\" has more than three numbers"},
+      {joint("<axis xyz='0, 1 0'/>" + limit), "element \"joint j <axis>\" has a comma after a number"},
+      {joint("<origin xyz='1 2 3 4'/>" + limit), "element \"joint j <origin>\" has more than three numbers"},
       {joint("<mimic joint='k'/>" + limit), "joint \"j\" (\"k\") mimics a joint that the file does not have"},
       {joint("<mimic joint='j'/>", "fixed"), "joint \"j\" has a <mimic>, but no position"},
       {joint(limit, "spherical"), "joint \"j\" is a ball joint, whose limits are left out"},
@@ -954,6 +954,52 @@ TEST_F(Robot, SdfIsTheSameRobotAsUrdf) {
   for (const char* text : {"", "<sdf", "<sdf version='1.9'/>", "<sdf version='1.9'><model name='r'/></sdf>",
                            "<sdf version='1.9'><include><uri>model://nowhere</uri></include></sdf>"})
     EXPECT_NE(said_of(written("a.sdf", text)), "") << text;
+}
+
+// What libsdformat calls an error and the physics does not need.
+TEST_F(Robot, HarmlessOdditiesOfSdfAreNotes) {
+  const std::string mass = "<inertial><mass>1</mass></inertial>";
+  const auto load = [&](const std::string& inside) {
+    return written("odd.sdf", "<sdf version='1.9'><model name='r'>" + inside + "</model></sdf>");
+  };
+  const auto joint = [](const std::string& name, const std::string& type, const std::string& parent,
+                        const std::string& child, const std::string& more = "") {
+    return "<joint name='" + name + "' type='" + type + "'><parent>" + parent + "</parent><child>" + child +
+           "</child>" + more + "</joint>";
+  };
+  const std::string massless =
+      "<inertial><mass>0</mass><inertia><ixx>0</ixx><iyy>0</iyy><izz>0</izz></inertia></inertial>";
+  const std::string path = load("<link name='a'>" + mass + "</link><link name='b'>" + massless + "</link>" +
+                                joint("j", "fixed", "a", "b", "<axis><xyz>0 0 0</xyz></axis>"));
+  if (said_of(path).find("built without SDF") != std::string::npos) GTEST_SKIP() << "built without SDF";
+  EXPECT_EQ(said_of(path), "");
+  const scene::Model one = scene::load(path);
+  ASSERT_EQ(one.bodies.size(), 1u);
+  EXPECT_EQ(one.bodies[0].mass, 1);
+  // A link with the name world is the world.
+  const std::string grounded =
+      load("<link name='world'/><link name='a'>" + mass + "</link>" + joint("j", "ball", "world", "a"));
+  EXPECT_EQ(said_of(grounded), "");
+  const scene::Model pendulum = scene::load(grounded);
+  ASSERT_EQ(pendulum.bodies.size(), 1u);
+  EXPECT_EQ(pendulum.bodies[0].kind, BodyKind::rigid);
+  ASSERT_EQ(pendulum.constraints.size(), 1u);
+  EXPECT_EQ(pendulum.constraints[0].bodies[0], ground);
+  // Zero inertia with a shape, a shape of size zero, and a plane.
+  const std::string zero = "<inertia><ixx>0</ixx><iyy>0</iyy><izz>0</izz></inertia></inertial>";
+  const scene::Model boxed =
+      scene::load(load("<link name='a'><inertial><mass>6</mass>" + zero +
+                       "<collision name='c'><geometry><box><size>1 2 3</size></box></geometry></collision></link>"));
+  EXPECT_LT((boxed.bodies[0].inertia.diagonal() - Vector3d(6.5, 5, 2.5)).norm(), 1e-14);
+  const scene::Model flat = scene::load(
+      load("<static>true</static><link name='a'><collision name='c'><geometry><plane><normal>0 0 1</normal><size>1 1"
+           "</size></plane></geometry></collision><collision name='d'><geometry><sphere><radius>0</radius></sphere>"
+           "</geometry></collision></link>"));
+  EXPECT_EQ(flat.bodies[0].more_shapes.size(), 1u);
+  EXPECT_TRUE(notes_say(flat, "link \"a\" collides by a plane")) << testing::PrintToString(shown(flat.notes));
+  EXPECT_TRUE(notes_say(flat, "link \"a\" has a collision shape of size zero"));
+  EXPECT_NE(said_of(written("old.sdf", "<gazebo version='1.2'><model name='m'/></gazebo>")).find("this is SDF 1.2"),
+            std::string::npos);
 }
 
 // Of SDF 1.11, which libsdformat 12 does not know: the coupling is the one of URDF, with its reference.

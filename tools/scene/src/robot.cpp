@@ -109,6 +109,7 @@ class Maker {
     gather();
     set_in_motion();
     make_bodies();
+    warn_of_doubtful_inertias();
     if (options_.multibody) plant();
     make_joints();
     return std::move(out_);
@@ -356,9 +357,8 @@ class Maker {
     for (const int i : of.links) {
       if (link(i).mass() == 0) continue;
       ++with_mass;
-      if (const std::string doubt = doubt_of(link(i).inertial->inertia);
-          !doubt.empty() && is_positive_definite(link(i).inertial->inertia, link(i).mass()))
-        out_.warnings.push_back(warning(link(i).inertial->at, "link \"" + link(i).name + "\", <inertia>: " + doubt));
+      const Matrix3d& own = link(i).inertial->inertia;
+      if (is_positive_definite(own, link(i).mass()) && !doubt_of(own).empty()) doubtful_.push_back(i);
     }
     const Matrix3d I = checked_inertia(inertia_of(of, q_main), of.mass, link(main), with_mass, file_.notes);
     if ((I - Matrix3d(I.diagonal().asDiagonal())).norm() <= 1e-13 * I.norm()) {
@@ -388,6 +388,20 @@ class Maker {
     }
     body.inertia = moments.asDiagonal();
     body.start.q = (q_main * Quaterniond(Eigen::Quaterniond(axes))).normalized();
+  }
+
+  // One warning for all links whose inertia no mass has.
+  void warn_of_doubtful_inertias() {
+    if (doubtful_.empty()) return;
+    const Link& first = link(doubtful_.front());
+    std::string text = "link \"" + first.name + "\", <inertia>: " + doubt_of(first.inertial->inertia);
+    std::vector<std::string> others;
+    for (std::size_t k = 1; k < doubtful_.size(); ++k) others.push_back(link(doubtful_[k]).name);
+    if (!others.empty()) {
+      const std::string many = others.size() == 1 ? "1 more link" : std::to_string(others.size()) + " more links";
+      text = Note(text + ". The same applies to " + many, std::move(others)).shown();
+    }
+    out_.warnings.push_back(warning(first.inertial->at, text));
   }
 
   // ---- multibodies ----
@@ -549,6 +563,7 @@ class Maker {
   std::vector<PoseView> placed_;
   std::vector<std::optional<Coordinate>> start_;  // of joints
   std::vector<Cluster> clusters_;
+  std::vector<int> doubtful_;  // links whose inertia violates the triangle inequality
   Robot out_;
 };
 

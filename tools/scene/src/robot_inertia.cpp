@@ -2,7 +2,7 @@
 
 #include <Eigen/Eigenvalues>
 
-#include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <utility>
 
@@ -142,7 +142,9 @@ Matrix3d checked_inertia(const Matrix3d& sum, double mass, const Link& link, std
     fail(link.inertial->at, who + "the inertia is not positive definite: " + values +
                                 ". No mass has an inertia about one axis only: give it the other two moments");
   if (moments[0] >= least) return sum;
-  notes.add(raised, link.name, shown(moments[0]) + " raised to " + shown(least) + " kg m^2");
+  char change[80];
+  std::snprintf(change, sizeof change, "%.3g raised to %.3g kg m^2", moments[0], least);
+  notes.add(raised, link.name, change);
   const Matrix3d V = solver.eigenvectors();
   const Matrix3d out = V * Vector3d(least, moments[1], moments[2]).asDiagonal() * V.transpose();
   return 0.5 * (out + out.transpose());

@@ -73,12 +73,15 @@ std::optional<double> number_in(const std::string& text) {
 class Files {
  public:
   explicit Files(const std::shared_ptr<const Source>& main) {
-    // Besides where libsdformat looks: beside the file.
+    // Besides where libsdformat looks: beside the file, and for model://NAME beside the folder of the file, as
+    // collections of models have it.
     sdf::setFindCallback([folder = fs::path(main->path).parent_path()](const std::string& uri) {
       const std::size_t scheme = uri.find("://");
-      const fs::path path = folder / (scheme == std::string::npos ? uri : uri.substr(scheme + 3));
+      const fs::path name = scheme == std::string::npos ? uri : uri.substr(scheme + 3);
       std::error_code error;
-      return fs::exists(path, error) ? path.string() : std::string();
+      for (const fs::path& path : {folder / name, folder / ".." / name})
+        if (fs::exists(path, error)) return path.string();
+      return std::string();
     });
     follow(add(main), {key(main->path)});
   }
@@ -280,6 +283,9 @@ class Reader {
 
   RobotFile read() {
     // libsdformat would read a URDF file too, and say less of what is wrong with it.
+    if (source_->text.find("<gazebo") != std::string::npos && source_->text.find("<sdf") == std::string::npos)
+      fail({source_, 0, 0},
+           "<gazebo>: this is SDF 1.2 or older, which libsdformat 12 does not read. Use SDF 1.3 or later");
     if (source_->text.find("<sdf") == std::string::npos)
       fail({source_, 0, 0}, "holds no <sdf>; an SDF file begins with <sdf version=\"…\">");
     sdf::Root root;
@@ -319,15 +325,16 @@ class Reader {
     if (!e || !e->LineNumber()) return {source_, 0, 0};
     return files_.place(e->FilePath().empty() ? source_->path : e->FilePath(), *e->LineNumber());
   }
-  // Without what libsdformat calls an error and this reader takes: inertias that are judged with their body, a link
-  // called world, and an empty axis of a joint without a coordinate, which Files::check_axis has found harmless.
+  // Leaves out what libsdformat calls an error and this reader takes: inertias, which are tested with their body; links
+  // and joints called world; materials; an axis of length zero, which Files::check_axis accepts for fixed joints.
   static sdf::Errors serious(const sdf::Errors& errors) {
     sdf::Errors out;
     for (const sdf::Error& each : errors) {
       const std::string& message = each.Message();
       const bool harmless =
           each.Code() == sdf::ErrorCode::LINK_INERTIA_INVALID ||
-          (each.Code() == sdf::ErrorCode::RESERVED_NAME && message.find("link name [world]") != std::string::npos) ||
+          (each.Code() == sdf::ErrorCode::RESERVED_NAME && message.find("name [world]") != std::string::npos) ||
+          message.find("<script> element is missing") != std::string::npos ||
           message.find("norm of the xyz vector cannot be zero") != std::string::npos;
       if (!harmless) out.push_back(each);
     }

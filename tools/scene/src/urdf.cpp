@@ -168,7 +168,7 @@ class Reader {
   std::optional<Vector3d> vector_if(const Element* e, const char* attribute, const std::string& who) {
     const char* text = e->Attribute(attribute);
     if (!text) return {};
-    std::string where = who + ", <" + e->Name() + ">";
+    std::string where = who + " <" + e->Name() + ">";
     std::erase(where, '"');
     auto all = words_of(text);
     for (std::string& word : all)
@@ -356,7 +356,8 @@ class Reader {
       joint.friction = number_if(dynamics, "friction", who).value_or(0);
       if (joint.damping < 0) fail(dynamics, "damping", within(who, dynamics) + ": damping below 0");
       if (joint.friction < 0) fail(dynamics, "friction", within(who, dynamics) + ": friction below 0");
-      if ((joint.damping > 0 || joint.friction > 0) && !joint.turns() && !joint.slides())
+      const bool could_move = joint.kind != Joint::Kind::fixed;
+      if (could_move && (joint.damping > 0 || joint.friction > 0) && !joint.turns() && !joint.slides())
         out_.notes.add(notes::no_law, joint.name, to_string(joint.kind));
     }
     read_limit(e, joint, who);
