@@ -587,7 +587,8 @@ TEST_F(Robot, InertiasAreThoseOfBodies) {
   EXPECT_DOUBLE_EQ(point.bodies[0].mass, 3);
   EXPECT_NEAR(point.bodies[0].start.p.x(), 1.0 / 3, 1e-15);
   EXPECT_LT((point.bodies[0].inertia.diagonal() - Vector3d(1, 1 + 2.0 / 3, 1 + 2.0 / 3)).norm(), 1e-14);
-  EXPECT_TRUE(notes_say(point, "link \"b\" has zero or singular inertia and is part of the body that it is fixed to"));
+  EXPECT_TRUE(
+      notes_say(point, "link \"b\" has an inertia that is zero or not positive definite, and is part of the body"));
   // The same with the singular one at the root, and with a negative moment by rounding.
   for (const Vector3d& rounded : {zero, Vector3d(-1e-19, 2e-16, 3e-3)}) {
     const scene::Model root = load(link("a", inertia(1, x, rounded)) + link("b", good) + joint("fixed", "a", "b"));
@@ -595,7 +596,8 @@ TEST_F(Robot, InertiasAreThoseOfBodies) {
     EXPECT_EQ(root.bodies[0].name, "a");
     EXPECT_DOUBLE_EQ(root.bodies[0].mass, 3);
     EXPECT_NEAR(root.bodies[0].inertia(1, 1), 1 + 2.0 / 3 + rounded.y(), 1e-14);
-    EXPECT_TRUE(notes_say(root, "link \"b\" is part of the body that it is fixed to, because that has zero"));
+    EXPECT_TRUE(
+        notes_say(root, "link \"b\" is part of the body that it is fixed to, because the inertia of that is zero"));
   }
   // What does not move needs none.
   const scene::Model fixed = load(link("a", inertia(1, x, zero)) + link("b", inertia(1, x, {-1, 0, 0})) +

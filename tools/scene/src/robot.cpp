@@ -225,11 +225,12 @@ class Maker {
   bool joins(int i, const Cluster& body) {
     if (options_.merge_fixed || link(i).mass() == 0 || (body.mass == 0 && !body.fixed)) return true;
     constexpr RobotNotes::Kind without_inertia{
-        "link", "has zero or singular inertia and is part of the body that it is fixed to",
-        "have zero or singular inertia and are part of the bodies that they are fixed to"};
+        "link", "has an inertia that is zero or not positive definite, and is part of the body that it is fixed to",
+        "have inertias that are zero or not positive definite, and are part of the bodies that they are fixed to"};
     constexpr RobotNotes::Kind bearer{
-        "link", "is part of the body that it is fixed to, because that has zero or singular inertia",
-        "are part of the bodies that they are fixed to, because those have zero or singular inertia"};
+        "link", "is part of the body that it is fixed to, because the inertia of that is zero or not positive definite",
+        "are part of the bodies that they are fixed to, because the inertias of those are zero or not positive "
+        "definite"};
     if (!is_positive_definite(link(i).inertial->inertia, link(i).mass())) {
       file_.notes.add(without_inertia, link(i).name);
       return true;

@@ -45,9 +45,10 @@ Vector3d half_extents(const Shape& shape) {
       return {r, half + r, r};
     case Shape::Kind::cylinder:
       return {r, half, r};
-    default:
-      return Vector3d::Zero();
+    case Shape::Kind::none:
+      break;
   }
+  return Vector3d::Zero();
 }
 
 // The inertia of the solid box around the shapes. It is about the centre of the box, in axes of the link's inertial

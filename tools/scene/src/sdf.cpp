@@ -77,11 +77,12 @@ class Files {
     // collections of models have it.
     sdf::setFindCallback([folder = fs::path(main->path).parent_path()](const std::string& uri) {
       const std::size_t scheme = uri.find("://");
-      const fs::path name = scheme == std::string::npos ? uri : uri.substr(scheme + 3);
+      const bool plain = scheme == std::string::npos;
+      const fs::path name = plain ? uri : uri.substr(scheme + 3);
       std::error_code error;
-      for (const fs::path& path : {folder / name, folder / ".." / name})
-        if (fs::exists(path, error)) return path.string();
-      return std::string();
+      if (fs::exists(folder / name, error)) return (folder / name).string();
+      const fs::path beside = folder / ".." / name;
+      return !plain && fs::exists(beside, error) ? beside.string() : std::string();
     });
     follow(add(main), {key(main->path)});
   }
