@@ -221,7 +221,7 @@ class Maker {
 
   // ---- bodies ----
 
-  // Whether a link on a fixed joint is part of the body that it is fixed to.
+  // True if a link on a fixed joint is part of the body that it is fixed to.
   bool joins(int i, const Cluster& body) {
     if (options_.merge_fixed || link(i).mass() == 0 || (body.mass == 0 && !body.fixed)) return true;
     constexpr RobotNotes::Kind without_inertia{

@@ -326,8 +326,9 @@ class Reader {
     if (!e || !e->LineNumber()) return {source_, 0, 0};
     return files_.place(e->FilePath().empty() ? source_->path : e->FilePath(), *e->LineNumber());
   }
-  // Leaves out what libsdformat calls an error and this reader takes: inertias, which are tested with their body; links
-  // and joints called world; materials; an axis of length zero, which Files::check_axis accepts for fixed joints.
+  // Leaves out errors of libsdformat that this reader does not share. They are about inertias, which are tested with
+  // their body, about links and joints called world, and about materials. An axis of length zero is one for moving
+  // joints only, where Files::check_axis has found it.
   static sdf::Errors serious(const sdf::Errors& errors) {
     sdf::Errors out;
     for (const sdf::Error& each : errors) {

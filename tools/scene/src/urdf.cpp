@@ -186,7 +186,7 @@ class Reader {
     }
     return out;
   }
-  // Of a shape: 0 is none, below 0 is a mistake.
+  // A length of a shape. A length of 0 makes no shape, and one below 0 is a mistake.
   double length(const Element* e, const char* attribute, const std::string& who) const {
     const double x = number(e, attribute, who);
     if (x < 0) fail(e, attribute, within(who, e) + ": " + attribute + " must be above 0");
