@@ -1,6 +1,7 @@
 // Bodies and constraints of a robot's links and joints, whatever format its file has.
 #include "robot.h"
 
+#include "compound_joint.h"
 #include "parts.h"
 #include "robot_file.h"
 #include "robot_inertia.h"
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <map>
 #include <numbers>
+#include <utility>
 
 namespace linchpin::scene {
 
@@ -90,8 +92,16 @@ namespace {
 using Link = RobotFile::Link;
 using Joint = RobotFile::Joint;
 
+/// What the links of a cluster are in the scene.
+enum class Role {
+  body,     ///< a body
+  frame,    ///< no mass, between two joints: a frame inside a compound joint
+  left_out  ///< no mass, and no link with a mass beyond
+};
+
 struct Cluster {
   std::vector<int> links;  // the first is nearest to the root
+  Role role = Role::body;
   double mass = 0;
   bool fixed = false;
   bool sound = false;  // whether it may move with the inertia of its links
@@ -102,11 +112,16 @@ struct Cluster {
 class Maker {
  public:
   Maker(RobotFile& file, const RobotOptions& options)
-      : file_(file), options_(options), placed_(file.links.size()), start_(file.joints.size()) {}
+      : file_(file),
+        options_(options),
+        placed_(file.links.size()),
+        start_(file.joints.size()),
+        chained_(file.joints.size()) {}
 
   Robot make() {
     place();
     gather();
+    find_frames();
     set_in_motion();
     make_bodies();
     warn_of_doubtful_inertias();
@@ -278,10 +293,9 @@ class Maker {
                "link \"" + first.name + "\" has no mass, but fixed_base = false needs one. Give it an <inertial>");
         each.fixed = true;
       }
-      if (each.mass == 0 && !each.fixed)
+      if (weightless && !each.fixed)
         fail(first.at, "link \"" + first.name + "\" moves by joint \"" + joint(first.joint).name +
-                           (weightless ? "\" and no link of the robot has a mass: give each that moves an <inertial>"
-                                       : "\" and has no mass: give it an <inertial>"));
+                           "\" and no link of the robot has a mass: give each that moves an <inertial>");
     }
     if (weightless && !said)
       out_.warnings.push_back(warning(link(file_.order.front()).at,
@@ -293,8 +307,111 @@ class Maker {
           "\" has a mass, so the robot is free to move. To fix it, write fixed_base = true in [model] of a scene");
   }
 
+  // ---- links without mass ----
+
+  // Links without mass that a joint moves. Those with no mass beyond are left out. The others are frames inside the
+  // compound joint that the joints of their chain make.
+  void find_frames() {
+    std::vector<std::vector<int>> leaving(clusters_.size()), closing(clusters_.size());
+    for (std::size_t k = 0; k < file_.joints.size(); ++k) {
+      const auto a = static_cast<std::size_t>(cluster_at(file_.joints[k].parent)),
+                 b = static_cast<std::size_t>(cluster_at(file_.joints[k].child));
+      if (link(file_.joints[k].child).joint != static_cast<int>(k)) {
+        closing[a].push_back(static_cast<int>(k)), closing[b].push_back(static_cast<int>(k));
+      } else if (a != b) {
+        leaving[a].push_back(static_cast<int>(k));
+      }
+    }
+    std::vector<std::string> left_out;
+    bool shapes = false;
+    for (std::size_t i = clusters_.size(); i-- > 0;) {  // outermost first
+      Cluster& each = clusters_[i];
+      if (each.mass > 0 || each.fixed) continue;
+      for (const int l : each.links) shapes = shapes || !link(l).shapes.empty();
+      each.role = Role::frame;
+      if (!leaving[i].empty() || !closing[i].empty()) continue;
+      each.role = Role::left_out;
+      const Link& first = link(each.links.front());
+      left_out.push_back("\"" + first.name + "\"");
+      std::erase(leaving[static_cast<std::size_t>(cluster_at(joint(first.joint).parent))], first.joint);
+    }
+    for (std::size_t i = 0; i < clusters_.size(); ++i)
+      if (clusters_[i].role == Role::frame) refuse_branches(clusters_[i], leaving[i], closing[i]);
+    for (const Cluster& each : clusters_)
+      if (each.role == Role::body && hangs_by_compound(each)) find_chain(each);
+    refuse_mimics_in_chains();
+    std::reverse(left_out.begin(), left_out.end());
+    if (!left_out.empty())
+      file_.notes.add(std::string(left_out.size() == 1 ? "link " : "the links ") + listed(left_out) +
+                      (left_out.size() == 1
+                           ? " has no mass, and no link beyond it has one. It is left out with its joint"
+                           : " have no mass, and no links beyond them have one. They are left out "
+                             "with their joints"));
+    if (shapes) file_.notes.add(std::string("the shapes of moving links without mass collide with nothing"));
+  }
+
+  // A link without mass transmits the force of one joint to one other.
+  void refuse_branches(const Cluster& of, const std::vector<int>& leaving, const std::vector<int>& closing) const {
+    const Link& first = link(of.links.front());
+    const std::string who =
+        "link \"" + first.name + "\" moves by joint \"" + joint(first.joint).name + "\" and has no mass, ";
+    if (!closing.empty())
+      fail(first.at,
+           who + "and joint \"" + joint(closing.front()).name + "\" closes a loop at it. Give it an <inertial>");
+    if (leaving.size() == 1) return;
+    std::vector<std::string> names;
+    for (const int k : leaving) names.push_back("\"" + joint(k).name + "\"");
+    fail(first.at, who + "and several joints leave it: " + listed(names) +
+                       ". Nothing would accelerate under the sum of their forces. Give it an <inertial>");
+  }
+
+  bool hangs_by_compound(const Cluster& of) {
+    const int by = link(of.links.front()).joint;
+    return by >= 0 && cluster_of(joint(by).parent).role == Role::frame;
+  }
+
+  // The joints from the last link with a mass to this one.
+  void find_chain(const Cluster& to) {
+    std::vector<int> chain;
+    const Cluster* at = &to;
+    do {
+      chain.push_back(link(at->links.front()).joint);
+      at = &cluster_of(joint(chain.back()).parent);
+    } while (at->role == Role::frame);
+    std::reverse(chain.begin(), chain.end());
+    for (const int k : chain) {
+      chained_[static_cast<std::size_t>(k)] = 1;
+      if (joint(k).kind == Joint::Kind::floating)
+        fail(joint(k).at, "joint \"" + joint(k).name + "\" is floating and connects link \"" +
+                              link(joint(k).child).name +
+                              "\", so nothing holds a link without mass in its place. Give it an <inertial>");
+    }
+    chains_.push_back(std::move(chain));
+  }
+
+  void refuse_mimics_in_chains() const {
+    for (std::size_t k = 0; k < file_.joints.size(); ++k) {
+      const Joint& j = file_.joints[k];
+      if (!j.mimic) continue;
+      const bool leads = !chained_[k];
+      if (leads && !chained_[static_cast<std::size_t>(j.mimic->of)]) continue;
+      const Joint& inner = leads ? joint(j.mimic->of) : j;
+      fail(j.mimic->at,
+           "joint \"" + j.name + "\", <mimic>: joint \"" + inner.name +
+               "\" connects a link without mass, so it is part of a compound joint, and its position cannot "
+               "be coupled. Give the links at this joint an <inertial>");
+    }
+  }
+
+  static std::string listed(const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+  }
+
   void make_bodies() {
     for (Cluster& each : clusters_) {
+      if (each.role != Role::body) continue;
       const int root = each.links.front();
       // Named by the first with a mass; the world has a name and no body.
       int main = root;
@@ -413,7 +530,8 @@ class Maker {
     int many = 0;
     for (Cluster& each : clusters_) {
       const Link& first = link(each.links.front());
-      if (first.joint < 0 || !in_tree(joint(first.joint).kind)) continue;
+      if (each.role != Role::body || first.joint < 0 || !in_tree(joint(first.joint).kind)) continue;
+      if (hangs_by_compound(each)) continue;  // The compound joint is a constraint.
       Cluster& parent = cluster_of(joint(first.joint).parent);
       if (parent.multibody == 0) parent.multibody = ++many;
       each.multibody = parent.multibody;
@@ -461,6 +579,7 @@ class Maker {
       const Pose at_zero = pose(j.parent) * j.in_parent, now = pose(j.child) * j.in_child;
       frames[k] = {in_body(a, at_zero, W), in_body(b, now, W)};
       if (a == b || j.kind == Joint::Kind::floating) continue;
+      if (chained_[k] || cluster_of(j.child).role == Role::left_out) continue;
       if (cluster_of(j.parent).fixed && cluster_of(j.child).fixed) continue;
       SceneConstraint c;
       c.name = options_.prefix + j.name;
@@ -518,9 +637,16 @@ class Maker {
       }
       out_.joints.emplace_back(std::move(c), j.at);
     }
+    for (const std::vector<int>& chain : chains_) make_compound_joint(chain);
+    note_compound_joints();
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
       const Joint& j = file_.joints[k];
-      if (!j.mimic) continue;
+      if (!j.mimic || cluster_of(j.child).role == Role::left_out) continue;
+      if (cluster_of(joint(j.mimic->of).child).role == Role::left_out) {
+        file_.notes.add("joint \"" + j.name + "\" mimics \"" + joint(j.mimic->of).name +
+                        "\", which moves no mass and is left out. Joint \"" + j.name + "\" moves freely");
+        continue;
+      }
       SceneConstraint c;
       c.name = options_.prefix + j.name + ".mimic";
       c.type = "mimic";
@@ -548,6 +674,89 @@ class Maker {
     }
   }
 
+  // ---- compound joints ----
+
+  void make_compound_joint(const std::vector<int>& chain) {
+    const Joint &first = joint(chain.front()), &last = joint(chain.back());
+    const int a = cluster_of(first.parent).body, b = cluster_of(last.child).body;
+    CompoundJoint compound;
+    struct Damper {
+      int joint = 0, coordinate = 0;
+    };
+    std::vector<Damper> dampers;
+    Pose reached = pose(first.parent) * first.in_parent;  // frame after the last coordinate, in the world at the start
+    compound.frame_A = in_body(a, reached, Matrix3d::Identity());
+    for (const int k : chain) {
+      const Joint& j = joint(k);
+      Pose before = inverse(reached) * (pose(j.parent) * j.in_parent);
+      reached = pose(j.child) * j.in_child;
+      const auto add = [&](bool slides, const Vector3d& axis, double start) {
+        compound.coordinates.push_back({slides, axis, std::exchange(before, Pose()), start});
+      };
+      switch (j.kind) {
+        case Joint::Kind::planar: {
+          const Vector3d e = j.axis.unitOrthogonal();
+          add(true, e, 0), add(true, j.axis.cross(e), 0), add(false, j.axis, 0);
+          break;
+        }
+        case Joint::Kind::ball:
+          add(false, Vector3d::UnitX(), 0), add(false, Vector3d::UnitY(), 0), add(false, Vector3d::UnitZ(), 0);
+          break;
+        default:
+          if (j.damping > 0) dampers.push_back({k, static_cast<int>(compound.coordinates.size())});
+          add(j.slides(), j.axis, start_[static_cast<std::size_t>(k)].value_or(Coordinate()).value);
+          if (j.friction > 0) chain_friction_.push_back("\"" + j.name + "\"");
+          if (j.limits) chain_limits_.push_back("\"" + j.name + "\"");
+      }
+    }
+    compound.frame_B = in_body(b, reached, Matrix3d::Identity());
+    move_to_common_point(compound);
+    const int count = static_cast<int>(compound.coordinates.size());
+    const Freedom free = count <= 6 ? freedom(compound) : Freedom{6, false};
+    std::vector<std::string> names;
+    for (const int k : chain) names.push_back("\"" + joint(k).name + "\"");
+    if (free.rank < count)
+      fail(last.at, "the joints " + listed(names) + " connect links without mass, and their " + std::to_string(count) +
+                        " axes give only " + std::to_string(free.rank) +
+                        " independent motions. So a link without mass could move alone. Give link \"" +
+                        link(first.child).name + "\" an <inertial>");
+    if (free.singular_start)
+      file_.notes.add(
+          "the axes of the joints " + listed(names) +
+          " are dependent at the start (gimbal lock). The compound joint takes the directions beside this pose");
+    (count == 6 ? unconstrained_ : compounds_).push_back("\"" + last.name + "\" (" + listed(names) + ")");
+    SceneConstraint c;
+    c.name = options_.prefix + last.name;
+    c.type = "compound";
+    c.bodies = {BodyId{a}, BodyId{b}};
+    c.frame_a = compound.frame_A, c.frame_b = compound.frame_B;
+    c.own_axes = Quaterniond(Eigen::Quaterniond(c.frame_b.axes)).normalized();
+    c.make = [=, name = c.name](const std::vector<BodyId>& id) { return compound_joint(name, id[0], id[1], compound); };
+    if (count < 6) out_.joints.emplace_back(std::move(c), last.at);
+    for (const Damper& each : dampers) {
+      const Joint& j = joint(each.joint);
+      SceneConstraint damper;
+      damper.name = options_.prefix + j.name + ".damping";
+      damper.type = "damper";
+      damper.bodies = {BodyId{a}, BodyId{b}};
+      damper.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
+      damper.make = [=, name = damper.name, which = each.coordinate](const std::vector<BodyId>& id) {
+        return compound_coordinate(name, id[0], id[1], compound, which);
+      };
+      out_.joints.emplace_back(std::move(damper), j.at);
+    }
+  }
+
+  void note_compound_joints() {
+    const auto note = [&](const std::vector<std::string>& names, const char* before, const char* after) {
+      if (!names.empty()) file_.notes.add(before + listed(names) + after);
+    };
+    note(compounds_, "joints that links without mass connect act as one compound joint each: ", "");
+    note(unconstrained_, "joints that links without mass connect leave all six motions free and hold nothing: ", "");
+    note(chain_limits_, "the limits of joints in compound joints do not act: ", "");
+    note(chain_friction_, "the dry friction of joints in compound joints is left out: ", "");
+  }
+
   const Link& link(int i) const { return file_.links[static_cast<std::size_t>(i)]; }
   const Joint& joint(int i) const { return file_.joints[static_cast<std::size_t>(i)]; }
   const Pose& pose(int link) const { return placed_[static_cast<std::size_t>(link)].pose; }
@@ -564,7 +773,10 @@ class Maker {
   std::vector<PoseView> placed_;
   std::vector<std::optional<Coordinate>> start_;  // of joints
   std::vector<Cluster> clusters_;
-  std::vector<int> doubtful_;  // links whose inertia violates the triangle inequality
+  std::vector<int> doubtful_;             // links whose inertia violates the triangle inequality
+  std::vector<char> chained_;             // by joint: whether it is part of a compound joint
+  std::vector<std::vector<int>> chains_;  // joints of each compound joint, from the root outwards
+  std::vector<std::string> compounds_, unconstrained_, chain_limits_, chain_friction_;  // for notes
   Robot out_;
 };
 

@@ -1,0 +1,352 @@
+// Chains of joints whose links between them have no mass: they are the stock joints where one exists, the limit of
+// links with small masses elsewhere, and dampers along their coordinates.
+#include <linchpin/dynamics.h>
+#include <linchpin/joints.h>
+#include <linchpin/scene.h>
+#include <linchpin/stepper.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace linchpin::test::compound_joint_test {
+namespace {
+
+std::string folder() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const auto path = std::filesystem::path(testing::TempDir()) / ("linchpin-compound-" + std::string(test->name()));
+  std::filesystem::create_directories(path);
+  return path.string();
+}
+
+scene::Model robot(const std::string& urdf, const std::string& scene) {
+  std::ofstream(folder() + "/robot.urdf") << "<robot name='r'>" << urdf << "</robot>";
+  return scene::load_text("schema = 2\n" + scene, folder() + "/scene.toml");
+}
+
+std::string said_of(const std::string& urdf) {
+  try {
+    (void)robot(urdf, "[model]\nurdf = 'robot.urdf'\n");
+  } catch (const scene::SceneError& e) {
+    return e.message;
+  }
+  return {};
+}
+
+bool noted(const scene::Model& model, const std::string& text) {
+  return std::any_of(model.notes.begin(), model.notes.end(),
+                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
+}
+
+class CompoundJoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (said_of("<link name='a'/>").find("built without URDF") != std::string::npos)
+      GTEST_SKIP() << "built without URDF";
+  }
+};
+
+std::string numbers(const Vector3d& x) {
+  std::ostringstream out;
+  out.precision(17);
+  out << x.x() << " " << x.y() << " " << x.z();
+  return out.str();
+}
+
+// A link with its mass at a place, or without a mass.
+std::string link(const std::string& name, double mass = 0, const Vector3d& at = Vector3d::Zero()) {
+  if (mass == 0) return "<link name='" + name + "'/>\n";
+  std::ostringstream out;
+  out.precision(17);
+  out << "<link name='" << name << "'><inertial><origin xyz='" << numbers(at) << "' rpy='.3 -.2 .5'/><mass value='"
+      << mass << "'/><inertia ixx='" << .03 * mass << "' iyy='" << .05 * mass << "' izz='" << .06 * mass
+      << "'/></inertial></link>\n";
+  return out.str();
+}
+
+std::string joint(const std::string& name, const std::string& type, const std::string& parent, const std::string& child,
+                  const Vector3d& axis, const Vector3d& from = Vector3d::Zero(), const std::string& rest = "") {
+  return "<joint name='" + name + "' type='" + type + "'><parent link='" + parent + "'/><child link='" + child +
+         "'/><origin xyz='" + numbers(from) + "'/><axis xyz='" + numbers(axis) + "'/>" +
+         (type == "prismatic" ? "<limit lower='-9' upper='9' effort='1' velocity='1'/>" : "") + rest + "</joint>\n";
+}
+
+std::vector<double> accelerations(const System& system, double* gap = nullptr) {
+  Dynamics dynamics(system);
+  EXPECT_EQ(dynamics.evaluate(system.initial_state()), Status::ok) << dynamics.reason();
+  if (gap)
+    for (const double x : dynamics.assembly().position) *gap = std::max(*gap, std::abs(x));
+  return {dynamics.vdot().begin(), dynamics.vdot().end()};
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double out = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    out = std::max(out, std::abs(a[i] - b[i]) / (1 + std::abs(b[i])));
+  return out;
+}
+
+// The same bodies with another constraint in place of the compound joint.
+System with_stock_joint(const scene::Model& model, const std::string& name,
+                        const std::function<Constraint(BodyId, const JointFrame&, BodyId, const JointFrame&)>& make) {
+  scene::Model other = model;
+  for (scene::SceneConstraint& c : other.constraints)
+    if (c.name == name)
+      c.make = [make, A = c.frame_a, B = c.frame_b](const std::vector<BodyId>& id) { return make(id[0], A, id[1], B); };
+  return other.system();
+}
+
+void expect_right_derivatives(const scene::Model& model) {
+  const System system = model.system();
+  for (const scene::SceneConstraint& c : model.constraints) {
+    const ConstraintCheck check =
+        check_constraint(system, system.constraint(system.find_constraint(c.name)), system.initial_state());
+    EXPECT_TRUE(check.ok()) << c.name << ": " << check.message;
+  }
+}
+
+const char* const three_hinges_start =
+    "[model]\nurdf = 'robot.urdf'\nfixed_base = false\njoints = { z = 0.4, y = -0.7, x = 1.1 }\n"
+    "rates = { z = 1.3, y = -2.1, x = 0.7 }\nvelocity = [0.3, 0.2, -0.1]\nangular_velocity = [0.5, -0.4, 0.9]\n";
+
+TEST_F(CompoundJoint, ThreeHingesThroughOnePointAreABall) {
+  for (const double offset : {0.0, 0.25}) {  // of the last joint along its own axis: the axes still meet in one point
+    const scene::Model model =
+        robot(link("body", 3, {.1, .2, -.1}) + link("m1") + link("m2") + link("arm", 1.5, {0, .1, -.4}) +
+                  joint("z", "continuous", "body", "m1", {0, 0, 1}, {.3, -.1, .2}) +
+                  joint("y", "continuous", "m1", "m2", {0, 1, 0}) +
+                  joint("x", "continuous", "m2", "arm", {1, 0, 0}, {offset, 0, 0}),
+              three_hinges_start);
+    ASSERT_EQ(model.bodies.size(), 2u);
+    ASSERT_EQ(model.constraints.size(), 1u);
+    EXPECT_EQ(model.constraints[0].name, "x");
+    EXPECT_EQ(model.constraints[0].type, "compound");
+    EXPECT_TRUE(noted(model, "one compound joint each: \"x\" (\"z\", \"y\", \"x\")"));
+    expect_right_derivatives(model);
+    const System ball = with_stock_joint(model, "x", [](BodyId a, const JointFrame& A, BodyId b, const JointFrame& B) {
+      // The point is that of frame B; in body a it follows from the poses at the start.
+      (void)A;
+      return joints::ball("x", a, A.origin, b, B.origin);
+    });
+    if (offset == 0) {
+      double gap = 0;
+      EXPECT_LT(largest_difference(accelerations(model.system(), &gap), accelerations(ball)), 1e-12);
+      EXPECT_LT(gap, 1e-15);
+    }
+  }
+}
+
+TEST_F(CompoundJoint, APlanarBaseIsAPlanarJoint) {
+  const scene::Model model =
+      robot(link("world") + link("m1") + link("m2") + link("base", 4, {.1, -.2, .3}) + link("arm", 1, {0, 0, .4}) +
+                joint("x", "prismatic", "world", "m1", {1, 0, 0}) + joint("y", "prismatic", "m1", "m2", {0, 1, 0}) +
+                joint("yaw", "continuous", "m2", "base", {0, 0, 1}) +
+                joint("elbow", "continuous", "base", "arm", {0, 1, 0}, {.2, .1, .5}),
+            "[model]\nurdf = 'robot.urdf'\njoints = { x = 0.5, y = -0.7, yaw = 0.8, elbow = 0.3 }\n"
+            "rates = { x = 1, y = 2, yaw = -1.5, elbow = 3 }\n");
+  ASSERT_EQ(model.bodies.size(), 2u);
+  expect_right_derivatives(model);
+  const System planar =
+      with_stock_joint(model, "yaw", [](BodyId a, const JointFrame& A, BodyId b, const JointFrame& B) {
+        return joints::planar("yaw", a, A.origin, A.axes.col(2), b, B.origin, B.axes.col(2));
+      });
+  EXPECT_LT(largest_difference(accelerations(model.system()), accelerations(planar)), 1e-12);
+}
+
+// Chains of all kinds, against the same chain whose inner links have a small mass. The difference falls with the mass.
+TEST_F(CompoundJoint, ChainsAreTheLimitOfSmallMasses) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> unit(-1, 1);
+  const auto vector = [&] { return Vector3d(unit(random), unit(random), unit(random)); };
+  for (int seed = 0; seed < 12; ++seed) {
+    const int k = 2 + seed % 4;
+    const double mass = seed % 5 == 4 ? 0.5 : 2;
+    std::string joints, starts, rates;
+    for (int i = 0; i < k; ++i) {
+      const std::string n = std::to_string(i);
+      const bool slides = random() % 3 == 0, together = seed % 3 == 0;
+      joints += joint("j" + n, slides ? "prismatic" : "continuous", i == 0 ? "a" : "m" + n,
+                      i == k - 1 ? "b" : "m" + std::to_string(i + 1), vector(),
+                      together && i > 0 ? Vector3d(Vector3d::Zero()) : Vector3d(0.4 * vector()));
+      std::ostringstream q, rate;
+      q << "j" << n << " = " << 0.8 * unit(random) << ", ", rate << "j" << n << " = " << 2 * unit(random) << ", ";
+      starts += q.str(), rates += rate.str();
+    }
+    const auto whole = [&](double inner) {
+      std::string links = link("a", 3, 0.2 * vector()) + link("b", mass, {.2, -.1, .3});
+      for (int i = 1; i < k; ++i) links += link("m" + std::to_string(i), inner);
+      return links;
+    };
+    const std::mt19937 again = random;
+    const auto model = [&](double inner) {
+      random = again;
+      return robot(whole(inner) + joints, "[model]\nurdf = 'robot.urdf'\nfixed_base = false\njoints = { " + starts +
+                                              "}\nrates = { " + rates + "}\n");
+    };
+    const scene::Model ours = model(0);
+    ASSERT_EQ(ours.bodies.size(), 2u) << seed;
+    EXPECT_EQ(ours.system().constraint(ConstraintId{0}).function().rows(), 6 - k);
+    expect_right_derivatives(ours);
+    double gap = 0;
+    const std::vector<double> exact = accelerations(ours.system(), &gap);
+    EXPECT_LT(gap, 1e-14) << seed;
+    const auto difference = [&](double inner) {
+      std::vector<double> with = accelerations(model(inner).system());
+      with.resize(12);  // a and b come first
+      return largest_difference(with, exact);
+    };
+    const double coarse = difference(1e-5), fine = difference(1e-6);
+    EXPECT_LT(fine, 3e-4) << seed;
+    EXPECT_NEAR(coarse / fine, 10, 1) << seed << " " << coarse << " " << fine;
+  }
+}
+
+TEST_F(CompoundJoint, EnergyIsConserved) {
+  for (const bool offset : {false, true}) {
+    scene::Model model = robot(
+        link("world") + link("m1") + link("m2") + link("arm", 1.5, {0, .1, -.4}) + link("m3") +
+            link("tip", .7, {0, 0, -.3}) + joint("a", "continuous", "world", "m1", {0, 0, 1}) +
+            joint("b", "continuous", "m1", "m2", {0, 1, 0}, {offset ? .1 : 0, 0, 0}) +
+            joint("c", "continuous", "m2", "arm", {1, 0, 0}, {0, offset ? -.2 : 0, 0}) +
+            joint("d", "continuous", "arm", "m3", {0, 1, 0}, {0, 0, -.8}) +
+            joint("e", "continuous", "m3", "tip", {1, 0, 0}, {0, 0, offset ? -.1 : 0}),
+        "[model]\nurdf = 'robot.urdf'\njoints = { a = 0.2, b = 0.5, d = -0.4, e = 0.3 }\nrates = { a = 2, c = -1 }\n");
+    model.options.method = Method::rk4;
+    System system = model.system();
+    Stepper stepper(system, system.initial_state(), model.options);
+    const double before = energy(system, stepper.state());
+    double worst = 0, gap = 0;
+    for (int k = 0; k < 1000; ++k) {
+      ASSERT_EQ(stepper.step(0.001).status, Status::ok);
+      worst = std::max(worst, std::abs(energy(system, stepper.state()) - before));
+      for (const Reaction& r : stepper.reactions()) gap = std::max(gap, r.gap);
+    }
+    EXPECT_LT(worst, 1e-8) << offset;
+    EXPECT_LT(gap, 1e-12) << offset;
+  }
+}
+
+// The power of the dampers is −Σ c q̇², and strong dampers only stop the motion.
+TEST_F(CompoundJoint, DampersActAlongTheCoordinates) {
+  for (const bool offset : {false, true}) {
+    const auto model = [&](double a, double b, double c) {
+      const auto damping = [](double d) { return "<dynamics damping='" + std::to_string(d) + "'/>"; };
+      return robot(link("world") + link("m1") + link("m2") + link("arm", 1.5, {0, .1, -.4}) +
+                       joint("a", "prismatic", "world", "m1", {0, 0, 1}, {0, 0, 0}, damping(a)) +
+                       joint("b", "continuous", "m1", "m2", {0, 1, 0}, {offset ? .1 : 0, 0, 0}, damping(b)) +
+                       joint("c", "continuous", "m2", "arm", {1, 0, 0}, {0, offset ? -.2 : 0, 0}, damping(c)),
+                   "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\njoints = { b = 0.5, c = -0.4 }\n"
+                   "rates = { a = 2, b = -1, c = 3 }\n");
+    };
+    scene::Model weak = model(.3, .2, .1);
+    ASSERT_EQ(weak.constraints.size(), 4u);
+    EXPECT_EQ(weak.constraints[1].name, "a.damping");
+    weak.options.method = Method::rk4;
+    System system = weak.system();
+    Stepper stepper(system, system.initial_state(), weak.options);
+    const double before = energy(system, stepper.state()), h = 1e-4;
+    ASSERT_EQ(stepper.step(h).status, Status::ok);
+    const double first = (before - energy(system, stepper.state())) / h;
+    ASSERT_EQ(stepper.step(h).status, Status::ok);
+    const double second = (before - energy(system, stepper.state())) / (2 * h);
+    EXPECT_NEAR(2 * first - second, .3 * 4 + .2 * 1 + .1 * 9, 1e-5);
+    scene::Model strong = model(1e4, 1e4, 1e4);
+    System stopped = strong.system();
+    Stepper steps(stopped, stopped.initial_state(), strong.options);
+    for (int k = 0; k < 50; ++k) ASSERT_EQ(steps.step(1.0 / 240).status, Status::ok);
+    EXPECT_LT(energy(stopped, steps.state()), 1e-6) << offset;
+  }
+}
+
+TEST_F(CompoundJoint, PassesThroughGimbalLock) {
+  scene::Model model =
+      robot(link("world") + link("m1") + link("m2") + link("arm", 1.5, {.1, .1, -.4}) +
+                joint("z", "continuous", "world", "m1", {0, 0, 1}) + joint("y", "continuous", "m1", "m2", {0, 1, 0}) +
+                joint("x", "continuous", "m2", "arm", {1, 0, 0}),
+            "[model]\nurdf = 'robot.urdf'\njoints = { y = 1.5707963267948966 }\nrates = { y = 2 }\n");
+  EXPECT_TRUE(noted(model, "gimbal lock"));
+  model.options.method = Method::rk4;
+  System system = model.system();
+  const System ball = with_stock_joint(model, "x", [](BodyId a, const JointFrame& A, BodyId b, const JointFrame& B) {
+    return joints::ball("x", a, A.origin, b, B.origin);
+  });
+  EXPECT_LT(largest_difference(accelerations(system), accelerations(ball)), 1e-12);
+  Stepper stepper(system, system.initial_state(), model.options);
+  const double before = energy(system, stepper.state());
+  for (int k = 0; k < 1000; ++k) ASSERT_EQ(stepper.step(0.001).status, Status::ok);
+  EXPECT_NEAR(energy(system, stepper.state()), before, 1e-8);
+}
+
+TEST_F(CompoundJoint, SixCoordinatesHoldNothing) {
+  const scene::Model model =
+      robot(link("map") + link("1") + link("2") + link("3") + link("4") + link("5") + link("body", 2) +
+                joint("x", "prismatic", "map", "1", {1, 0, 0}) + joint("y", "prismatic", "1", "2", {0, 1, 0}) +
+                joint("z", "prismatic", "2", "3", {0, 0, 1}) + joint("yaw", "continuous", "3", "4", {0, 0, 1}) +
+                joint("pitch", "continuous", "4", "5", {0, 1, 0}) + joint("roll", "continuous", "5", "body", {1, 0, 0}),
+            "[model]\nurdf = 'robot.urdf'\njoints = { x = 0.5, yaw = 0.3 }\nrates = { z = 2 }\n");
+  EXPECT_EQ(model.constraints.size(), 0u);
+  EXPECT_TRUE(noted(model, "leave all six motions free"));
+  EXPECT_EQ(model.bodies.back().start.p.x(), 0.5);
+  EXPECT_EQ(model.bodies.back().start.v.z(), 2);
+}
+
+TEST_F(CompoundJoint, LeavesWithoutMassAreLeftOut) {
+  const scene::Model model =
+      robot(link("hand", 2) + link("f1") + link("f2") + link("g1") + joint("a", "continuous", "hand", "f1", {1, 0, 0}) +
+                joint("b", "continuous", "f1", "f2", {1, 0, 0}, {0, 0, .1}, "<mimic joint='a'/>") +
+                joint("c", "continuous", "hand", "g1", {1, 0, 0}, {0, 0, .1}, "<mimic joint='a'/>"),
+            "[model]\nurdf = 'robot.urdf'\n");
+  EXPECT_EQ(model.bodies.size(), 1u);
+  EXPECT_EQ(model.constraints.size(), 0u);
+  EXPECT_TRUE(noted(model, "the links \"f1\", \"f2\", \"g1\" have no mass, and no links beyond them have one"));
+}
+
+TEST_F(CompoundJoint, WhatIsWrongIsSaid) {
+  const std::string a = link("a", 2), b = link("b", 1), m = link("m");
+  const auto hinge = [](const std::string& name, const std::string& from, const std::string& to,
+                        const std::string& rest = "") {
+    return joint(name, "continuous", from, to, name == "j" ? Vector3d(0, 0, 1) : Vector3d(1, 0, 0), {0, 0, .1}, rest);
+  };
+  EXPECT_NE(said_of(a + b + m + link("c", 1) + hinge("j", "a", "m") + hinge("k", "m", "b") + hinge("l", "m", "c"))
+                .find("link \"m\" moves by joint \"j\" and has no mass, and several joints leave it: \"k\", \"l\""),
+            std::string::npos);
+  EXPECT_NE(
+      said_of(a + b + m + joint("j", "continuous", "a", "m", {1, 0, 0}) + joint("k", "continuous", "m", "b", {1, 0, 0}))
+          .find("their 2 axes give only 1 independent motions"),
+      std::string::npos);
+  EXPECT_NE(said_of(a + b + m + joint("j", "floating", "a", "m", {1, 0, 0}) + hinge("k", "m", "b")).find("is floating"),
+            std::string::npos);
+  EXPECT_NE(said_of(a + b + m + link("c", 1) + hinge("j", "a", "m") + hinge("k", "m", "b") +
+                    hinge("l", "a", "c", "<mimic joint='j'/>"))
+                .find("joint \"l\", <mimic>: joint \"j\" connects a link without mass"),
+            std::string::npos);
+  const scene::Model limited =
+      robot(a + b + m + joint("j", "prismatic", "a", "m", {1, 0, 0}, {0, 0, 0}, "<dynamics friction='1'/>") +
+                hinge("k", "m", "b"),
+            "[model]\nurdf = 'robot.urdf'\n");
+  EXPECT_TRUE(noted(limited, "the limits of joints in compound joints do not act: \"j\""));
+  EXPECT_TRUE(noted(limited, "the dry friction of joints in compound joints is left out: \"j\""));
+}
+
+TEST_F(CompoundJoint, BeginsAMultibodyOfItsOwn) {
+  const scene::Model model = robot(
+      link("a", 2) + link("b", 1, {0, 0, .2}) + link("m") + link("c", 1, {0, 0, .3}) + link("d", 1, {0, 0, .3}) +
+          joint("j", "continuous", "a", "b", {0, 1, 0}) + joint("k", "continuous", "b", "m", {0, 0, 1}, {0, 0, .4}) +
+          joint("l", "continuous", "m", "c", {0, 1, 0}) + joint("n", "continuous", "c", "d", {1, 0, 0}, {0, 0, .4}),
+      "[model]\nurdf = 'robot.urdf'\nas = 'multibody'\n");
+  ASSERT_EQ(model.bodies.size(), 4u);
+  EXPECT_EQ(model.multibodies, 2);
+  EXPECT_NE(model.bodies[1].multibody, model.bodies[2].multibody);
+  for (const scene::SceneConstraint& c : model.constraints) EXPECT_EQ(c.tree, c.name != "l") << c.name;
+}
+
+}  // namespace
+}  // namespace linchpin::test::compound_joint_test
