@@ -132,15 +132,11 @@ TEST_F(CompoundJoint, ThreeHingesThroughOnePointAreABall) {
     EXPECT_TRUE(noted(model, "one compound joint each: \"x\" (\"z\", \"y\", \"x\")"));
     expect_right_derivatives(model);
     const System ball = with_stock_joint(model, "x", [](BodyId a, const JointFrame& A, BodyId b, const JointFrame& B) {
-      // The point is that of frame B; in body a it follows from the poses at the start.
-      (void)A;
       return joints::ball("x", a, A.origin, b, B.origin);
     });
-    if (offset == 0) {
-      double gap = 0;
-      EXPECT_LT(largest_difference(accelerations(model.system(), &gap), accelerations(ball)), 1e-12);
-      EXPECT_LT(gap, 1e-15);
-    }
+    double gap = 0;
+    EXPECT_LT(largest_difference(accelerations(model.system(), &gap), accelerations(ball)), 1e-12);
+    EXPECT_LT(gap, 1e-15);
   }
 }
 
@@ -177,7 +173,8 @@ TEST_F(CompoundJoint, ChainsAreTheLimitOfSmallMasses) {
                       i == k - 1 ? "b" : "m" + std::to_string(i + 1), vector(),
                       together && i > 0 ? Vector3d(Vector3d::Zero()) : Vector3d(0.4 * vector()));
       std::ostringstream q, rate;
-      q << "j" << n << " = " << 0.8 * unit(random) << ", ", rate << "j" << n << " = " << 2 * unit(random) << ", ";
+      const char* comma = i == 0 ? "" : ", ";
+      q << comma << "j" << n << " = " << 0.8 * unit(random), rate << comma << "j" << n << " = " << 2 * unit(random);
       starts += q.str(), rates += rate.str();
     }
     const auto whole = [&](double inner) {
@@ -200,12 +197,12 @@ TEST_F(CompoundJoint, ChainsAreTheLimitOfSmallMasses) {
     EXPECT_LT(gap, 1e-14) << seed;
     const auto difference = [&](double inner) {
       std::vector<double> with = accelerations(model(inner).system());
-      with.resize(12);  // a and b come first
+      with.erase(with.begin() + 6, with.end() - 6);  // a comes first, b last
       return largest_difference(with, exact);
     };
     const double coarse = difference(1e-5), fine = difference(1e-6);
     EXPECT_LT(fine, 3e-4) << seed;
-    EXPECT_NEAR(coarse / fine, 10, 1) << seed << " " << coarse << " " << fine;
+    if (coarse > 1e-9) EXPECT_NEAR(coarse / fine, 10, 1) << seed << " " << coarse << " " << fine;
   }
 }
 
@@ -266,6 +263,37 @@ TEST_F(CompoundJoint, DampersActAlongTheCoordinates) {
   }
 }
 
+// Dry friction takes the power Σ f |q̇|, and holds the chain where the load of each coordinate is smaller.
+TEST_F(CompoundJoint, DryFrictionActsAlongTheCoordinates) {
+  const auto model = [&](const std::string& b, const std::string& c, const std::string& scene) {
+    const auto dry = [](const std::string& friction) { return "<dynamics friction='" + friction + "'/>"; };
+    return robot(link("world") + link("m1") + link("arm", 1.5, {.2, .1, -.4}) +
+                     joint("b", "continuous", "world", "m1", {0, 1, 0}, {0, 0, 0}, dry(b)) +
+                     joint("c", "continuous", "m1", "arm", {1, 0, 0}, {.3, 0, 0}, dry(c)),
+                 scene);
+  };
+  scene::Model moving = model(".3", ".5",
+                              "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\n"
+                              "rates = { b = -1, c = 3 }\n");
+  ASSERT_EQ(moving.constraints.size(), 3u);
+  moving.options.method = Method::rk4;
+  System system = moving.system();
+  Stepper stepper(system, system.initial_state(), moving.options);
+  const double before = energy(system, stepper.state()), h = 1e-4;
+  ASSERT_EQ(stepper.step(h).status, Status::ok);
+  const double first = (before - energy(system, stepper.state())) / h;
+  ASSERT_EQ(stepper.step(h).status, Status::ok);
+  const double second = (before - energy(system, stepper.state())) / (2 * h);
+  EXPECT_NEAR(2 * first - second, .3 * 1 + .5 * 3, 1e-5);
+  const scene::Model strong =
+      model("20", "20", "[model]\nurdf = 'robot.urdf'\n");  // the largest load is 1.5 kg · 9.81 m/s² · 0.5 m = 7.4 N m
+  System held = strong.system();
+  Stepper steps(held, held.initial_state(), strong.options);
+  const BodyState start = steps.state().bodies.back();
+  for (int k = 0; k < 240; ++k) ASSERT_EQ(steps.step(1.0 / 240).status, Status::ok);
+  EXPECT_LT((steps.state().bodies.back().p - start.p).norm(), 1e-12);
+}
+
 TEST_F(CompoundJoint, PassesThroughGimbalLock) {
   scene::Model model =
       robot(link("world") + link("m1") + link("m2") + link("arm", 1.5, {.1, .1, -.4}) +
@@ -306,7 +334,8 @@ TEST_F(CompoundJoint, LeavesWithoutMassAreLeftOut) {
             "[model]\nurdf = 'robot.urdf'\n");
   EXPECT_EQ(model.bodies.size(), 1u);
   EXPECT_EQ(model.constraints.size(), 0u);
-  EXPECT_TRUE(noted(model, "the links \"f1\", \"f2\", \"g1\" have no mass, and no links beyond them have one"));
+  for (const char* name : {"\"f1\"", "\"f2\"", "\"g1\"", "have no mass, and no links beyond them have one"})
+    EXPECT_TRUE(noted(model, name));
 }
 
 TEST_F(CompoundJoint, WhatIsWrongIsSaid) {
@@ -333,7 +362,7 @@ TEST_F(CompoundJoint, WhatIsWrongIsSaid) {
                 hinge("k", "m", "b"),
             "[model]\nurdf = 'robot.urdf'\n");
   EXPECT_TRUE(noted(limited, "the limits of joints in compound joints do not act: \"j\""));
-  EXPECT_TRUE(noted(limited, "the dry friction of joints in compound joints is left out: \"j\""));
+  EXPECT_EQ(limited.constraints.back().name, "j.friction");
 }
 
 TEST_F(CompoundJoint, BeginsAMultibodyOfItsOwn) {

@@ -392,9 +392,10 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
        "xyz='$(arg x) 0 0'/></joint></robot>",
        "this is xacro. Run", 5},
       {"<robot name='r' xmlns:xacro='http://ros.org/wiki/xacro'/>", "holds no <link>; this is xacro. Run", 1},
-      {"<robot name='r'>\n@A<link name='b'/>\n<joint name='j' type='floating'><parent link='a'/><child "
-       "link='b'/></joint></robot>",
-       "has no mass", 3},
+      {"<robot name='r'>\n@A@B<link name='c'/><joint name='j' type='floating'><parent link='a'/><child "
+       "link='c'/></joint>"
+       "<joint name='k' type='continuous'><parent link='c'/><child link='b'/></joint></robot>",
+       "is floating", 4},
       {"<robot name='r'>\n<link name='a'/>\n<link name='b'/><joint name='j' type='continuous'><parent link='a'/><child "
        "link='b'/></joint></robot>",
        "link \"b\" moves by joint \"j\" and no link of the robot has a mass", 3},

@@ -215,7 +215,7 @@ struct Watch {
   double energy_gain = 0;         // largest of energy − work − the same at the start [J]
   double kinetic_energy = 0;      // largest [J]
   std::vector<ConstraintId> ids;  // of the constraints
-  std::vector<char> yields;       // by constraint: whether it has compliance
+  std::vector<char> yields;       // by constraint: whether forces act in place of its rows
   std::vector<std::string> on_velocities;
   double velocity_of(const Reaction& r) const {
     const bool velocity = std::find(on_velocities.begin(), on_velocities.end(), r.name) != on_velocities.end();
@@ -368,7 +368,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   RunRemarks remarks(model);
   Watch watch;
   watch.ids = ids_of(model, system);
-  for (const scene::SceneConstraint& c : model.constraints) watch.yields.push_back(c.compliance.has_value());
+  for (const scene::SceneConstraint& c : model.constraints) watch.yields.push_back(c.yields());
   for (const scene::SceneConstraint& c : model.constraints) {
     const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
     for (int row = 0; f.level() == Level::position && row < f.rows(); ++row) {

@@ -191,7 +191,7 @@ int run_check(const CheckArguments& arguments) {
          {"zero_jacobian", kind.zero_jacobian},
          {"integral", kind.integral.empty() ? Json() : Json(kind.integral)},
          {"description", words(kind) + (c.unilateral ? ", unilateral" : "") +
-                             (c.compliance ? ", with compliance" : "") +
+                             (c.compliance ? ", with compliance" : "") + (c.dry_friction ? ", with dry friction" : "") +
                              (holds ? "" : ", open at the start, so it has no force there")}});
   }
   result["integrable"] = Json::array();

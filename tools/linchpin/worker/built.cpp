@@ -304,9 +304,12 @@ void Built::constrain(bullet::Solver& solver, bool exact) {
       solver.find(c.name).unilateral(*c.unilateral);
     }
     for (const scene::SceneConstraint& c : model_.constraints) {
-      if (!c.compliance) continue;
-      if (!exact) refuse("the native solver cannot hold '" + c.name + "' with compliance. Use the solver exact");
-      solver.find(c.name).compliance(*c.compliance);
+      if (!c.yields()) continue;
+      if (!exact)
+        refuse("the native solver cannot hold '" + c.name + "' with " + (c.compliance ? "compliance" : "dry friction") +
+               ". Use the solver exact");
+      if (c.compliance) solver.find(c.name).compliance(*c.compliance);
+      if (c.dry_friction) solver.find(c.name).motor({0, *c.dry_friction});
     }
     for (const scene::SceneConstraint& c : model_.constraints)
       for (const Law& law : c.laws) {

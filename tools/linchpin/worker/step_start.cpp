@@ -47,7 +47,7 @@ void StepStart::measure_gaps() {
     place_[i] = static_cast<std::size_t>(at - before_.begin());
     if (at == before_.end() || c.function().level() != Level::position) continue;
     const auto of_scene = static_cast<std::size_t>(layout.constraints[i].index);
-    if (constraints[of_scene].compliance) continue;  // The deformation is that at the end of the last step.
+    if (constraints[of_scene].yields()) continue;  // The deformation is that at the end of the last step.
     at->gap = at->gap_angle = at->residual = 0;
     for (int r = layout.row[i]; r < layout.row[i + 1]; ++r) {
       const RowUnit unit = c.function().unit(r - layout.row[i]);

@@ -42,7 +42,7 @@ void Watch::note_prescribed_motion() {
 void Watch::note_compliance() {
   yields_.assign(scene_.joints().size(), 0);
   for (const scene::SceneConstraint& c : scene_.built()->model().constraints) {
-    if (!c.compliance) continue;
+    if (!c.yields()) continue;
     if (solver_) working_.insert(c.name);
     for (std::size_t i = 0; i < yields_.size(); ++i)
       if (scene_.joint_names()[i] == c.name) yields_[i] = 1;

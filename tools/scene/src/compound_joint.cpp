@@ -101,6 +101,15 @@ struct Range {
   Eigen::Matrix<double, Eigen::Dynamic, 6, Eigen::ColMajor, most, 6> inverse;  // S⁺
 };
 
+// S⁺ξ for Newton's method: by the normal equations where they are accurate enough, which cost a tenth.
+Values nearest_step(const Columns& S, const Twist& error) {
+  using Square = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, most, most>;
+  const Eigen::LDLT<Square> normal(Square(S.transpose() * S));
+  if (normal.vectorD().minCoeff() > 1e-6 * normal.vectorD().maxCoeff())
+    return normal.solve(Values(S.transpose() * error));
+  return Range(S).inverse * error;
+}
+
 // Gram and Schmidt, in the order of the columns. @return whether they are independent
 bool orthonormalize(Columns& N) {
   for (Eigen::Index i = 0; i < N.cols(); ++i) {
@@ -205,7 +214,7 @@ class ChainFunction : public ConstraintFunction {
     double before = 1;
     for (int i = 0; i < 30; ++i) {
       const Motion chain = motion_of(joint_, length_, q, rest);
-      Values step = Range(chain.S).inverse * pose_error(at, chain, length_);
+      Values step = nearest_step(chain.S, pose_error(at, chain, length_));
       const double size = step.lpNorm<Eigen::Infinity>();
       if (!std::isfinite(size)) break;
       if (size > 1) step /= size;  // A whole step of Newton's method could lead to another branch.

@@ -59,8 +59,9 @@ System Model::system() const {
   }
   if (!names.empty()) system.add_coordinates(std::move(names), std::move(q), std::move(rate), kinetics());
   for (const SceneConstraint& c : constraints) {
-    const ConstraintId id =
-        c.compliance ? add_compliant(system, c.make(c.bodies), *c.compliance) : system.add(c.make(c.bodies));
+    const ConstraintId id = c.compliance     ? add_compliant(system, c.make(c.bodies), *c.compliance)
+                            : c.dry_friction ? add_motor(system, c.make(c.bodies), {0, *c.dry_friction})
+                                             : system.add(c.make(c.bodies));
     for (const Law& law : c.laws) add_law(system, id, law);
     if (c.unilateral) set_unilateral(system, id, *c.unilateral);
   }

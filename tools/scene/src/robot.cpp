@@ -680,10 +680,7 @@ class Maker {
     const Joint &first = joint(chain.front()), &last = joint(chain.back());
     const int a = cluster_of(first.parent).body, b = cluster_of(last.child).body;
     CompoundJoint compound;
-    struct Damper {
-      int joint = 0, coordinate = 0;
-    };
-    std::vector<Damper> dampers;
+    std::vector<std::pair<int, int>> lossy;               // joints with damping or friction, and their coordinates
     Pose reached = pose(first.parent) * first.in_parent;  // frame after the last coordinate, in the world at the start
     compound.frame_A = in_body(a, reached, Matrix3d::Identity());
     for (const int k : chain) {
@@ -703,9 +700,8 @@ class Maker {
           add(false, Vector3d::UnitX(), 0), add(false, Vector3d::UnitY(), 0), add(false, Vector3d::UnitZ(), 0);
           break;
         default:
-          if (j.damping > 0) dampers.push_back({k, static_cast<int>(compound.coordinates.size())});
+          if (j.damping > 0 || j.friction > 0) lossy.emplace_back(k, static_cast<int>(compound.coordinates.size()));
           add(j.slides(), j.axis, start_[static_cast<std::size_t>(k)].value_or(Coordinate()).value);
-          if (j.friction > 0) chain_friction_.push_back("\"" + j.name + "\"");
           if (j.limits) chain_limits_.push_back("\"" + j.name + "\"");
       }
     }
@@ -714,7 +710,13 @@ class Maker {
     const int count = static_cast<int>(compound.coordinates.size());
     const Freedom free = count <= 6 ? freedom(compound) : Freedom{6, false};
     std::vector<std::string> names;
-    for (const int k : chain) names.push_back("\"" + joint(k).name + "\"");
+    for (const int k : chain) {
+      if (names.size() == 6) {
+        names.push_back("…");
+        break;
+      }
+      names.push_back("\"" + joint(k).name + "\"");
+    }
     if (free.rank < count)
       fail(last.at, "the joints " + listed(names) + " connect links without mass, and their " + std::to_string(count) +
                         " axes give only " + std::to_string(free.rank) +
@@ -733,17 +735,27 @@ class Maker {
     c.own_axes = Quaterniond(Eigen::Quaterniond(c.frame_b.axes)).normalized();
     c.make = [=, name = c.name](const std::vector<BodyId>& id) { return compound_joint(name, id[0], id[1], compound); };
     if (count < 6) out_.joints.emplace_back(std::move(c), last.at);
-    for (const Damper& each : dampers) {
-      const Joint& j = joint(each.joint);
-      SceneConstraint damper;
-      damper.name = options_.prefix + j.name + ".damping";
-      damper.type = "damper";
-      damper.bodies = {BodyId{a}, BodyId{b}};
-      damper.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
-      damper.make = [=, name = damper.name, which = each.coordinate](const std::vector<BodyId>& id) {
-        return compound_coordinate(name, id[0], id[1], compound, which);
+    for (const auto& [k, which] : lossy) {
+      const Joint& j = joint(k);
+      SceneConstraint along;
+      along.bodies = {BodyId{a}, BodyId{b}};
+      const auto add = [&](const char* name) {
+        along.type = name;
+        along.name = options_.prefix + j.name + "." + name;
+        along.make = [=, name = along.name, which = which](const std::vector<BodyId>& id) {
+          return compound_coordinate(name, id[0], id[1], compound, which);
+        };
+        out_.joints.emplace_back(along, j.at);
       };
-      out_.joints.emplace_back(std::move(damper), j.at);
+      if (j.damping > 0) {
+        along.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
+        add("damping");
+      }
+      along.compliance.reset();
+      if (j.friction > 0) {
+        along.dry_friction = j.friction;
+        add("friction");
+      }
     }
   }
 
@@ -754,7 +766,6 @@ class Maker {
     note(compounds_, "joints that links without mass connect act as one compound joint each: ", "");
     note(unconstrained_, "joints that links without mass connect leave all six motions free and hold nothing: ", "");
     note(chain_limits_, "the limits of joints in compound joints do not act: ", "");
-    note(chain_friction_, "the dry friction of joints in compound joints is left out: ", "");
   }
 
   const Link& link(int i) const { return file_.links[static_cast<std::size_t>(i)]; }
@@ -776,7 +787,7 @@ class Maker {
   std::vector<int> doubtful_;             // links whose inertia violates the triangle inequality
   std::vector<char> chained_;             // by joint: whether it is part of a compound joint
   std::vector<std::vector<int>> chains_;  // joints of each compound joint, from the root outwards
-  std::vector<std::string> compounds_, unconstrained_, chain_limits_, chain_friction_;  // for notes
+  std::vector<std::string> compounds_, unconstrained_, chain_limits_;  // for notes
   Robot out_;
 };
 

@@ -121,7 +121,11 @@ struct SceneConstraint {
   std::vector<std::function<FrictionCoefficients(const ConstraintReaction&)>> coefficients;
   std::optional<Unilateral> unilateral;  ///< of one position row that only pushes
   std::optional<Compliance> compliance;  ///< springs and dampers in place of its rows
-  bool rheonomic = false;                ///< time occurs in it
+  /// Largest force of a motor of speed 0 in place of its one row [N or N m]: dry friction of that size.
+  std::optional<double> dry_friction;
+  /// Returns whether forces act in place of its rows, which then are no gaps.
+  bool yields() const { return compliance || dry_friction; }
+  bool rheonomic = false;       ///< time occurs in it
   JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
   std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
   /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
