@@ -614,6 +614,10 @@ TEST_F(Robot, InertiasAreThoseOfBodies) {
   const Vector3d edges(1, 2, 4);  // from z = -0.5 to 3.5
   EXPECT_LT((box.bodies[0].inertia.diagonal() - 0.5 * Vector3d(4 + 16, 16 + 1, 1 + 4)).norm(), 1e-14) << edges;
   EXPECT_TRUE(notes_say(box, "link \"a\" has a mass and zero inertia. It gets the inertia of the solid bounding box"));
+  const scene::Model on_plane = load(link(
+      "a", inertia(6, origin, zero) + shapes + "<collision><geometry><plane normal='0 0 1'/></geometry></collision>"));
+  EXPECT_EQ(on_plane.bodies[0].inertia, box.bodies[0].inertia);
+  EXPECT_EQ(on_plane.bodies[0].more_shapes.size(), 3u);
   // A thin rod, also with a slightly negative moment.
   for (const double least : {0.0, 1e-17, -1e-9}) {
     const scene::Model rod = load(link("a", inertia(1, origin, {least, 0.2, 0.2})));

@@ -420,7 +420,7 @@ class Maker {
       SceneBody body;
       body.name = options_.prefix + link(main).name;
       bool shapes = false;
-      for (const int i : each.links) shapes = shapes || !link(i).shapes.empty();
+      for (const int i : each.links) shapes = shapes || !link(i).shapes.empty() || !link(i).planes.empty();
       if (each.fixed && body.name == "world") {
         if (!shapes && options_.base.p.isZero() && options_.base.q.isApprox(Quaterniond::Identity())) continue;
         body.name += "_link";
@@ -437,8 +437,9 @@ class Maker {
       body.family = options_.self_collision ? 0 : 1;
       const Pose to_body{-(body.start.q.conjugate() * body.start.p), body.start.q.conjugate()};
       for (const int i : each.links)
-        for (const PlacedShape& shape : link(i).shapes)
-          body.more_shapes.push_back({shape.shape, to_body * pose(i) * shape.pose});
+        for (const auto* kind : {&link(i).shapes, &link(i).planes})
+          for (const PlacedShape& shape : *kind)
+            body.more_shapes.push_back({shape.shape, to_body * pose(i) * shape.pose});
       out_.bodies.emplace_back(std::move(body), link(main).at);
       each.body = static_cast<int>(out_.bodies.size());
     }

@@ -27,6 +27,7 @@ struct RobotFile {
     Place at;
     std::optional<Inertial> inertial;
     std::vector<PlacedShape> shapes;  ///< in the link's frame
+    std::vector<PlacedShape> planes;  ///< half spaces as boxes, which say nothing of its size
     int joint = -1;                   ///< by which it hangs on its parent; −1: a root
     Pose pose;                        ///< of a root, in the robot's frame
     bool held = false;                ///< a root that does not move

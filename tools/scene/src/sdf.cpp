@@ -458,8 +458,9 @@ class Reader {
       out.shape = {Shape::Kind::capsule, {size(g.CapsuleShape()->Radius()), size(g.CapsuleShape()->Length()), 0}};
     } else if (g.Type() == sdf::GeometryType::PLANE) {
       const auto n = g.PlaneShape()->Normal();
-      out = half_space(out.pose, Vector3d(n.X(), n.Y(), n.Z()).normalized());
+      link.planes.push_back(half_space(out.pose, Vector3d(n.X(), n.Y(), n.Z()).normalized()));
       out_.notes.add(notes::plane, link.name);
+      return;
     } else {
       const bool mesh = g.Type() == sdf::GeometryType::MESH;
       out_.notes.add(mesh ? notes::mesh : notes::no_shape, link.name, mesh ? "" : "collision " + from.Name());

@@ -269,8 +269,9 @@ class Reader {
     } else if (kind == "plane") {
       const Vector3d normal = vector_if(shape, "normal", who).value_or(Vector3d::UnitZ());
       if (!(normal.norm() > 1e-9)) fail(shape, "normal", within(who, shape) + ": a normal of length zero");
-      out = half_space(out.pose, normal.normalized());
+      link.planes.push_back(half_space(out.pose, normal.normalized()));
       out_.notes.add(notes::plane, link.name);
+      return;
     } else {
       out_.notes.add(notes::no_shape, link.name, "<" + kind + ">" + suggestion(kind, shapes));
       return;
