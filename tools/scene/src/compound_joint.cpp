@@ -198,7 +198,7 @@ Twist pose_error(const Relative& at, const Motion& chain, double length) {
   return out;
 }
 
-// What both constraints of a chain have: its coordinates.
+// Both constraints of a chain compute its coordinates.
 class ChainFunction : public ConstraintFunction {
  public:
   explicit ChainFunction(const CompoundJoint& joint)

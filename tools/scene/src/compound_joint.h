@@ -29,7 +29,7 @@ struct CompoundJoint {
 /// for a chain with a shift, it stays where it is.
 void move_to_common_point(CompoundJoint& joint);
 
-/// What the axes of a chain leave free.
+/// The independent motions that the axes of a chain give.
 struct Freedom {
   int rank = 0;                 ///< of the twists of its joints, in a pose that is not singular
   bool singular_start = false;  ///< The rank at the start is lower (gimbal lock).
@@ -37,9 +37,9 @@ struct Freedom {
 /// @param joint  has at most six coordinates.
 Freedom freedom(const CompoundJoint& joint);
 
-/// The exact constraint Nᵀ(V − S q̇) = Nᵀ V = 0 of 6 − k rows. V is the twist of frame B relative to frame A, S(q) has
-/// the twists of the k joints as its columns, and N is a basis of the complement of S. Its wrench acts at the origin of
-/// frame B.
+/// The exact constraint Nᵀ(V − S q̇) = Nᵀ V = 0 of 6 − k rows. V is the twist of frame B relative to frame A. The
+/// columns of S(q) are the twists of the k joints. N is a basis of the complement of S. Its wrench acts at the origin
+/// of frame B.
 /// @param joint  has the rank k = number of coordinates < 6.
 Constraint compound_joint(std::string name, BodyId a, BodyId b, const CompoundJoint& joint);
 

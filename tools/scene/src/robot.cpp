@@ -309,8 +309,8 @@ class Maker {
 
   // ---- links without mass ----
 
-  // Links without mass that a joint moves. Those with no mass beyond are left out. The others are frames inside the
-  // compound joint that the joints of their chain make.
+  // Sorts the links without mass that a joint moves. It leaves out those with no mass beyond. The others are frames
+  // inside the compound joint that the joints of their chain make.
   void find_frames() {
     std::vector<std::vector<int>> leaving(clusters_.size()), closing(clusters_.size());
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
