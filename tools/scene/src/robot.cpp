@@ -332,7 +332,7 @@ class Maker {
       if (!leaving[i].empty() || !closing[i].empty()) continue;
       each.role = Role::left_out;
       const Link& first = link(each.links.front());
-      left_out.push_back("\"" + first.name + "\"");
+      left_out.push_back(first.name);
       std::erase(leaving[static_cast<std::size_t>(cluster_at(joint(first.joint).parent))], first.joint);
     }
     for (std::size_t i = 0; i < clusters_.size(); ++i)
@@ -341,12 +341,10 @@ class Maker {
       if (each.role == Role::body && hangs_by_compound(each)) find_chain(each);
     refuse_mimics_in_chains();
     std::reverse(left_out.begin(), left_out.end());
-    if (!left_out.empty())
-      file_.notes.add(std::string(left_out.size() == 1 ? "link " : "the links ") + listed(left_out) +
-                      (left_out.size() == 1
-                           ? " has no mass, and no link beyond it has one. It is left out with its joint"
-                           : " have no mass, and no links beyond them have one. They are left out "
-                             "with their joints"));
+    constexpr RobotNotes::Kind without_mass{
+        "link", "has no mass, and no link beyond it has one. It is left out with its joint",
+        "have no mass, and no links beyond them have one. They are left out with their joints"};
+    for (const std::string& name : left_out) file_.notes.add(without_mass, name);
     if (shapes) file_.notes.add(std::string("the shapes of moving links without mass collide with nothing"));
   }
 
