@@ -42,7 +42,7 @@ std::string said_of(const std::string& urdf) {
 
 bool noted(const scene::Model& model, const std::string& text) {
   return std::any_of(model.notes.begin(), model.notes.end(),
-                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
+                     [&](const scene::Note& note) { return note.shown().find(text) != std::string::npos; });
 }
 
 class CompoundJoint : public testing::Test {
