@@ -336,7 +336,7 @@ TEST_F(CompoundJoint, LeavesWithoutMassAreLeftOut) {
             "[model]\nurdf = 'robot.urdf'\n");
   EXPECT_EQ(model.bodies.size(), 1u);
   EXPECT_EQ(model.constraints.size(), 0u);
-  for (const char* name : {"\"f1\"", "\"f2\"", "\"g1\"", "have no mass, and no links beyond them have one"})
+  for (const char* name : {"f1", "f2", "g1", "have no mass, and no links beyond them have one"})
     EXPECT_TRUE(noted(model, name));
 }
 
