@@ -75,6 +75,7 @@ struct Note {
   std::vector<std::string> names;  ///< of the parts that it is about; empty if the text has the name
   std::string more = {};           ///< a sentence after the names, or empty
 
+  /// Makes a note from its three parts.
   Note(std::string what, std::vector<std::string> of = {}, std::string after = {})
       : text(std::move(what)), names(std::move(of)), more(std::move(after)) {}
   /// "text: first, second, … (and 9 more). more"
