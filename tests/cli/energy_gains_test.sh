@@ -45,11 +45,18 @@ for host in bare bullet-float64 bullet; do
   expect 4 run "$scratch/chain.toml" --host "$host" --json
   says "energy grows without a source: '(upper|lower) bar' and the body joined to it have gained"
   holds '.solver.status | startswith("energy grows without a source")'
+  holds '.solver | (.energy_gains | length) == ([.energy_gains_in_all, 100] | min) and .energy_gains_in_all > 1'
+  holds '.solver.energy_gains | all(.t > 0 and .relative > 0 and .gain_J > 0 and .bodies == 2 and (.body == "upper bar" or .body == "lower bar"))'
+  holds '.solver as $s | $s.status | contains($s.energy_gains[0].body)'
   sed 's/max_energy_gain = 1e-4/max_energy_gain = 1e9/' "$scratch/chain.toml" >"$scratch/unwatched.toml"
   expect 0 run "$scratch/unwatched.toml" --host "$host" --json
 done
-expect 4 run "$scratch/chain.toml" --host bullet-float64
-prints "energy grows without a source"
+for host in bare bullet-float64; do
+  expect 4 run "$scratch/chain.toml" --host $host
+  prints "energy grows without a source"
+  prints '^  energy gains: [0-9.e-]+ % at [0-9.]+ s \((upper|lower) bar\)'
+  grep -q 'body#' "$scratch/out" && fail "$host: a body has another name in the summary"
+done
 
 # The bare acceleration drifts. The same steps with correction of drift meet the constraints.
 sed -e 's/max_energy_gain = 1e-4/max_energy_gain = 1e9\ndrift = "none"/' "$scratch/chain.toml" >"$scratch/drifts.toml"

@@ -121,48 +121,6 @@ expect 0 check "$scratch/weld.toml" --json
 holds '[.warnings[] | select(test("^law .*on weld: the constraint leaves no direction to slide in and no axis to turn about, so the law has no effect"))] | length == 3'
 says "weld.toml: warning: law 'coulomb' on weld"
 
-# All gains of energy, with one name for one body.
-cat >"$scratch/fast.toml" <<'TOML'
-schema = 2
-[world]
-gravity = [0, -9.81, 0]
-duration = 2
-dt = 0.02
-[solver]
-max_energy_gain = 1e-4
-max_substeps = 1
-[[body]]
-name = "upper"
-mass = 1
-shape = { box = [1.0, 0.1, 0.2] }
-position = [0.5, 0, 0]
-[[body]]
-name = "lower"
-mass = 1
-shape = { box = [1.0, 0.2, 0.1] }
-position = [1.5, 0, 0]
-[[joint]]
-name = "shoulder"
-type = "ball"
-b = "upper"
-at = [0, 0, 0]
-[[joint]]
-name = "elbow"
-type = "ball"
-a = "upper"
-b = "lower"
-at = [1, 0, 0]
-TOML
-for host in bare bullet-float64; do
-  expect 4 run "$scratch/fast.toml" --host $host --json
-  holds '.solver | (.energy_gains | length) == ([.energy_gains_in_all, 100] | min) and .energy_gains_in_all > 1'
-  holds '.solver.energy_gains | all(.t > 0 and .relative > 0 and .gain_J > 0 and .bodies == 2 and (.body == "upper" or .body == "lower"))'
-  holds '.solver as $s | $s.status | contains($s.energy_gains[0].body)'
-  expect 4 run "$scratch/fast.toml" --host $host
-  prints '^  energy gains: [0-9.e-]+ % at [0-9.]+ s \((upper|lower)\)'
-  grep -q 'body#' "$scratch/out" && fail "$host: a body has another name in the summary"
-done
-
 # The loss of a plastic impact is no error of the energy.
 cat >"$scratch/impact.toml" <<'TOML'
 schema = 2
