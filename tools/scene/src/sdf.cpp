@@ -298,9 +298,7 @@ class Reader {
       fail({source_, 0, 0}, std::string("libsdformat fails on it: ") + e.what());
     }
     out_.warnings = files_.warnings();
-    if (files_.zeros() > 0)
-      out_.notes.add("the file has " + std::to_string(files_.zeros()) + (files_.zeros() == 1 ? " byte" : " bytes") +
-                     " of value 0, which are left out");
+    if (files_.zeros() > 0) out_.notes.add(note_of_zeros(files_.zeros()));
     // One model, or a world of them.
     if (const sdf::Model* model = root.Model()) read_model(*model, root.Model()->RawPose(), "", 0);
     for (std::uint64_t w = 0; w < root.WorldCount(); ++w) {

@@ -68,8 +68,7 @@ class Reader {
 
   RobotFile read() {
     if (const std::size_t zeros = parse_xml(document_, source_, "a URDF file begins with <robot name=\"…\">"))
-      out_.notes.add("the file has " + std::to_string(zeros) + (zeros == 1 ? " byte" : " bytes") +
-                     " of value 0, which are left out");
+      out_.notes.add(note_of_zeros(zeros));
     const Element* root = document_.RootElement();
     if (!root) scene::fail({source_, 0, 0}, "holds no XML element; a URDF file begins with <robot name=\"…\">");
     const std::string_view name = root->Name();

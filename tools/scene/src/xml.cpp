@@ -75,6 +75,11 @@ Place place_of(const std::shared_ptr<const Source>& source, int line, std::strin
   return {source, number, column};
 }
 
+std::string note_of_zeros(std::size_t zeros) {
+  return "the file has " + std::to_string(zeros) + (zeros == 1 ? " byte" : " bytes") +
+         " of value 0, which are left out";
+}
+
 std::string expand_xacro(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   return "this is xacro. Run \"xacro " + name + " > " + (name == "robot.urdf" ? "expanded.urdf" : "robot.urdf") + "\"";

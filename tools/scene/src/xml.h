@@ -23,6 +23,8 @@ std::size_t parse_xml(tinyxml2::XMLDocument& document, const std::shared_ptr<con
 /// Where a word stands in a line; at its first letter without one.
 Place place_of(const std::shared_ptr<const Source>& source, int line, std::string_view word = {});
 
+/// The note on bytes of value 0 that were left out. @param zeros  how many, above 0
+std::string note_of_zeros(std::size_t zeros);
 /// @throws SceneError for an element of xacro or a text with $(…) or ${…} in this element or in one inside.
 void refuse_xacro(const std::shared_ptr<const Source>& source, const tinyxml2::XMLElement& in);
 /// What to do with a file that is xacro.
