@@ -55,7 +55,7 @@ channel = "joint_velocity(elbow)"
 [[log]]
 channel = "joint_acceleration(elbow)"
 [[log]]
-channel = "joint_effort(elbow)"
+channel = "joint_force(elbow)"
 )_";
 
 // An arm that a motor turns from the horizontal, θ = 4 t²: its torque is J θ'' + m g l cos θ. It turns more than once,
@@ -104,7 +104,7 @@ channel = "joint_velocity(rail)"
 [[log]]
 channel = "joint_acceleration(rail)"
 [[log]]
-channel = "joint_effort(rail)"
+channel = "joint_force(rail)"
 )_");
   const double k = 1.5, g = 4;
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(run.stepper.step(run.model.dt).status, Status::ok);
@@ -128,12 +128,12 @@ TEST(JointCoordinate, BeginsAgainWithTheRun) {
 
 TEST(JointCoordinate, IsOfHingesAndSlidersOnly) {
   std::string text = driven_arm;
-  text.replace(text.find("joint_effort(elbow)"), 19, "joint_effort(drive)");
+  text.replace(text.find("joint_force(elbow)"), 18, "joint_force(drive)");
   try {
     (void)scene::load_text(text, "scene.toml");
     FAIL();
   } catch (const scene::SceneError& e) {
-    EXPECT_NE(std::string(e.what()).find("\"drive\" is neither a hinge nor a slider: there is no joint_effort()"),
+    EXPECT_NE(std::string(e.what()).find("\"drive\" is neither a hinge nor a slider: there is no joint_force()"),
               std::string::npos)
         << e.what();
   }

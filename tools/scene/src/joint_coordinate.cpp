@@ -91,7 +91,7 @@ double JointReader::acceleration(std::string_view name, const State& at, const V
          r.angular_C.dot(C.tail<3>()) - r.b;
 }
 
-double JointReader::effort(std::string_view name, const Observation& at) const {
+double JointReader::force(std::string_view name, const Observation& at) const {
   const JointCoordinate& j = joint(name);
   const BodyState &P = at.state[BodyId{j.parent}], &C = at.state[BodyId{j.child}];
   const Vector3d axis = P.q * Vector3d(j.frame_P.axes.col(0)), p_WQ = C.p + C.q * j.frame_C.origin;

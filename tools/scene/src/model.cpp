@@ -163,7 +163,7 @@ std::optional<double> of_joint(const scene::Input& input, const Observation& at,
                                const Accelerations* accelerations) {
   if (input.name == "joint_position") return joints.position(input.of, at.state);
   if (input.name == "joint_velocity") return joints.velocity(input.of, at.state);
-  if (input.name == "joint_effort") return joints.effort(input.of, at);
+  if (input.name == "joint_force") return joints.force(input.of, at);
   if (input.name != "joint_acceleration") return {};
   const JointCoordinate& j = joints.joint(input.of);
   return joints.acceleration(input.of, at.state, accelerations->of(at, BodyId{j.parent}),
@@ -331,7 +331,7 @@ constexpr Observable observables[] = {
     {"joint_position", "", Type::scalar, Subject::constraint},
     {"joint_velocity", "", Type::scalar, Subject::constraint},
     {"joint_acceleration", "", Type::scalar, Subject::constraint},
-    {"joint_effort", "", Type::scalar, Subject::constraint},
+    {"joint_force", "", Type::scalar, Subject::constraint},
     {"applied_force", "N", Type::vector, Subject::force},
     {"applied_moment", "N m", Type::vector, Subject::force},
     {"energy", "J", Type::scalar, Subject::system},
@@ -410,7 +410,7 @@ std::string unit_of_joint(std::string_view quantity, std::string_view type) {
   if (quantity == "joint_position") return length;
   if (quantity == "joint_velocity") return length + "/s";
   if (quantity == "joint_acceleration") return length + "/s^2";
-  if (quantity == "joint_effort") return force_unit(length);
+  if (quantity == "joint_force") return force_unit(length);
   return {};
 }
 
