@@ -3,6 +3,7 @@
 #include <linchpin/report.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace linchpin::scene {
@@ -53,6 +54,21 @@ CoordinateRow turn(const JointCoordinate& j, const BodyState& P, const BodyState
   return out;
 }
 
+// Along the coordinate. Bodies 0 and 1 of the force are the parent and the child.
+double force_of_actuator(const std::string& name, const JointCoordinate& j, const Observation& at) {
+  for (const Force& force : at.system.forces()) {
+    if (force.name() != name) continue;
+    std::vector<BodyState> X;
+    for (const BodyId id : force.bodies()) X.push_back(at.state[id]);
+    std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
+    ForceFrame frame(at.state.t, X, wrenches);
+    force.act(frame);
+    const Vector3d axis = X[0].q * Vector3d(j.frame_P.axes.col(0));
+    return axis.dot(j.slides ? wrenches[1].head<3>() : wrenches[1].tail<3>());
+  }
+  return 0;
+}
+
 }  // namespace
 
 CoordinateRow coordinate_row(const JointCoordinate& j, const BodyState& P, const BodyState& C, double near) {
@@ -92,6 +108,7 @@ double JointReader::acceleration(std::string_view name, const State& at, const V
 }
 
 double JointReader::force(std::string_view name, const Observation& at) const {
+  if (at.reactions.empty()) return std::numeric_limits<double>::quiet_NaN();  // Those of the joint are not known.
   const JointCoordinate& j = joint(name);
   const BodyState &P = at.state[BodyId{j.parent}], &C = at.state[BodyId{j.child}];
   const Vector3d axis = P.q * Vector3d(j.frame_P.axes.col(0)), p_WQ = C.p + C.q * j.frame_C.origin;
@@ -105,6 +122,7 @@ double JointReader::force(std::string_view name, const Observation& at) const {
     if (bodies[k].index != j.child || bodies[1 - k].index != j.parent) continue;
     sum += axis.dot(j.slides ? r.on(k).force : r.on(k).about(p_WQ).moment);
   }
+  for (const std::string& name : j.actuators) sum += force_of_actuator(name, j, at);
   return sum;
 }
 

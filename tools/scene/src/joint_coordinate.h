@@ -8,16 +8,18 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace linchpin::scene {
 
 /// A hinge or a slider between two bodies.
 struct JointCoordinate {
-  int parent = 0, child = 0;    ///< index of each body, among those that the user of this struct chooses
-  bool slides = false;          ///< a shift [m]; otherwise an angle [rad]
-  JointFrame frame_P, frame_C;  ///< x along the axis
-  double start = 0;             ///< value near which the first angle is, to half a turn
-  double zero = 0;              ///< value by the frames alone where the coordinate is 0
+  int parent = 0, child = 0;           ///< index of each body, among those that the user of this struct chooses
+  bool slides = false;                 ///< a shift [m]; otherwise an angle [rad]
+  JointFrame frame_P, frame_C;         ///< x along the axis
+  double start = 0;                    ///< value near which the first angle is, to half a turn
+  double zero = 0;                     ///< value by the frames alone where the coordinate is 0
+  std::vector<std::string> actuators;  ///< names of the impressed forces that drive it
 };
 
 /// The value of a coordinate by the frames alone, its rate, and its row A v̇ − b of the acceleration.
@@ -50,8 +52,9 @@ class JointReader {
   double velocity(std::string_view joint, const State& at) const;  ///< [rad/s or m/s]
   /// [rad/s² or m/s²]. @param P, C  accelerations [v̇; α] of the parent and of the child
   double acceleration(std::string_view joint, const State& at, const Vector6& P, const Vector6& C) const;
-  /// [N m or N] What the constraints and laws between the two bodies exert on the child along the axis, in the sense of
-  /// the coordinate. The joint itself exerts nothing there, so this is the drive, the damping and the friction.
+  /// [N m or N] What the actuators of the joint, and the constraints and laws between the two bodies, exert on the
+  /// child along the axis, in the sense of the coordinate. The joint itself exerts nothing there, so this is the drive,
+  /// the damping and the friction.
   double force(std::string_view joint, const Observation& at) const;
   const JointCoordinate& joint(std::string_view name) const { return joints_->find(name)->second; }
 

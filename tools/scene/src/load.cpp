@@ -1,5 +1,6 @@
 // Reading a scene: one pass for what there is (bodies), one for what relates it (joints, constraints, forces), one for
 // what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
+#include "actuator.h"
 #include "channel.h"
 #include "parts.h"
 #include "renamed.h"
@@ -203,9 +204,9 @@ class SceneReader {
       root.refuse("schema", "this scene is of schema 1, whose keys were renamed: write " + present +
                                 ", and the messages that follow name each key that is to be renamed");
     if (written != schema) root.refuse("schema", "schema " + std::to_string(written) + " is unknown: write " + present);
-    root.accept_only({"schema",     "title",  "params", "definitions", "include", "world",      "solver", "start",
-                      "lagrangian", "model",  "body",   "coordinate",  "joint",   "constraint", "force",  "chain",
-                      "grid",       "repeat", "attach", "sensor",      "log",     "expect"});
+    root.accept_only({"schema",     "title",  "params", "definitions", "include", "world",      "solver",  "start",
+                      "lagrangian", "model",  "body",   "coordinate",  "joint",   "constraint", "force",   "chain",
+                      "grid",       "repeat", "attach", "sensor",      "log",     "expect",     "actuator"});
     read_params(root, file.context, outermost);
     if (auto texts = root.definitions("definitions", file.context.names); !texts.empty())
       definitions_.emplace_back(&file.context, std::move(texts));
@@ -226,6 +227,7 @@ class SceneReader {
     for (const toml::table* table : root.tables("grid")) read_grid(Table(file.context, *table, "grid"), file.context);
     for (const toml::table* table : root.tables("repeat")) read_repeat(*table, file.context.inside(), 0);
     for (const toml::table* table : root.tables("attach")) attached_.emplace_back(table, &file.context);
+    for (const toml::table* table : root.tables("actuator")) actuators_.emplace_back(table, &file.context);
     for (const toml::table* table : root.tables("sensor")) sensors_.emplace_back(table, &file.context);
     const auto logs = root.tables("log"), expectations = root.tables("expect");
     if (outermost) {  // of an included scene they are not true any more
@@ -758,6 +760,7 @@ class SceneReader {
       const Lend lend(context->names, names_);
       attach(Table(*context, *table, "attach"), *context);
     }
+    read_actuators();
     if (model_.bodies.empty()) fail({outermost_->source, 0, 0}, "holds no body: write [[body]], or [[coordinate]]");
     for (const auto& [table, context] : starts_) {
       const Lend lend(context->names, names_);
@@ -853,6 +856,31 @@ class SceneReader {
     for (const SceneConstraint& c : model_.constraints) known.push_back(c.name);
     fail(name.place, who + ": no joint or constraint has a name that begins with \"" + std::string(start) + "\"" +
                          scene::suggestion_or_all(std::string(start), known));
+  }
+
+  // Forces and prescribed motions of joints, which may be written elsewhere.
+  void read_actuators() {
+    const std::vector<SceneConstraint> joints =
+        actuators_.empty() ? std::vector<SceneConstraint>() : model_.constraints;
+    const scene::DrivableJoints drivable{joints, state_};
+    for (const auto& [table, of_file] : actuators_) {
+      Context context = of_file->inside();
+      const Lend lend(context.names, names_);
+      scene::offer_joints(context.names, drivable);
+      Table one(context, *table, "actuator");
+      scene::Actuator actuator = scene::read_actuator(one, context, drivable);
+      const Place place = one.place(one.has("name") ? "name" : "joint");
+      one.done();
+      if (actuator.constraint) {
+        check_name(actuator.constraint->name, place);
+        add(std::move(*actuator.constraint), place);
+        continue;
+      }
+      check_name(actuator.force->name, place);
+      if (!forces_.insert(actuator.force->name).second)
+        fail(place, "there are two forces \"" + actuator.force->name + "\". Give the actuator another name");
+      model_.forces.push_back(std::move(*actuator.force));
+    }
   }
 
   // Laws of a joint that is written elsewhere: in a robot's file, by a generator.
@@ -1024,7 +1052,12 @@ class SceneReader {
       context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
       context.names.constraint_modes.push_back(modes_of(c));
       context.names.constraint_coordinates.push_back(scene::has_coordinate(c));
-      if (scene::has_coordinate(c)) joint_coordinates_->emplace(c.name, scene::coordinate_of(c, state_));
+      if (scene::has_coordinate(c)) {
+        scene::JointCoordinate& coordinate =
+            joint_coordinates_->emplace(c.name, scene::coordinate_of(c, state_)).first->second;
+        for (const SceneForce& force : model_.forces)
+          if (force.joint == c.name) coordinate.actuators.push_back(force.name);
+      }
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
@@ -1203,7 +1236,7 @@ class SceneReader {
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
-  std::vector<std::pair<const toml::table*, Context*>> attached_, sensors_, starts_;
+  std::vector<std::pair<const toml::table*, Context*>> attached_, actuators_, sensors_, starts_;
   std::vector<GeneratedLaws> generated_laws_;
   std::shared_ptr<scene::JointCoordinates> joint_coordinates_ = std::make_shared<scene::JointCoordinates>();
   std::shared_ptr<std::vector<scene::Sensor>> sensing_ = std::make_shared<std::vector<scene::Sensor>>();

@@ -13,18 +13,6 @@
 
 namespace linchpin::scene {
 
-namespace {
-
-// A body named in a table, with a place in space. @throws SceneError with the nearest name.
-BodyId body_id(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
-  const int index = find(name.value);
-  if (index < 0)
-    fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion_or_all(name.value, names.bodies));
-  if (names.kinds[static_cast<std::size_t>(index)] == BodyKind::coordinate)
-    fail(name.place, who + ": \"" + name.value + "\" is a coordinate, not a body");
-  return BodyId{index};
-}
-
 std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type type, const std::string& who) {
   Compiler compiler(names);
   try {
@@ -35,12 +23,23 @@ std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type 
   return std::make_shared<const Tape>(compiler.finish());
 }
 
-// Names for a function of time alone.
 Names of_time(const Context& context) {
   Names names;
   names.constants = context.names.constants.inside();
   names.definitions = context.names.definitions;
   return names;
+}
+
+namespace {
+
+// A body named in a table, with a place in space. @throws SceneError with the nearest name.
+BodyId body_id(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
+  const int index = find(name.value);
+  if (index < 0)
+    fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion_or_all(name.value, names.bodies));
+  if (names.kinds[static_cast<std::size_t>(index)] == BodyKind::coordinate)
+    fail(name.place, who + ": \"" + name.value + "\" is a coordinate, not a body");
+  return BodyId{index};
 }
 
 struct OfTime {  // a scalar or vector of t with its two derivatives

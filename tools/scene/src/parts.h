@@ -17,6 +17,11 @@ namespace linchpin::scene {
 /// BodyId::index by name, −1 where there is none.
 using FindBody = std::function<int(const std::string&)>;
 
+/// Compiles an expression of this type. @throws SceneError at its place
+std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type type, const std::string& who);
+/// Names for an expression of time alone.
+Names of_time(const Context& context);
+
 /// Mass, shape and start of a body; its name is read by the caller.
 /// @param placed  false in generators, which say themselves where their bodies are
 SceneBody read_body(Table& table, Context& context, bool placed = true);

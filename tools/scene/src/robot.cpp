@@ -586,6 +586,7 @@ class Maker {
       c.frame_a = frames[k].P, c.frame_b = frames[k].C;
       c.start = start_[k].value_or(Coordinate()).value;
       c.rate = start_[k].value_or(Coordinate()).rate;
+      c.max_force = j.max_force, c.max_rate = j.max_rate;
       c.tree = options_.multibody && link(j.child).joint == static_cast<int>(k) && in_tree(j.kind);
       c.own_axes = Quaterniond(Eigen::Quaterniond(Matrix3d(c.frame_b.axes * W.transpose()))).normalized();
       const JointFrame P = c.frame_a, C = c.frame_b;

@@ -43,6 +43,7 @@ struct RobotFile {
     Vector3d axis = Vector3d::UnitX();  ///< in them
     double damping = 0, friction = 0;
     std::optional<std::pair<double, double>> limits;
+    std::optional<double> max_force, max_rate;  ///< of its actuator [N m or N], [rad/s or m/s]
     struct Mimic {
       std::string leader;
       int of = -1;  ///< the joint of that name

@@ -550,6 +550,9 @@ class Reader {
                                       "A scene can have them as [[force]]"};
     if (axis->SpringStiffness() != 0) out_.notes.add(spring, joint.name);
     read_mimic(axis->Element(), joint, prefix, who);
+    // The standard's default of both is −1, which is no bound. Many files have 0, which is none either.
+    if (axis->Effort() > 0 && axis->Effort() < no_limit) joint.max_force = axis->Effort();
+    if (axis->MaxVelocity() > 0 && axis->MaxVelocity() < no_limit) joint.max_rate = axis->MaxVelocity();
     if (joint.kind == Joint::Kind::continuous) return;
     // The standard's default is 1e16 to either side.
     const bool low = axis->Lower() > -no_limit, high = axis->Upper() < no_limit;

@@ -155,6 +155,12 @@ class Reader {
     if (!all) return {};
     return number(e, attribute, (*all)[0], who, largest);
   }
+  // A bound of a motor. Many files have 0 where their author knows none, so 0 is no bound.
+  std::optional<double> bound_of_motor(const Element* e, const char* attribute, const std::string& who) const {
+    const auto bound = limit_if(e, attribute, who);
+    return bound && *bound > 0 && *bound < no_limit ? bound : std::nullopt;
+  }
+
   // A limit of a joint, of which infinity and numbers like 1e16 are none.
   std::optional<double> limit_if(const Element* e, const char* attribute, const std::string& who) const {
     return number_if(e, attribute, who, std::numeric_limits<double>::infinity());
@@ -394,8 +400,8 @@ class Reader {
       return;
     }
     const auto lower = limit_if(limit, "lower", who), upper = limit_if(limit, "upper", who);
-    for (const char* ignored : {"effort", "velocity"})  // bounds of motors: nonsense in them is an error
-      (void)limit_if(limit, ignored, who);
+    joint.max_force = bound_of_motor(limit, "effort", who);
+    joint.max_rate = bound_of_motor(limit, "velocity", who);
     if (joint.kind == Joint::Kind::ball && (lower || upper)) out_.notes.add(notes::limits_of_ball, joint.name);
     if (!limited) return;
     if (!lower && !upper) {

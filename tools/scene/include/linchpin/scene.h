@@ -131,6 +131,9 @@ struct SceneConstraint {
   std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
   /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
   std::optional<std::pair<double, double>> limits;
+  /// Largest force or torque of an actuator of a robot's joint [N or N m], and largest rate at which it drives [rad/s
+  /// or m/s]. The joint itself does not enforce them.
+  std::optional<double> max_force, max_rate;
   double start = 0;       ///< of a robot's joint at t = 0, of which the limits are: angle [rad] or shift [m]
   double rate = 0;        ///< rate of a robot's joint at t = 0 [rad/s or m/s]; it is in the bodies' velocities
   bool tree = false;      ///< holds a link of a multibody, its second body, to its parent: there by coordinates
@@ -145,6 +148,7 @@ LINCHPIN_SCENE_API std::optional<FrictionCoefficients> kinetic_above_static(cons
 /// An impressed force. Forces that `make` returns may share work memory.
 struct SceneForce {
   std::string name;            ///< name
+  std::string joint;           ///< name of the joint that it drives, if it is an actuator; otherwise empty
   std::vector<BodyId> bodies;  ///< the bodies, in the order of its function
   /// Makes a new force on these bodies.
   std::function<Force(std::vector<BodyId>)> make;

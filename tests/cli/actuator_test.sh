@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Actuators on every host, for bodies and multibodies: the same positions and torques, and those of inverse dynamics.
+set -euo pipefail
+bin=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+
+cat >arm.urdf <<'END'
+<robot name="arm">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0 0 -0.25"/><mass value="2"/>
+    <inertia ixx="0.05" iyy="0.05" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0 0 -0.2"/><mass value="1"/>
+    <inertia ixx="0.02" iyy="0.02" izz="0.005" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
+    <limit lower="-3" upper="3" effort="30" velocity="5"/></joint>
+  <joint name="elbow" type="revolute"><parent link="upper"/><child link="lower"/><origin xyz="0 0 -0.5"/>
+    <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="10" velocity="5"/></joint>
+</robot>
+END
+# The arm starts at the prescribed angle and rate. The elbow holds 0.4 rad by PD with its gravity torque.
+cat >arm.toml <<'END'
+schema = 2
+[world]
+duration = 3
+dt = 0.001
+[model]
+urdf = "arm.urdf"
+joints = { shoulder = 0.2, elbow = 0.4 }
+[[actuator]]
+joint = "shoulder"
+position = "0.2 + 0*t"
+[[actuator]]
+joint = "elbow"
+position = 0.4
+stiffness = 80
+damping = 4
+torque = "9.81*0.2*sin(joint_position(shoulder) + joint_position(elbow))"
+[[expect]]
+value = "joint_position(elbow)"
+at = 2
+is = 0.4
+tolerance = 1e-9
+single = 1e-4
+[[expect]]
+value = "joint_force(shoulder)"
+at = 2
+is = "2*9.81*0.25*sin(0.2) + 9.81*(0.5*sin(0.2) + 0.2*sin(0.6))"
+tolerance = 1e-6
+single = 1e-2
+[[expect]]
+value = "joint_force(elbow)"
+at = 2
+is = "9.81*0.2*sin(0.6)"
+tolerance = 1e-6
+single = 1e-2
+END
+for how in bare bullet-float64 "bullet-float64 --as multibody" bullet "bullet --as multibody"; do
+  # shellcheck disable=SC2086
+  "$bin/linchpin" run arm.toml --host $how >out.txt || { cat out.txt; fail "arm.toml on $how"; }
+done
+
+# The effort of the file limits the elbow: with 1 N m it cannot hold the link, and the torque never exceeds 1.
+sed -i 's/effort="10"/effort="1"/' arm.urdf
+sed -e '/^\[\[expect\]\]/,$d' arm.toml >limited.toml
+cat >>limited.toml <<'END'
+[[log]]
+channel = "joint_force(elbow)"
+name = "torque"
+END
+for how in bare bullet-float64 "bullet-float64 --as multibody"; do
+  # shellcheck disable=SC2086
+  "$bin/linchpin" run limited.toml --host $how --csv out.csv >out.txt || { cat out.txt; fail "limited.toml on $how"; }
+  awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i ~ /^torque/) c = i }
+    NR > 1 && $c != "" { n++; x = $c < 0 ? -$c : $c; if (x > most) most = x }
+    END { exit !(n > 2900 && most <= 1 + 1e-9 && most > 0.99) }' out.csv || fail "the limit of the torque on $how"
+done
+
+# Faults have the place, the name and what to do.
+printf '[[actuator]]\njoint = "elbw"\ntorque = 1\n' >>limited.toml
+"$bin/linchpin" check limited.toml >out.txt 2>&1 && fail "an unknown joint is accepted"
+grep -q 'there is no joint "elbw" with a coordinate; did you mean "elbow"?' out.txt || { cat out.txt; fail "its message"; }

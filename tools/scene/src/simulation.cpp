@@ -1,0 +1,337 @@
+#include "actuator.h"
+#include "channel.h"
+#include "joint_coordinate.h"
+
+#include <linchpin/scene/names.h>
+#include <linchpin/scene/simulation.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <numbers>
+#include <stdexcept>
+
+namespace linchpin::scene {
+
+namespace {
+
+std::string number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", x);
+  return text;
+}
+
+[[noreturn]] void refuse_name(std::string_view name, std::span<const std::string> known) {
+  throw std::invalid_argument("there is no hinge or slider \"" + std::string(name) + "\"" +
+                              suggestion_or_all(name, {known.begin(), known.end()}));
+}
+
+/// Returns true for constraints that make their bodies move together when one is placed elsewhere.
+bool carries(const SceneConstraint& c) {
+  static const char* const couplings[] = {"mimic",    "gear",    "prescribed_angle", "prescribed_distance",
+                                          "equation", "velocity"};
+  return !c.yields() &&
+         std::none_of(std::begin(couplings), std::end(couplings), [&](const char* type) { return c.type == type; });
+}
+
+/// Moves a body with a rotation about a point, as seen from a parent that moves with it.
+void turn_with(BodyState& body, const BodyState& parent, const Vector3d& centre, const Quaterniond& by,
+               const Vector3d& shift) {
+  const auto carried = [&](const Vector3d& p) -> Vector3d { return parent.v + parent.w.cross(p - parent.p); };
+  const Vector3d v = body.v - carried(body.p), w = body.w - parent.w;
+  body.p = centre + by * (body.p - centre) + shift;
+  body.q = (by * body.q).normalized();
+  body.v = carried(body.p) + by * v;
+  body.w = parent.w + by * w;
+}
+
+}  // namespace
+
+std::size_t JointState::index(std::string_view name) const {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) refuse_name(name, names);
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+struct Simulation::Impl {
+  struct Joint {
+    std::size_t constraint;      // its index in the model
+    JointCoordinate coordinate;  // indices are BodyId::index
+    double position = 0;
+  };
+
+  Model model;
+  std::shared_ptr<std::vector<double>> commands = std::make_shared<std::vector<double>>();  // by joint
+  std::vector<std::string> names;
+  std::vector<Joint> joints;
+  std::shared_ptr<JointCoordinates> coordinates = std::make_shared<JointCoordinates>();
+  System system;
+  std::unique_ptr<Stepper> stepper;
+  std::unique_ptr<JointReader> reader;
+
+  Controller controller;
+  ControllerOptions options;
+  long steps_to_call = 0, steps_per_call = 1;  // the next call is after so many steps
+  std::vector<double> positions, velocities, forces;
+  std::vector<ControllerFailure> failures;
+  long failure_count = 0;
+
+  explicit Impl(Model from) : model(std::move(from)) {
+    find_joints();
+    add_motors();
+    system = model.system();
+    stepper = std::make_unique<Stepper>(system, system.initial_state(), model.options);
+    reader = std::make_unique<JointReader>(coordinates);
+    read_positions();
+  }
+
+  void find_joints() {
+    const State start = model.system().initial_state();
+    for (std::size_t i = 0; i < model.constraints.size(); ++i) {
+      const SceneConstraint& c = model.constraints[i];
+      if (!has_coordinate(c)) continue;
+      names.push_back(c.name);
+      joints.push_back({i, coordinate_of(c, start)});
+      JointCoordinate& coordinate = coordinates->emplace(c.name, joints.back().coordinate).first->second;
+      for (const SceneForce& force : model.forces)
+        if (force.joint == c.name) coordinate.actuators.push_back(force.name);
+    }
+    for (auto* numbers : {commands.get(), &positions, &velocities, &forces}) numbers->resize(joints.size());
+  }
+
+  // One force for each joint, which set_force() commands.
+  void add_motors() {
+    const State start = model.system().initial_state();
+    for (std::size_t i = 0; i < joints.size(); ++i) {
+      const SceneConstraint& c = model.constraints[joints[i].constraint];
+      const auto command = [all = commands, i, most = c.max_force, fastest = c.max_rate](double, double rate,
+                                                                                         const ForceFrame&) {
+        return within_limits((*all)[i], rate, most, fastest);
+      };
+      SceneForce motor = force_of_joint(c.name + ".command", c, start, {}, command);
+      coordinates->find(c.name)->second.actuators.push_back(motor.name);
+      model.forces.push_back(std::move(motor));
+    }
+  }
+
+  void read_positions() {
+    for (std::size_t i = 0; i < joints.size(); ++i) joints[i].position = reader->position(names[i], stepper->state());
+  }
+
+  const SceneConstraint& constraint(std::size_t joint) const { return model.constraints[joints[joint].constraint]; }
+
+  Observation observation() const { return {system, stepper->state(), stepper->reactions()}; }
+
+  // The bodies that move with the child of a joint. @throws std::invalid_argument if the parent is one of them
+  std::vector<char> moving_with_child(std::size_t joint) const {
+    const JointCoordinate& of = joints[joint].coordinate;
+    std::vector<char> moves(model.bodies.size() + 1, 0);
+    std::vector<int> open = {of.child};
+    moves[static_cast<std::size_t>(of.child)] = 1;
+    while (!open.empty()) {
+      const int body = open.back();
+      open.pop_back();
+      for (std::size_t i = 0; i < model.constraints.size(); ++i) {
+        const SceneConstraint& c = model.constraints[i];
+        if (i == joints[joint].constraint || !carries(c)) continue;
+        if (std::none_of(c.bodies.begin(), c.bodies.end(), [&](BodyId id) { return id.index == body; })) continue;
+        for (const BodyId id : c.bodies) {
+          char& with = moves[static_cast<std::size_t>(id.index)];
+          if (!with) open.push_back(id.index);
+          with = 1;
+        }
+      }
+    }
+    if (moves[static_cast<std::size_t>(of.parent)] || moves[0])
+      throw std::invalid_argument("joint \"" + names[joint] +
+                                  "\" is part of a closed loop, so that it cannot move alone. Set the positions of the "
+                                  "start in [model], joints");
+    return moves;
+  }
+
+  // The axis and the point of a joint [W].
+  std::pair<Vector3d, Vector3d> axis_and_point(std::size_t joint, const State& at) const {
+    const JointCoordinate& j = joints[joint].coordinate;
+    const BodyState &P = at[BodyId{j.parent}], &C = at[BodyId{j.child}];
+    return {P.q * Vector3d(j.frame_P.axes.col(0)), C.point(j.frame_C.origin)};
+  }
+
+  void require_finite(std::size_t joint, const char* what, double x) const {
+    if (!std::isfinite(x))
+      throw std::invalid_argument("joint \"" + names[joint] + "\": the " + what + " is " + number(x) +
+                                  ". It must be a finite number");
+  }
+
+  void set_position(std::size_t joint, double position) {
+    require_finite(joint, "position", position);
+    const double by = position - joints[joint].position;
+    const bool slides = joints[joint].coordinate.slides;
+    if (!slides && std::fabs(by) >= std::numbers::pi)
+      throw std::invalid_argument("joint \"" + names[joint] + "\": the position " + number(position) +
+                                  " rad is half a turn or more from the present position " +
+                                  number(joints[joint].position) + " rad, so that its whole turns are not known");
+    const std::vector<char> moves = moving_with_child(joint);
+    State state = stepper->state();
+    const auto [axis, point] = axis_and_point(joint, state);
+    const BodyState parent = state[BodyId{joints[joint].coordinate.parent}];
+    const Quaterniond turn(slides ? Eigen::AngleAxisd(0, axis) : Eigen::AngleAxisd(by, axis));
+    const Vector3d shift = slides ? Vector3d(by * axis) : Vector3d::Zero();
+    for (std::size_t i = 1; i < moves.size(); ++i)
+      if (moves[i]) turn_with(state.bodies[i], parent, point, turn, shift);
+    stepper->set_state(state);
+    read_positions();
+  }
+
+  void set_velocity(std::size_t joint, double velocity) {
+    require_finite(joint, "rate", velocity);
+    const std::vector<char> moves = moving_with_child(joint);
+    State state = stepper->state();
+    const double by = velocity - reader->velocity(names[joint], state);
+    const auto [axis, point] = axis_and_point(joint, state);
+    for (std::size_t i = 1; i < moves.size(); ++i) {
+      if (!moves[i]) continue;
+      BodyState& body = state.bodies[i];
+      if (joints[joint].coordinate.slides) {
+        body.v += by * axis;
+      } else {
+        body.v += by * axis.cross(body.p - point);
+        body.w += by * axis;
+      }
+    }
+    stepper->set_state(state);
+  }
+
+  void set_force(std::size_t joint, double force) {
+    require_finite(joint, "force", force);
+    (*commands)[joint] = within_limits(force, 0, constraint(joint).max_force, {});
+  }
+
+  // ---- the controller ----
+
+  void control() {
+    if (!controller) return;
+    if (steps_to_call > 0) {
+      --steps_to_call;
+      return;
+    }
+    steps_to_call = steps_per_call - 1;
+    for (std::size_t i = 0; i < joints.size(); ++i) {
+      positions[i] = joints[i].position;
+      velocities[i] = reader->velocity(names[i], stepper->state());
+    }
+    forces.assign(joints.size(), 0.0);
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      controller({stepper->t(), names, positions, velocities}, forces);
+    } catch (const std::exception& e) {
+      return fail(ControllerFailure::Kind::exception, std::string("the controller threw an exception: ") + e.what());
+    } catch (...) {
+      return fail(ControllerFailure::Kind::exception, "the controller threw an exception of an unknown type");
+    }
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    if (forces.size() != joints.size())
+      return fail(ControllerFailure::Kind::wrong_size, "the controller returned " + std::to_string(forces.size()) +
+                                                           " forces for " + std::to_string(joints.size()) + " joints");
+    for (std::size_t i = 0; i < forces.size(); ++i)
+      if (!std::isfinite(forces[i]))
+        return fail(ControllerFailure::Kind::not_finite,
+                    "the controller returned " + number(forces[i]) + " for joint \"" + names[i] + "\"");
+    if (options.deadline > 0 && took > options.deadline)
+      return fail(ControllerFailure::Kind::late, "the controller took " + number(took) + " s, which is more than its " +
+                                                     "deadline of " + number(options.deadline) + " s");
+    for (std::size_t i = 0; i < forces.size(); ++i) set_force(i, forces[i]);
+  }
+
+  void fail(ControllerFailure::Kind kind, const std::string& what) {
+    constexpr long most = 100;
+    const bool holds = options.on_failure == FailureCommand::hold;
+    if (!holds) std::fill(commands->begin(), commands->end(), 0.0);
+    if (++failure_count > most) return;
+    failures.push_back({stepper->t(), kind,
+                        "at t = " + number(stepper->t()) + " s " + what + ". For one period " +
+                            (holds ? "the motors keep their last forces" : "the motors have no force")});
+  }
+};
+
+Simulation::Simulation(Model model) : impl_(std::make_unique<Impl>(std::move(model))) {}
+Simulation::~Simulation() = default;
+
+std::span<const std::string> Simulation::joints() const { return impl_->names; }
+
+SimulatedJoint Simulation::joint(std::string_view name) {
+  const auto found = std::find(impl_->names.begin(), impl_->names.end(), name);
+  if (found == impl_->names.end()) refuse_name(name, impl_->names);
+  return {*this, static_cast<std::size_t>(found - impl_->names.begin())};
+}
+
+void Simulation::step() {
+  impl_->control();
+  const StepReport& report = impl_->stepper->step(impl_->model.dt);
+  if (report.rejected)
+    throw std::runtime_error("the step at t = " + number(impl_->stepper->t()) + " s was rejected: " + report.reason);
+  impl_->read_positions();
+}
+
+void Simulation::run(double duration) {
+  const double steps = std::ceil(duration / impl_->model.dt - 1e-6);
+  for (long i = 0; static_cast<double>(i) < steps; ++i) step();
+}
+
+void Simulation::set_controller(Controller controller, ControllerOptions options) {
+  const double dt = impl_->model.dt, ratio = options.period / dt;
+  const bool is_multiple = options.period == 0 || (ratio > 0.5 && std::fabs(ratio - std::round(ratio)) < 1e-6);
+  if (!is_multiple || ratio > 1e9)
+    throw std::invalid_argument("the period of the controller is " + number(options.period) +
+                                " s. It must be a multiple of the step, which is " + number(dt) + " s");
+  if (!(options.deadline >= 0))
+    throw std::invalid_argument("the deadline of the controller is " + number(options.deadline) +
+                                " s. It must be positive, or 0 for none");
+  impl_->controller = std::move(controller);
+  impl_->options = options;
+  impl_->steps_per_call = options.period == 0 ? 1 : std::lround(ratio);
+  impl_->steps_to_call = 0;
+  impl_->failures.clear();
+  impl_->failure_count = 0;
+}
+
+std::span<const ControllerFailure> Simulation::failures() const { return impl_->failures; }
+long Simulation::failure_count() const { return impl_->failure_count; }
+const Model& Simulation::model() const { return impl_->model; }
+System& Simulation::system() { return impl_->system; }
+Stepper& Simulation::stepper() { return *impl_->stepper; }
+const Stepper& Simulation::stepper() const { return *impl_->stepper; }
+
+const std::string& SimulatedJoint::name() const { return simulation_->impl_->names[index_]; }
+bool SimulatedJoint::slides() const { return simulation_->impl_->joints[index_].coordinate.slides; }
+double SimulatedJoint::position() const { return simulation_->impl_->joints[index_].position; }
+double SimulatedJoint::velocity() const {
+  return simulation_->impl_->reader->velocity(name(), simulation_->stepper().state());
+}
+double SimulatedJoint::acceleration() const {
+  const Simulation::Impl& own = *simulation_->impl_;
+  const Observation at = own.observation();
+  Accelerations accelerations;
+  accelerations.evaluate(at);
+  const JointCoordinate& j = own.joints[index_].coordinate;
+  return own.reader->acceleration(name(), at.state, accelerations.of(at, BodyId{j.parent}),
+                                  accelerations.of(at, BodyId{j.child}));
+}
+double SimulatedJoint::force() const {
+  return simulation_->impl_->reader->force(name(), simulation_->impl_->observation());
+}
+Wrench SimulatedJoint::wrench() const {
+  for (const Reaction& r : simulation_->stepper().reactions())
+    if (r.name == name()) return r.on(1);
+  return {};
+}
+std::optional<std::pair<double, double>> SimulatedJoint::limits() const {
+  return simulation_->impl_->constraint(index_).limits;
+}
+std::optional<double> SimulatedJoint::max_force() const { return simulation_->impl_->constraint(index_).max_force; }
+std::optional<double> SimulatedJoint::max_rate() const { return simulation_->impl_->constraint(index_).max_rate; }
+void SimulatedJoint::set_position(double position) { simulation_->impl_->set_position(index_, position); }
+void SimulatedJoint::set_velocity(double velocity) { simulation_->impl_->set_velocity(index_, velocity); }
+void SimulatedJoint::set_force(double force) { simulation_->impl_->set_force(index_, force); }
+
+}  // namespace linchpin::scene
