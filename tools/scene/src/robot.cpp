@@ -797,6 +797,7 @@ Robot read_robot(const std::string& text, const std::string& path, const RobotOp
   complete_masses(file, options.fixed_base.value_or(false));
   Robot out = Maker(file, options).make();
   out.warnings.insert(out.warnings.begin(), file.warnings.begin(), file.warnings.end());
+  out.files = file.files;
   const std::vector<Note> notes = file.notes.all();
   out.notes.insert(out.notes.begin(), notes.begin(), notes.end());
   return out;
