@@ -195,7 +195,7 @@ class Maker {
     for (const int i : file_.order) {
       Pose& at = placed_[static_cast<std::size_t>(i)].pose;
       if (link(i).joint < 0) {
-        at = options_.base * pose(i);
+        at = options_.base * link(i).pose;
         continue;
       }
       const Joint& by = joint(link(i).joint);
