@@ -78,6 +78,22 @@ for host in bullet bullet-float64; do
   done
 done
 
+# Recordings have the hulls, on every host, and are read again. So do the files for other viewers.
+for host in bare bullet-float64; do
+  [ $host = bare ] || [ -x "$bin/linchpin-worker-$host" ] || continue
+  expect 0 run "$scratch/stool.toml" --host $host --duration 0.1 --record "$scratch/stool.rec" --report "$scratch/stool.html"
+  scene_of="the recording on $host"
+  [ "$(jq -r '.motions[0].bodies[] | select(.name == "seat") | .parts | length, .[0].shape, (.[0].triangles | length),
+    (.[0].vertices | length), (.[0].position | map(. * 1000 | round))' "$scratch/stool.rec" | tr -d ' \n')" = "3hull36128[300,0,-200]" ] ||
+    fail "$scene_of has other hulls"
+  expect 0 report "$scratch/stool.rec" --out "$scratch/again.html" --gltf "$scratch/again.gltf" --mcap "$scratch/again.mcap"
+  [ "$(jq '[.meshes[].primitives | length] | max' "$scratch/again.gltf")" = 3 ] || fail "$scene_of has other meshes in glTF"
+  for broken in '.vertices = "AAAA"' '.triangles[0] = 8' '.triangles[0] = -1' 'del(.triangles)' '.rotation = [1]'; do
+    jq -c "(.motions[0].bodies[] | select(.name == \"seat\") | .parts[0]) |= ($broken)" "$scratch/stool.rec" >"$scratch/broken.rec"
+    expect 3 report "$scratch/broken.rec" --out "$scratch/again.html"
+  done
+done
+
 # A ground that is a mesh: hulls on a hull.
 if ! "$linchpin" check "$scratch/none.sdf" 2>&1 | grep -q "built without SDF" && [ -x "$bin/linchpin-worker-bullet-float64" ]; then
   cat >"$scratch/world.sdf" <<'SDF'
