@@ -33,7 +33,7 @@ std::vector<double> column(const Json& columns, const char* name, std::size_t si
   return out;
 }
 
-Motion::Shape shape_of(const Json& json) {
+Motion::Shape read_shape(const Json& json) {
   Motion::Shape out;
   out.shape = json.at("shape");
   out.size = json.at("size").get<std::vector<double>>();
@@ -69,9 +69,9 @@ Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()),
       coordinates.push_back(std::move(body));
       continue;
     }
-    body.shapes.push_back(shape_of(each));
+    body.shapes.push_back(read_shape(each));
     if (each.contains("parts"))
-      for (const Json& part : each.at("parts")) body.shapes.push_back(shape_of(part));
+      for (const Json& part : each.at("parts")) body.shapes.push_back(read_shape(part));
     bodies.push_back(std::move(body));
   }
   for (const Json& each : json.at("constraints")) {

@@ -37,7 +37,7 @@ std::string_view attribute(const Element& e, const char* name) {
   const char* out = e.Attribute(name);
   return out ? out : "";
 }
-std::string_view text_of(const Element& e) { return e.GetText() ? e.GetText() : ""; }
+std::string_view content_of(const Element& e) { return e.GetText() ? e.GetText() : ""; }
 
 // "#name" names an element of this file.
 std::string reference(const Element& e, const char* name) {
@@ -49,7 +49,7 @@ std::string reference(const Element& e, const char* name) {
 template <int n>
 std::array<double, n> numbers(const Element& e) {
   std::array<double, n> out{};
-  MeshWords words(text_of(e));
+  MeshWords words(content_of(e));
   for (double& x : out) {
     const std::string_view word = words.next();
     if (word.empty())
@@ -209,7 +209,7 @@ class Collada {
   }
 
   static void use(const Element& p, std::size_t stride, std::size_t offset, std::vector<char>& used) {
-    MeshWords words(text_of(p));
+    MeshWords words(content_of(p));
     std::size_t i = 0;
     for (std::string_view word = words.next(); !word.empty(); word = words.next(), ++i) {
       if (i % stride != offset) continue;
@@ -248,7 +248,7 @@ class Collada {
     if (stride < 3 || stride > 1000 || offset < 0)
       throw MeshError("has an <accessor> of positions with stride " + std::to_string(stride) + " and offset " +
                       std::to_string(offset));
-    MeshWords words(text_of(*array));
+    MeshWords words(content_of(*array));
     long i = -offset;
     Vector3d p;
     for (std::string_view word = words.next(); !word.empty(); word = words.next(), ++i) {

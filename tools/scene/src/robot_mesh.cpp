@@ -120,7 +120,7 @@ std::string find_mesh(const std::string& uri, const std::string& from) {
 namespace {
 
 // A hull about the centre of its bounding box.
-PlacedShape placed(const MeshHull& made) {
+PlacedShape centred_hull(const MeshHull& made) {
   Vector3d low = made.hull.vertices.front(), high = low;
   for (const Vector3d& p : made.hull.vertices) low = low.cwiseMin(p), high = high.cwiseMax(p);
   PlacedShape out;
@@ -138,13 +138,13 @@ std::vector<PlacedShape> hulls_of(const std::vector<MeshPart>& parts) {
     for (const MeshPart& part : parts) {
       const auto made = convex_hull(part.points);
       if (!made) break;
-      out.push_back(placed(*made));
+      out.push_back(centred_hull(*made));
     }
   if (out.size() == parts.size()) return out;
   std::vector<Vector3d> all;
   for (const MeshPart& part : parts) all.insert(all.end(), part.points.begin(), part.points.end());
   out.clear();
-  if (const auto made = convex_hull(all)) out.push_back(placed(*made));
+  if (const auto made = convex_hull(all)) out.push_back(centred_hull(*made));
   return out;
 }
 
