@@ -69,7 +69,7 @@ else
     "$scratch/arm.urdf" >"$scratch/odd.urdf"
   expect 0 run "$scratch/odd.urdf"
   says 'odd.urdf:[0-9]+:[0-9]+: warning: .*no mass has this inertia'
-  says 'note: .*collides with nothing by its mesh'
+  says 'note: link .* \(package://x/a.stl\) has a collision mesh whose file is missing'
   printf 'schema = 2\n[model]\nurdf = "arm.urdf"\n[[sensor]]\nname = "my sensor"\njoint = "pin"\n' >"$scratch/sensor.toml"
   expect 3 run "$scratch/sensor.toml"
   says 'sensor.toml:5:8: error: .*letters, digits and _ only, got "my sensor"'

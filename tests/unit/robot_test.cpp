@@ -561,7 +561,7 @@ TEST_F(Robot, NotesOfOneKindAreOneLine) {
   EXPECT_EQ(
       model.notes[0].shown(3),
       "12 links have collision shapes that are not supported and are left out: l0 (<cdf>), l1 (<cdf>), l2 (<cdf>), "
-      "… (and 9 more). Supported are boxes, spheres, cylinders, capsules and planes");
+      "… (and 9 more). Supported are boxes, spheres, cylinders, capsules, planes and meshes");
   EXPECT_NE(model.notes[0].shown().find("l10 (<cdf>), l11 (<cdf>). Supported"), std::string::npos);
 }
 

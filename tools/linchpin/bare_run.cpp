@@ -4,6 +4,7 @@
 #include "csv.h"
 #include "divergence.h"
 #include "law_works.h"
+#include "looks.h"
 #include "messages.h"
 #include "mode_changes.h"
 #include "prescribing.h"
@@ -159,9 +160,8 @@ class Recorder {
   static std::vector<recording::Recording::Body> bodies(const scene::Model& model) {
     std::vector<recording::Recording::Body> out;
     for (const scene::SceneBody& body : model.bodies) {
-      // The kinds of both stand in the same order.
-      const recording::VisualShape look = {static_cast<recording::VisualShape::Kind>(body.shape.kind), body.shape.size};
-      out.push_back({body.name, body.kind, look, body.unit, scene::force_unit(body.unit)});
+      out.push_back(
+          {body.name, body.kind, look_of(body.shape), body.unit, scene::force_unit(body.unit), parts_of(body)});
     }
     return out;
   }

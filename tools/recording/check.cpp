@@ -91,6 +91,26 @@ std::string column(const Field& columns, const char* name, std::size_t bytes) {
   return out;
 }
 
+void demand_shape(const Field& of) {
+  of.at("shape").one_of({"none", "box", "sphere", "capsule", "cylinder", "hull"});
+  of.at("size").numbers(3);
+  if (of.at("shape").value != "hull") return;
+  const Field text = of.at("vertices"), triangles = of.at("triangles");
+  text.text();
+  std::string bytes;
+  if (!from_base64(text.value.get_ref<const std::string&>(), bytes) || bytes.empty() || bytes.size() % 12 != 0 ||
+      bytes.size() / 12 > 65535)
+    text.refuse("base64 of three numbers for each of at most 65535 vertices");
+  for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    float x = 0;
+    std::memcpy(&x, &bytes[i], sizeof x);
+    if (!std::isfinite(x)) text.refuse("finite vertices");
+  }
+  if (triangles.items() % 3 != 0) triangles.refuse("three numbers for each triangle");
+  for (std::size_t i = 0; i < triangles.items(); ++i)
+    (void)triangles.item(i).whole(0, static_cast<long>(bytes.size() / 12) - 1);
+}
+
 void demand_motion(const Field& motion) {
   const auto frames = static_cast<std::size_t>(motion.at("frames").whole(1, most_frames));
   (void)motion.at("every").whole(1, most_frames);
@@ -107,8 +127,14 @@ void demand_motion(const Field& motion) {
       continue;
     }
     ++placed;
-    body.at("shape").one_of({"none", "box", "sphere", "capsule", "cylinder"});
-    body.at("size").numbers(3);
+    demand_shape(body);
+    if (!body.has("parts")) continue;
+    const Field parts = body.at("parts");
+    for (std::size_t k = 0; k < parts.items(); ++k) {
+      demand_shape(parts.item(k));
+      parts.item(k).at("position").numbers(3);
+      parts.item(k).at("rotation").numbers(4);
+    }
   }
   for (std::size_t i = 0; i < links.items(); ++i) {
     const Field link = links.item(i);

@@ -6,6 +6,7 @@
 #include <linchpin/system.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -83,10 +84,28 @@ void cap(std::vector<Ring>& rings, double radius, double y, bool upper) {
   }
 }
 
-Shape shape_of(const Motion::Body& body, double dot) {
+// Each triangle with corners of its own, so that faces are flat.
+Shape polyhedron(const Motion::Shape& hull) {
+  Shape out;
+  for (std::size_t i = 0; i + 3 <= hull.triangles.size() && out.count() < 65532; i += 3) {
+    std::array<Vector3d, 3> p;
+    for (std::size_t k = 0; k < 3; ++k)
+      p[k] = Eigen::Map<const Eigen::Vector3f>(&hull.vertices[3 * static_cast<std::size_t>(hull.triangles[i + k])])
+                 .cast<double>();
+    Vector3d n = (p[1] - p[0]).cross(p[2] - p[0]);
+    if (!(n.norm() > 0)) continue;
+    const int first = out.count();
+    for (const Vector3d& corner : p) out.vertex(corner, n.normalized());
+    out.triangle(first, first + 1, first + 2);
+  }
+  return out;
+}
+
+Shape shape_of(const Motion::Shape& body, double dot) {
   const double x = body.size[0], y = body.size[1];
   std::vector<Ring> rings;
   if (body.shape == "box") return box({x, y, body.size[2]});
+  if (body.shape == "hull") return polyhedron(body);
   if (body.shape == "cylinder")
     return turned({{0, y / 2, 0, 1},
                    {x, y / 2, 0, 1},
@@ -105,7 +124,18 @@ Shape shape_of(const Motion::Body& body, double dot) {
   cap(rings, radius, 0, false);
   return turned(rings);
 }
-bool shown(const Motion::Body& body) { return body.shape != "none" || body.kind == "particle" || body.kind == "rigid"; }
+
+// As the body has it: a part is turned and moved in it.
+void place(Shape& shape, const Motion::Shape& in) {
+  const Eigen::Quaternionf q =
+      Eigen::Quaterniond(in.rotation[3], in.rotation[0], in.rotation[1], in.rotation[2]).normalized().cast<float>();
+  const Eigen::Vector3f p = Eigen::Map<const Vector3d>(in.position.data()).cast<float>();
+  for (std::size_t i = 0; i + 3 <= shape.position.size(); i += 3) {
+    Eigen::Map<Eigen::Vector3f> at(&shape.position[i]), normal(&shape.normal[i]);
+    at = (q * at + p).eval();
+    normal = (q * normal).eval();
+  }
+}
 
 // The document under construction: every array of numbers is a view of its own on one buffer.
 class Document {
@@ -152,13 +182,20 @@ class Document {
     return add("materials", std::move(out));
   }
   int mesh(const Motion::Body& body, double dot, int material) {
-    const Shape shape = shape_of(body, dot);
-    return add("meshes", {{"primitives",
-                           {{{"attributes",
-                              {{"POSITION", accessor(shape.position, "VEC3", 3, vertices, true)},
-                               {"NORMAL", accessor(shape.normal, "VEC3", 3, vertices, false)}}},
-                             {"indices", accessor(shape.triangles, "SCALAR", 1, indices, false)},
-                             {"material", material}}}}});
+    Json primitives = Json::array();
+    for (std::size_t i = 0; i < body.shapes.size(); ++i) {
+      if (body.shapes.size() > 1 && body.shapes[i].shape == "none") continue;
+      Shape shape = shape_of(body.shapes[i], dot);
+      if (shape.triangles.empty()) continue;
+      place(shape, body.shapes[i]);
+      primitives.push_back({{"attributes",
+                             {{"POSITION", accessor(shape.position, "VEC3", 3, vertices, true)},
+                              {"NORMAL", accessor(shape.normal, "VEC3", 3, vertices, false)}}},
+                            {"indices", accessor(shape.triangles, "SCALAR", 1, indices, false)},
+                            {"material", material}});
+    }
+    if (primitives.empty()) return -1;
+    return add("meshes", {{"primitives", std::move(primitives)}});
   }
 };
 
@@ -187,7 +224,7 @@ double extent(const Motion& m, const std::vector<std::size_t>& frames) {
   Vector3d low = Vector3d::Constant(std::numeric_limits<double>::infinity()), high = -low;
   for (const std::size_t f : frames)
     for (std::size_t i = 0; i < m.bodies.size(); ++i) {
-      if (!shown(m.bodies[i])) continue;
+      if (!m.bodies[i].drawn()) continue;
       const Vector3d p = Eigen::Map<const Vector3d>(&m.position[(f * m.bodies.size() + i) * 3]);
       if (p.norm() < 1e6) low = low.cwiseMin(p), high = high.cwiseMax(p);
     }
@@ -204,7 +241,7 @@ void add_run(Document& doc, const Motion& m, const std::string& name, bool solid
   for (std::size_t i = 0; i < m.bodies.size(); ++i) {
     const Motion::Body& body = m.bodies[i];
     const bool fixed = body.kind == "fixed";
-    if (!shown(body) || (!solid && fixed)) continue;
+    if (!body.drawn() || (!solid && fixed)) continue;
     int& material = fixed ? still : moving;
     if (material < 0)
       material = fixed ? doc.material("fixed", 0x9aa3af, 1) : doc.material(name.c_str(), colour, solid ? 1 : 0.35);
@@ -227,8 +264,10 @@ void add_run(Document& doc, const Motion& m, const std::string& name, bool solid
       };
       moves = moves || !same(p, 3) || !same(q, 4);
     }
+    const int mesh = doc.mesh(body, dot, material);
+    if (mesh < 0) continue;
     const int node = doc.add("nodes", {{"name", body.name},
-                                       {"mesh", doc.mesh(body, dot, material)},
+                                       {"mesh", mesh},
                                        {"translation", {p[0], p[1], p[2]}},
                                        {"rotation", {q[0], q[1], q[2], q[3]}}});
     children.push_back(node);

@@ -3,6 +3,8 @@
 #include "mcap_file.h"
 #include "motion.h"
 
+#include <Eigen/Geometry>
+
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
@@ -174,33 +176,50 @@ class Run {
   Json shapes(const Json& now) const {
     Json entities = Json::array();
     for (const Motion::Body& body : m_.bodies) {
-      if (body.shape == "none" && body.kind != "particle" && body.kind != "rigid") continue;
+      if (!body.drawn()) continue;
       const Json colour = body.kind == "fixed" ? Json{{"r", 0.6}, {"g", 0.64}, {"b", 0.69}, {"a", 1.0}}
                           : exact_             ? Json{{"r", 0.0}, {"g", 0.447}, {"b", 0.698}, {"a", 1.0}}
                                                : Json{{"r", 0.835}, {"g", 0.369}, {"b", 0.0}, {"a", 0.5}};
-      const auto pose = [](double y, bool up) {  // a cylinder of theirs stands along z
-        const double s = up ? std::sqrt(0.5) : 0;
-        return Json{{"position", vector_of(0, y, 0)},
-                    {"orientation", {{"x", -s}, {"y", 0.0}, {"z", 0.0}, {"w", up ? s : 1.0}}}};
-      };
-      Json cubes = Json::array(), spheres = Json::array(), cylinders = Json::array();
-      const double x = body.size[0], y = body.size[1];
-      const auto ball = [&](double radius, double height) {
-        spheres.push_back({{"pose", pose(height, false)},
-                           {"size", vector_of(2 * radius, 2 * radius, 2 * radius)},
-                           {"color", colour}});
-      };
-      if (body.shape == "box") {
-        cubes.push_back({{"pose", pose(0, false)}, {"size", vector_of(x, y, body.size[2])}, {"color", colour}});
-      } else if (body.shape == "cylinder" || body.shape == "capsule") {
-        cylinders.push_back({{"pose", pose(0, true)},
-                             {"size", vector_of(2 * x, 2 * x, y)},
-                             {"bottom_scale", 1.0},
-                             {"top_scale", 1.0},
+      Json cubes = Json::array(), spheres = Json::array(), cylinders = Json::array(), triangles = Json::array();
+      for (const Motion::Shape& shape : body.shapes) {
+        if (body.shapes.size() > 1 && shape.shape == "none") continue;
+        const Eigen::Quaterniond turn =
+            Eigen::Quaterniond(shape.rotation[3], shape.rotation[0], shape.rotation[1], shape.rotation[2]).normalized();
+        const auto pose = [&](double height, bool up) {  // a cylinder of theirs stands along z
+          const double s = up ? std::sqrt(0.5) : 0;
+          const Eigen::Quaterniond q = turn * Eigen::Quaterniond(up ? s : 1.0, -s, 0, 0);
+          const Eigen::Vector3d p =
+              Eigen::Map<const Eigen::Vector3d>(shape.position.data()) + turn * Eigen::Vector3d(0, height, 0);
+          return Json{{"position", vector_of(p.x(), p.y(), p.z())},
+                      {"orientation", {{"x", q.x()}, {"y", q.y()}, {"z", q.z()}, {"w", q.w()}}}};
+        };
+        const double x = shape.size[0], y = shape.size[1];
+        const auto ball = [&](double radius, double height) {
+          spheres.push_back({{"pose", pose(height, false)},
+                             {"size", vector_of(2 * radius, 2 * radius, 2 * radius)},
                              {"color", colour}});
-        if (body.shape == "capsule") ball(x, y / 2), ball(x, -y / 2);
-      } else {
-        ball(body.shape == "sphere" ? x : 0.02, 0);
+        };
+        if (shape.shape == "box") {
+          cubes.push_back({{"pose", pose(0, false)}, {"size", vector_of(x, y, shape.size[2])}, {"color", colour}});
+        } else if (shape.shape == "hull") {
+          Json points = Json::array();
+          for (std::size_t i = 0; i + 3 <= shape.vertices.size(); i += 3)
+            points.push_back(vector_of(shape.vertices[i], shape.vertices[i + 1], shape.vertices[i + 2]));
+          triangles.push_back({{"pose", pose(0, false)},
+                               {"points", std::move(points)},
+                               {"color", colour},
+                               {"colors", Json::array()},
+                               {"indices", shape.triangles}});
+        } else if (shape.shape == "cylinder" || shape.shape == "capsule") {
+          cylinders.push_back({{"pose", pose(0, true)},
+                               {"size", vector_of(2 * x, 2 * x, y)},
+                               {"bottom_scale", 1.0},
+                               {"top_scale", 1.0},
+                               {"color", colour}});
+          if (shape.shape == "capsule") ball(x, y / 2), ball(x, -y / 2);
+        } else {
+          ball(shape.shape == "sphere" ? x : 0.02, 0);
+        }
       }
       const Json none = Json::array();
       entities.push_back({{"timestamp", now},
@@ -214,7 +233,7 @@ class Run {
                           {"spheres", std::move(spheres)},
                           {"cylinders", std::move(cylinders)},
                           {"lines", none},
-                          {"triangles", none},
+                          {"triangles", std::move(triangles)},
                           {"texts", none},
                           {"models", none}});
     }

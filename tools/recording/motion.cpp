@@ -33,20 +33,45 @@ std::vector<double> column(const Json& columns, const char* name, std::size_t si
   return out;
 }
 
+Motion::Shape read_shape(const Json& json) {
+  Motion::Shape out;
+  out.shape = json.at("shape");
+  out.size = json.at("size").get<std::vector<double>>();
+  if (out.size.size() != 3) throw std::runtime_error("the size of a shape is " + json.at("size").dump());
+  if (json.contains("position")) {
+    out.position = json.at("position").get<std::vector<double>>();
+    out.rotation = json.at("rotation").get<std::vector<double>>();
+    if (out.position.size() != 3 || out.rotation.size() != 4)
+      throw std::runtime_error("the pose of a shape has not seven numbers");
+  }
+  if (out.shape != "hull") return out;
+  std::string bytes;
+  if (!from_base64(json.at("vertices").get_ref<const std::string&>(), bytes) || bytes.size() % 12 != 0)
+    throw std::runtime_error("the vertices of a hull are damaged");
+  out.vertices.resize(bytes.size() / 4);
+  if (!bytes.empty()) std::memcpy(out.vertices.data(), bytes.data(), bytes.size());
+  out.triangles = json.at("triangles").get<std::vector<int>>();
+  const int count = static_cast<int>(out.vertices.size() / 3);
+  if (out.triangles.size() % 3 != 0 ||
+      std::any_of(out.triangles.begin(), out.triangles.end(), [&](int i) { return i < 0 || i >= count; }))
+    throw std::runtime_error("the triangles of a hull are damaged");
+  return out;
+}
+
 }  // namespace
 
 Motion::Motion(const Json& json) : frames(json.at("frames").get<std::size_t>()), full(json.contains("full")) {
   const Json& all = json.at("bodies");
   for (const Json& each : all) {
-    Body body{each.at("name"), each.at("kind"), {}, {}, {}};
+    Body body{each.at("name"), each.at("kind"), {}, {}};
     if (body.kind == "coordinate") {
       body.unit = each.at("unit");
       coordinates.push_back(std::move(body));
       continue;
     }
-    body.shape = each.at("shape");
-    body.size = each.at("size").get<std::vector<double>>();
-    if (body.size.size() != 3) throw std::runtime_error("a body's size is " + each.at("size").dump());
+    body.shapes.push_back(read_shape(each));
+    if (each.contains("parts"))
+      for (const Json& part : each.at("parts")) body.shapes.push_back(read_shape(part));
     bodies.push_back(std::move(body));
   }
   for (const Json& each : json.at("constraints")) {

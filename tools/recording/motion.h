@@ -9,10 +9,21 @@
 namespace linchpin::recording {
 
 struct Motion {
+  struct Shape {
+    std::string shape;            ///< as the recording has it: "box" …
+    std::vector<double> size;     ///< [m]
+    std::vector<float> vertices;  ///< of a hull: three for each [m]
+    std::vector<int> triangles;   ///< of a hull: three for each, indices of vertices
+    std::vector<double> position = {0, 0, 0}, rotation = {0, 0, 0, 1};  ///< in the body; x, y, z, w
+  };
   struct Body {
-    std::string name, kind, shape;  ///< as the recording has them: "rigid" …, "box" …
-    std::vector<double> size;       ///< [m]
-    std::string unit;               ///< of a coordinate
+    std::string name, kind;     ///< as the recording has them: "rigid" …
+    std::vector<Shape> shapes;  ///< of which the first is the one of the body itself, and may be "none"
+    std::string unit;           ///< of a coordinate
+    /// Returns whether a viewer draws it.
+    bool drawn() const {
+      return shapes.size() > 1 || shapes[0].shape != "none" || kind == "particle" || kind == "rigid";
+    }
   };
   struct Link {
     std::string name, unit;

@@ -74,9 +74,23 @@ const char* shape_name(VisualShape::Kind kind) {
       return "capsule";
     case VisualShape::Kind::cylinder:
       return "cylinder";
+    case VisualShape::Kind::hull:
+      return "hull";
     default:
       return "none";
   }
+}
+
+void put_shape(Json& out, const VisualShape& shape) {
+  out["shape"] = shape_name(shape.kind);
+  out["size"] = {shape.size.x(), shape.size.y(), shape.size.z()};
+  if (shape.kind != VisualShape::Kind::hull) return;
+  std::vector<double> vertices;
+  for (const Vector3d& p : shape.vertices) vertices.insert(vertices.end(), {p.x(), p.y(), p.z()});
+  out["vertices"] = in_single(vertices);
+  out["triangles"] = Json::array();
+  for (const auto& triangle : shape.triangles)
+    for (const int i : triangle) out["triangles"].push_back(i);
 }
 
 }  // namespace
@@ -234,8 +248,14 @@ Json recording::Columns::json(Recording r) {
       each["unit"] = body.unit;
       each["force_unit"] = body.force_unit;
     } else {
-      each["shape"] = shape_name(body.shape.kind);
-      each["size"] = {body.shape.size.x(), body.shape.size.y(), body.shape.size.z()};
+      put_shape(each, body.shape);
+      for (const PlacedVisualShape& part : body.parts) {
+        Json placed;
+        put_shape(placed, part.shape);
+        placed["position"] = {part.position.x(), part.position.y(), part.position.z()};
+        placed["rotation"] = {part.turn.x(), part.turn.y(), part.turn.z(), part.turn.w()};
+        each["parts"].push_back(std::move(placed));
+      }
     }
     out["bodies"].push_back(std::move(each));
   }

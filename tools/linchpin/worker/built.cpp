@@ -25,6 +25,17 @@ btTransform frame_of(const JointFrame& frame, bool axis_to_z) {
   return btTransform(basis, bullet::to_bullet(frame.origin));
 }
 
+// Bullet adds the margin of a hull to its outside, which would lift a robot off the ground. Boxes and round shapes have
+// their margins inside, and two hulls are clipped as polyhedra, so a hull needs none.
+std::unique_ptr<btCollisionShape> hull_of(const scene::Hull& hull) {
+  auto out = std::make_unique<btConvexHullShape>();
+  for (const Vector3d& p : hull.vertices) out->addPoint(bullet::to_bullet(p), false);
+  out->setMargin(0);
+  out->recalcLocalAabb();
+  out->initializePolyhedralFeatures();
+  return out;
+}
+
 std::unique_ptr<btCollisionShape> shape_of(const scene::Shape& shape) {
   const btScalar x = btScalar(shape.size.x()), y = btScalar(shape.size.y());
   switch (shape.kind) {
@@ -36,6 +47,8 @@ std::unique_ptr<btCollisionShape> shape_of(const scene::Shape& shape) {
       return std::make_unique<btCapsuleShape>(x, y);
     case scene::Shape::Kind::cylinder:
       return std::make_unique<btCylinderShape>(btVector3(x, y / 2, x));
+    case scene::Shape::Kind::hull:
+      return hull_of(*shape.hull);
     default:
       return std::make_unique<btEmptyShape>();
   }

@@ -1,6 +1,7 @@
 #include "recorder.h"
 
 #include "gaps.h"
+#include "looks.h"
 
 #include <linchpin/bullet_recorder.h>
 
@@ -27,9 +28,15 @@ Recorder::Recorder(const recording::RecordingOptions& options, Scene& scene,
 recording::Recording Recorder::make(const recording::RecordingOptions& options,
                                     const std::vector<std::string>& joint_names, double dt, long steps) const {
   std::vector<recording::Recording::Body> bodies;
-  for (std::size_t i = 0; i < bodies_.size(); ++i)
-    bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]),
-                      bullet::visual_shape_of(*bodies_[i]->getCollisionShape()), "", ""});
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    bodies.push_back({scene_.body_names()[i], bullet::kind_of(*bodies_[i]), {}, "", ""});
+    // The links of robots have several shapes, which are known by themselves.
+    const scene::SceneBody* of = scene_.built() ? &scene_.built()->model().bodies[i] : nullptr;
+    if (of && !of->more_shapes.empty())
+      bodies.back().parts = parts_of(*of);
+    else
+      bodies.back().shape = bullet::visual_shape_of(*bodies_[i]->getCollisionShape());
+  }
   const auto index = [&](const btRigidBody& body) {
     const auto at = std::find(bodies_.begin(), bodies_.end(), &body);
     return at == bodies_.end() ? -1 : static_cast<int>(at - bodies_.begin());

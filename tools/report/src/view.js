@@ -9,8 +9,17 @@ import { OrbitControls } from 'three/examples/jsm/controls/OrbitControls.js';
 
 const most_arrows = 2000, most_paths = 40;
 
+// Each triangle has corners of its own, so that faces are flat.
+function polyhedron(body) {
+  const raw = Uint8Array.from(atob(body.vertices), (c) => c.charCodeAt(0)), all = new Float32Array(raw.buffer), at = [];
+  for (const i of body.triangles) at.push(all[3 * i], all[3 * i + 1], all[3 * i + 2]);
+  const out = new BufferGeometry().setAttribute('position', new Float32BufferAttribute(at, 3));
+  out.computeVertexNormals();
+  return out;
+}
 function geometry(body, dot) {
   const [x, y, z] = body.size;
+  if (body.shape === 'hull') return polyhedron(body);
   if (body.shape === 'box') return new BoxGeometry(x, y, z);
   if (body.shape === 'sphere') return new SphereGeometry(x, 32, 20);
   if (body.shape === 'capsule') return new CapsuleGeometry(x, y, 8, 20);
@@ -20,11 +29,11 @@ function geometry(body, dot) {
 }
 // What has no shape is a dot; what stands still without one is shown where something hangs on it.
 function shown(body, motion) {
-  return body.shape !== 'none' || body.kind === 'particle' || body.kind === 'rigid' || motion.links.some((link) => link.bodies.some((b) => b >= 0 && motion.all[b] === body));
+  return body.shape !== 'none' || !!body.parts || body.kind === 'particle' || body.kind === 'rigid' || motion.links.some((link) => link.bodies.some((b) => b >= 0 && motion.all[b] === body));
 }
 // Lines on what is round, by which one sees it turn; a body without a shape has axes instead.
 function marks(body, dot) {
-  if (body.kind !== 'rigid' || body.shape === 'box') return null;
+  if (body.kind !== 'rigid' || body.shape === 'box' || body.shape === 'hull') return null;
   const at = [], l = 4 * dot, [x, y] = body.size, r = 1.004 * x;
   if (body.shape === 'none') at.push(-l, 0, 0, l, 0, 0, 0, -0.6 * l, 0, 0, 0.6 * l, 0, 0, 0, -0.3 * l, 0, 0, 0.3 * l);
   else if (body.shape === 'sphere') {
@@ -38,7 +47,7 @@ function marks(body, dot) {
 function extent(motion) {
   const box = new Box3(), p = new Vector3(), n = motion.bodies.length, every = Math.max(1, Math.floor(motion.frames / 200));
   motion.bodies.forEach((body, i) => {
-    const radius = body.shape === 'sphere' || body.shape === 'none' ? body.size[0] || 0 : Math.hypot(...body.size) / 2;
+    const radius = body.parts ? Math.max(...body.parts.map((part) => Math.hypot(...part.position) + Math.hypot(...part.size) / 2)) : body.shape === 'sphere' || body.shape === 'none' ? body.size[0] || 0 : Math.hypot(...body.size) / 2;
     if (!shown(body, motion)) return;
     const still = body.kind === 'fixed';
     for (let f = 0; f < (still ? 1 : motion.frames); f += every) {
@@ -78,19 +87,28 @@ class Run {
     this.group = new Group();
     this.meshes = motion.bodies.map((body) => {
       if (!shown(body, motion)) return null;
-      const still = body.kind === 'fixed', shape = geometry(body, size * 0.014);
-      let mesh;
-      if (overlay) {
-        if (still) return null;
-        mesh = new LineSegments(new EdgesGeometry(shape, body.shape === 'box' ? 1 : 12), new LineBasicMaterial({ color: colour }));
-        const fill = new Mesh(shape, new MeshBasicMaterial({ color: colour, transparent: true, opacity: 0.16, depthWrite: false }));
-        mesh.add(fill);
-        mesh.scale.setScalar(0.985);  // where both are at one place the solid one is seen
-      } else {
-        mesh = new Mesh(shape, new MeshLambertMaterial({ color: still ? theme.still : colour, transparent: true, opacity: still ? 0.75 : 1 }));
-        if (body.shape === 'box') mesh.add(new LineSegments(new EdgesGeometry(shape), new LineBasicMaterial({ color: theme.edge, transparent: true, opacity: 0.5 })));
-        const lines = still || motion.bodies.length > 200 ? null : marks(body, size * 0.014);
-        if (lines) mesh.add(new LineSegments(lines, new LineBasicMaterial({ color: body.shape === 'none' ? colour : theme.edge, transparent: true, opacity: body.shape === 'none' ? 1 : 0.35 })));
+      const still = body.kind === 'fixed';
+      if (overlay && still) return null;
+      const make = (of) => {
+        const shape = geometry(of, size * 0.014), flat = of.shape === 'box' ? 1 : of.shape === 'hull' ? 20 : 0;
+        if (overlay) {
+          const lines = new LineSegments(new EdgesGeometry(shape, flat || 12), new LineBasicMaterial({ color: colour }));
+          lines.add(new Mesh(shape, new MeshBasicMaterial({ color: colour, transparent: true, opacity: 0.16, depthWrite: false })));
+          lines.scale.setScalar(0.985);  // where both are at one place the solid one is seen
+          return lines;
+        }
+        const mesh = new Mesh(shape, new MeshLambertMaterial({ color: still ? theme.still : colour, transparent: true, opacity: still ? 0.75 : 1 }));
+        if (flat) mesh.add(new LineSegments(new EdgesGeometry(shape, flat), new LineBasicMaterial({ color: theme.edge, transparent: true, opacity: 0.5 })));
+        const lines = still || motion.bodies.length > 200 ? null : marks(of, size * 0.014);
+        if (lines) mesh.add(new LineSegments(lines, new LineBasicMaterial({ color: of.shape === 'none' ? colour : theme.edge, transparent: true, opacity: of.shape === 'none' ? 1 : 0.35 })));
+        return mesh;
+      };
+      const mesh = body.parts ? new Group() : make(body);
+      for (const part of body.parts || []) {
+        const placed = make({ ...part, kind: body.kind });
+        placed.position.fromArray(part.position);
+        placed.quaternion.fromArray(part.rotation);
+        mesh.add(placed);
       }
       this.group.add(mesh);
       return mesh;

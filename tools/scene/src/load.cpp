@@ -354,6 +354,7 @@ class SceneReader {
     model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
     model_.warnings.insert(model_.warnings.end(), robot.warnings.begin(), robot.warnings.end());
     model_.notes.insert(model_.notes.end(), robot.notes.begin(), robot.notes.end());
+    model_.files.insert(model_.files.end(), robot.files.begin(), robot.files.end());
   }
 
   void read_world(Table table) {

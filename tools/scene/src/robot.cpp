@@ -195,7 +195,7 @@ class Maker {
     for (const int i : file_.order) {
       Pose& at = placed_[static_cast<std::size_t>(i)].pose;
       if (link(i).joint < 0) {
-        at = options_.base * pose(i);
+        at = options_.base * link(i).pose;
         continue;
       }
       const Joint& by = joint(link(i).joint);
@@ -798,6 +798,7 @@ Robot read_robot(const std::string& text, const std::string& path, const RobotOp
   complete_masses(file, options.fixed_base.value_or(false));
   Robot out = Maker(file, options).make();
   out.warnings.insert(out.warnings.begin(), file.warnings.begin(), file.warnings.end());
+  out.files = file.files;
   const std::vector<Note> notes = file.notes.all();
   out.notes.insert(out.notes.begin(), notes.begin(), notes.end());
   return out;

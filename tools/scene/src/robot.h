@@ -42,6 +42,7 @@ struct Robot {
   std::vector<std::string> native;    ///< limits: in no System
   std::vector<std::string> warnings;  ///< as Model::warnings
   std::vector<Note> notes;            ///< as Model::notes
+  std::vector<std::string> files;     ///< that were read besides its own: meshes
 };
 
 /// @param text, path  of the file. @param from  what asked for it, for a message that no reader of it was built in.

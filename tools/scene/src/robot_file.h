@@ -59,6 +59,7 @@ struct RobotFile {
   std::vector<Joint> joints;          ///< one that no link hangs by closes a loop
   std::vector<int> order;             ///< of links, parents first
   std::vector<std::string> warnings;  ///< as Robot's
+  std::vector<std::string> files;     ///< of meshes that it collides by
   RobotNotes notes;
 };
 
@@ -91,13 +92,10 @@ inline constexpr RobotNotes::Kind no_size{"link", "has a collision shape of size
                                           "have collision shapes of size zero, which are left out"};
 inline constexpr RobotNotes::Kind no_shape{"link", "has a collision shape that is not supported and is left out",
                                            "have collision shapes that are not supported and are left out",
-                                           "Supported are boxes, spheres, cylinders, capsules and planes"};
+                                           "Supported are boxes, spheres, cylinders, capsules, planes and meshes"};
 inline constexpr RobotNotes::Kind plane{"link",
                                         "collides by a plane, which is a box of 200 m by 200 m by 10 m below it",
                                         "collide by planes, which are boxes of 200 m by 200 m by 10 m below them"};
-inline constexpr RobotNotes::Kind mesh{"link", "collides with nothing by its mesh, because meshes are not read",
-                                       "collide with nothing by their meshes, because meshes are not read",
-                                       "Give them boxes, spheres, cylinders or capsules"};
 inline constexpr RobotNotes::Kind one_limit{"joint", "has a limit on one side alone, which is left out",
                                             "have a limit on one side alone, which is left out"};
 }  // namespace notes

@@ -38,6 +38,7 @@ Vector3d half_extents(const Shape& shape) {
   const double r = shape.size[0], half = 0.5 * shape.size[1];
   switch (shape.kind) {
     case Shape::Kind::box:
+    case Shape::Kind::hull:
       return 0.5 * shape.size;
     case Shape::Kind::sphere:
       return Vector3d::Constant(r);

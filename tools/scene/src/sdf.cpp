@@ -3,6 +3,7 @@
 
 #if LINCHPIN_SDF
 #include "parts.h"
+#include "robot_mesh.h"
 #include "xml.h"
 
 #include <sdf/sdf.hh>
@@ -459,9 +460,16 @@ class Reader {
       link.planes.push_back(half_space(out.pose, Vector3d(n.X(), n.Y(), n.Z()).normalized()));
       out_.notes.add(notes::plane, link.name);
       return;
+    } else if (const sdf::Mesh* mesh = g.MeshShape(); mesh && g.Type() == sdf::GeometryType::MESH) {
+      const auto scale = mesh->Scale();
+      const Vector3d of{scale.X(), scale.Y(), scale.Z()};
+      if (!of.allFinite()) fail(place_of(from.Element()), who + ", <collision>: the scale of a mesh is not finite");
+      const std::string in = mesh->FilePath().empty() ? source_->path : mesh->FilePath();
+      meshes_.add({mesh->Uri(), in, of, mesh->Submesh(), mesh->CenterSubmesh() && !mesh->Submesh().empty()}, out.pose,
+                  link, out_);
+      return;
     } else {
-      const bool mesh = g.Type() == sdf::GeometryType::MESH;
-      out_.notes.add(mesh ? notes::mesh : notes::no_shape, link.name, mesh ? "" : "collision " + from.Name());
+      out_.notes.add(notes::no_shape, link.name, "collision " + from.Name());
       return;
     }
     if (empty) {
@@ -616,6 +624,7 @@ class Reader {
   Files files_;
   std::map<std::string, int, std::less<>> link_at_;
   std::vector<Pose> poses_;  // of links, in the file's frame
+  RobotMeshes meshes_;
   RobotFile out_;
 };
 

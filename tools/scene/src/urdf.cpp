@@ -3,12 +3,12 @@
 
 #if LINCHPIN_URDF
 #include "parts.h"
+#include "robot_mesh.h"
 #include "xml.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <map>
 #endif
@@ -58,8 +58,6 @@ constexpr RobotNotes::Kind trailing_comma{"element", "has a comma after a number
                                           "have a comma after a number, which is left out"};
 constexpr RobotNotes::Kind more_numbers{"element", "has more than three numbers, of which the first three count",
                                         "have more than three numbers, of which the first three count"};
-constexpr RobotNotes::Kind no_mesh{"link", "has a collision mesh whose file is missing",
-                                   "have collision meshes whose files are missing"};
 }  // namespace notes
 
 class Reader {
@@ -269,7 +267,7 @@ class Reader {
                    {length(shape, "radius", who), length(shape, "length", who), 0}};
       out.pose.q = out.pose.q * upright();
     } else if (kind == "mesh") {
-      check_mesh(shape, link, who);
+      read_mesh_of(shape, out.pose, link, who);
       return;
     } else if (kind == "plane") {
       const Vector3d normal = vector_if(shape, "normal", who).value_or(Vector3d::UnitZ());
@@ -290,17 +288,11 @@ class Reader {
     return kind == Shape::Kind::box ? 3 : kind == Shape::Kind::sphere ? 1 : 2;
   }
 
-  void check_mesh(const Element* e, const Link& link, const std::string& who) {
+  void read_mesh_of(const Element* e, const Pose& pose, Link& link, const std::string& who) {
     const char* file = e->Attribute("filename");
     if (!file || !*file) fail(e, within(who, e) + " has no filename=\"…\"");
-    std::string name = file;
-    if (name.starts_with("file://")) name = name.substr(7);
-    std::error_code error;
-    const auto path = std::filesystem::path(source_->path).parent_path() / name;
-    if (name.find("://") == std::string::npos && !std::filesystem::exists(path, error))
-      out_.notes.add(notes::no_mesh, link.name, name);
-    else
-      out_.notes.add(notes::mesh, link.name);
+    const Vector3d scale = vector_if(e, "scale", who).value_or(Vector3d::Ones());
+    meshes_.add({file, source_->path, scale}, pose, link, out_);
   }
 
   // The world may be the parent of a joint without being a link of the file.
@@ -464,6 +456,7 @@ class Reader {
   std::shared_ptr<const Source> source_;
   tinyxml2::XMLDocument document_;
   std::map<std::string, int, std::less<>> link_at_, joint_at_;
+  RobotMeshes meshes_;
   RobotFile out_;
 };
 

@@ -10,6 +10,7 @@
 #include <linchpin/report.h>
 #include <linchpin/system.h>
 
+#include <array>
 #include <limits>
 #include <span>
 #include <string>
@@ -43,14 +44,25 @@ struct RecordingOptions {
 struct VisualShape {
   /// The kinds of shapes.
   enum class Kind {
-    none,     ///< not drawn
-    box,      ///< a box
-    sphere,   ///< a sphere
-    capsule,  ///< a cylinder with half a sphere at each end
-    cylinder  ///< a cylinder
+    none,      ///< not drawn
+    box,       ///< a box
+    sphere,    ///< a sphere
+    capsule,   ///< a cylinder with half a sphere at each end
+    cylinder,  ///< a cylinder
+    hull       ///< a convex polyhedron
   };
-  Kind kind = Kind::none;            ///< what it is
-  Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
+  Kind kind = Kind::none;  ///< what it is
+  /// box: edges; sphere: radius; capsule, cylinder: radius, length along y; hull: edges of the box around it [m]
+  Vector3d size = Vector3d::Zero();
+  std::vector<Vector3d> vertices;             ///< of a hull [m]; at most 65535
+  std::vector<std::array<int, 3>> triangles;  ///< of a hull: indices of vertices, counterclockwise from outside
+};
+
+/// A shape beside the origin of a body.
+struct PlacedVisualShape {
+  VisualShape shape;                           ///< the shape
+  Vector3d position = Vector3d::Zero();        ///< of its origin, in body axes [m]
+  Quaterniond turn = Quaterniond::Identity();  ///< of its axes, in those of the body
 };
 
 /// The frames of one run. It owns copies of all that it receives, and keeps no reference. A copy shares nothing with
@@ -59,11 +71,12 @@ class LINCHPIN_RECORDING_API Recording {
  public:
   /// A body, or a coordinate.
   struct Body {
-    std::string name;                 ///< name
-    BodyKind kind = BodyKind::rigid;  ///< how it moves
-    VisualShape shape;                ///< how it is drawn
-    std::string unit;                 ///< of a coordinate
-    std::string force_unit;           ///< of a coordinate: of a generalized force on it
+    std::string name;                           ///< name
+    BodyKind kind = BodyKind::rigid;            ///< how it moves
+    VisualShape shape;                          ///< how it is drawn
+    std::string unit;                           ///< of a coordinate
+    std::string force_unit;                     ///< of a coordinate: of a generalized force on it
+    std::vector<PlacedVisualShape> parts = {};  ///< more shapes of a body, with those of a robot's link
   };
   /// A constraint between bodies.
   struct Joint {

@@ -23,6 +23,7 @@
 #include <linchpin/stepper.h>
 #include <linchpin/system.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,18 +49,28 @@ class LINCHPIN_SCENE_API SceneError : public FileError {
   std::string message;               ///< without the place
 };
 
+/// A convex polyhedron.
+struct Hull {
+  std::vector<Vector3d> vertices;         ///< its corners [m]
+  std::vector<std::array<int, 3>> faces;  ///< triangles, as indices of vertices, counterclockwise from outside
+};
+
 /// The shape of a body, for collisions and pictures.
 struct Shape {
   /// The kinds of shapes.
   enum class Kind {
-    none,     ///< no shape
-    box,      ///< a box
-    sphere,   ///< a sphere
-    capsule,  ///< a cylinder with half a sphere at each end
-    cylinder  ///< a cylinder
+    none,      ///< no shape
+    box,       ///< a box
+    sphere,    ///< a sphere
+    capsule,   ///< a cylinder with half a sphere at each end
+    cylinder,  ///< a cylinder
+    hull       ///< the convex hull of a robot's mesh
   };
-  Kind kind = Kind::none;            ///< what it is
-  Vector3d size = Vector3d::Zero();  ///< box: edges; sphere: radius; capsule, cylinder: radius, length along y [m]
+  Kind kind = Kind::none;  ///< what it is
+  /// box: edges; sphere: radius; capsule, cylinder: radius, length along y; hull: edges of the box around it, whose
+  /// centre is the origin [m]
+  Vector3d size = Vector3d::Zero();
+  std::shared_ptr<const Hull> hull = nullptr;  ///< of a hull; shapes from the same mesh share it
 };
 
 /// A shape beside a body's centre of mass.
@@ -213,8 +224,9 @@ LINCHPIN_SCENE_API const char* to_string(Host host);
 
 /// A scene that has been read. It owns all its data. It needs neither the file nor other objects after load().
 struct LINCHPIN_SCENE_API Model {
-  std::string file;                  ///< the file of the scene
-  std::vector<std::string> files;    ///< every file that was read for it, the scene first; includes, the .bullet file
+  std::string file;  ///< the file of the scene
+  std::vector<std::string>
+      files;  ///< every file that was read for it, the scene first; includes, meshes, the .bullet file
   Vector3d gravity = {0, -9.81, 0};  ///< [m/s²]
   bool gravity_given = false;        ///< by the file
   double duration = 2;               ///< [s]
