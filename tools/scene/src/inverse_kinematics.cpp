@@ -158,8 +158,9 @@ class PoseSearch {
     Vector6 r = Vector6::Zero();  // [Δp; w θ]
     double cost = 0;              // ½|r|²
     double gap = 0;               // largest |φ|
-    Column phi;
-    Dense A;  // rows on positions
+    Column phi;                   // divided as the rows
+    Dense A;                      // rows on positions, divided by their lengths on the bodies
+    Dense M;                      // mass matrix, the metric of the rows
   };
 
   Here evaluate(const VectorX& q) {
@@ -178,10 +179,13 @@ class PoseSearch {
     const auto m = static_cast<Eigen::Index>(rows.size());
     out.A.resize(m, n_), out.phi.resize(m);
     for (Eigen::Index i = 0; i < m; ++i) {
-      out.A.row(i) = c.A.row(rows[static_cast<std::size_t>(i)]);
-      out.phi[i] = c.position[rows[static_cast<std::size_t>(i)]];
+      const Eigen::Index row = rows[index(static_cast<int>(i))];
+      const double scale = c.length[row] > 0 ? 1 / c.length[row] : 1;
+      out.A.row(i) = scale * c.A.row(row);
+      out.phi[i] = scale * c.position[row];
+      out.gap = std::max(out.gap, std::abs(c.position[row]));
     }
-    if (m > 0) out.gap = out.phi.cwiseAbs().maxCoeff();
+    if (m > 0) out.M = robot_.mass_matrix();
     return out;
   }
 
@@ -204,23 +208,29 @@ class PoseSearch {
 
   // ---- steps ----
 
-  // Splits the space of the columns `free`: a particular solution of A d = e of least norm, and a basis of A d = 0.
-  static void split(const Dense& A, const Column& e, Column& particular, Dense& basis) {
-    const Eigen::Index n = A.cols();
+  // Splits the space of the coordinates `free`: a solution of A d = e, least in the mass metric, and a basis of A d =
+  // 0.
+  static void split(const Here& here, const std::vector<int>& free, const Column& e, Column& particular, Dense& basis) {
+    const auto n = static_cast<Eigen::Index>(free.size());
     particular = Column::Zero(n);
     basis = Dense::Identity(n, n);
-    if (A.rows() == 0 || n == 0) return;
-    Dense rows = A;
-    Column right = e;
-    for (Eigen::Index i = 0; i < rows.rows(); ++i)
-      if (const double length = rows.row(i).norm(); length > 1e-12) rows.row(i) /= length, right[i] /= length;
-    const Eigen::JacobiSVD<Dense> svd(rows, Eigen::ComputeThinU | Eigen::ComputeFullV);
+    if (here.A.rows() == 0 || n == 0) return;
+    Dense M(n, n);
+    for (Eigen::Index i = 0; i < n; ++i)
+      for (Eigen::Index j = 0; j < n; ++j)
+        M(i, j) = here.M(free[index(static_cast<int>(i))], free[index(static_cast<int>(j))]);
+    const Eigen::LLT<Dense> factor(M);
+    if (factor.info() != Eigen::Success)
+      refuse_target(
+          "the mass matrix is not positive definite. Give the bodies beyond each joint a mass and an inertia");
+    const Dense B = factor.matrixL().solve(columns(here.A, free).transpose()).transpose();
+    const Eigen::JacobiSVD<Dense> svd(B, Eigen::ComputeThinU | Eigen::ComputeFullV);
     const Column& d = svd.singularValues();
     Eigen::Index rank = 0;
-    while (rank < d.size() && d[rank] > 1e-6 * d[0] && d[rank] > 0) ++rank;
-    particular =
-        svd.matrixV().leftCols(rank) * (svd.matrixU().leftCols(rank).transpose() * right).cwiseQuotient(d.head(rank));
-    basis = svd.matrixV().rightCols(n - rank);
+    while (rank < d.size() && d[rank] > 1e-6 * std::max(1.0, d[0])) ++rank;
+    const Column z = (svd.matrixU().leftCols(rank).transpose() * e).cwiseQuotient(d.head(rank));
+    particular = factor.matrixU().solve(svd.matrixV().leftCols(rank) * z);
+    basis = factor.matrixU().solve(svd.matrixV().rightCols(n - rank));
   }
 
   std::vector<int> without_fixed(const std::vector<char>& fixed) const {
@@ -253,7 +263,7 @@ class PoseSearch {
         const std::vector<int> free = without_fixed(fixed);
         Column part;
         Dense basis;
-        split(columns(here.A, free), -here.phi, part, basis);
+        split(here, free, -here.phi, part, basis);
         d.setZero();
         bool again = false;
         for (std::size_t i = 0; i < free.size(); ++i) {
@@ -354,7 +364,7 @@ class PoseSearch {
       const Dense A = columns(here.A, free);
       Column part;
       Dense N;
-      split(A, -here.phi - here.A * at_bound, part, N);
+      split(here, free, -here.phi - here.A * at_bound, part, N);
       const Column gradient = of.g + H * at_bound;
       Dense Hf(count, count);
       Column gf(count);
@@ -388,7 +398,7 @@ class PoseSearch {
       const Column total = of.g + H * d;
       Column lambda;  // of the rows, by least squares on the free columns
       Column bound = total;
-      if (A.rows() > 0 && count > 0) {
+      if (count > 0 && A.norm() > 1e-9) {  // else the joints hold the rows by themselves
         Column tf(count);
         for (Eigen::Index i = 0; i < count; ++i) tf[i] = total[free[index(int(i))]];
         Eigen::JacobiSVD<Dense> svd(A.transpose(), Eigen::ComputeThinU | Eigen::ComputeThinV);

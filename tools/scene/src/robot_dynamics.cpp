@@ -565,11 +565,19 @@ struct RobotDynamics::Impl {
     return factor;
   }
 
+  // a M⁻¹ aᵀ of a row on one body.
+  double squared_length(std::size_t i, const Eigen::Matrix<double, 1, 6>& a) const {
+    double out = a.head<3>().squaredNorm() / mass(i);
+    if (body(i).kind != BodyKind::rigid) return out;
+    const Vector3d turned = state.bodies[i].q.conjugate() * Vector3d(a.tail<3>().transpose());
+    return out + turned.dot(body(i).inertia.ldlt().solve(turned));
+  }
+
   const RobotConstraints& constraints() const {
     if (constraints_) return *constraints_;
     RobotConstraints out;
     out.A = MatrixX::Zero(m, n);
-    out.b = out.position = out.velocity = VectorX::Zero(m);
+    out.b = out.position = out.velocity = out.length = VectorX::Zero(m);
     for (const Row& row : rows) {
       const ConstraintFunction& f = row.constraint.function();
       const std::vector<BodyState> X = states_of(row.constraint);
@@ -589,8 +597,10 @@ struct RobotDynamics::Impl {
           const Eigen::Index columns = body(of).kind == BodyKind::particle ? 3 : 6;
           for (Eigen::Index c = 0; c < columns; ++c) a[c] = A[(r * K + k) * 6 + static_cast<std::size_t>(c)];
           out.A.row(i) += a * S[of];
+          if (counts[of]) out.length[i] += squared_length(of, a);
           out.b[i] -= a.head<3>().dot(bias_a[of]) + a.tail<3>().dot(bias_alpha[of]);
         }
+        out.length[i] = std::sqrt(out.length[i]);
         if (!out.A.row(i).allFinite() || !std::isfinite(out.b[i]) || !std::isfinite(out.position[i]))
           refuse_robot("constraint \"" + row.constraint.name() +
                        "\" has no finite derivatives at this state. Choose another state, or leave the constraint "
@@ -601,12 +611,12 @@ struct RobotDynamics::Impl {
     return *constraints_;
   }
 
-  // B = A M^-½ as U D Vᵀ of rank `rank`, rows of A of unit length.
+  // B = A M^-½ as U D Vᵀ of rank `rank`, with rows of A that have unit length on the bodies.
   struct Loops {
-    DenseMatrix rows;   // A with rows of unit length
-    DenseVector b;      // their right side
+    DenseMatrix rows;   // A so
+    DenseVector b;      // its right side
     DenseVector scale;  // by which A was multiplied
-    DenseMatrix U, V;
+    DenseMatrix U, V;   // V has all columns; the first `rank` are those of the rows
     DenseVector D;
     int rank = 0;
   };
@@ -615,18 +625,17 @@ struct RobotDynamics::Impl {
     Loops out;
     out.rows = c.A, out.b = c.b;
     out.scale = DenseVector::Ones(m);
+    out.V = DenseMatrix::Identity(n, n);
     if (m == 0 || n == 0) return out;
-    DenseMatrix B = factor.matrixL().solve(out.rows.transpose()).transpose();
-    for (int i = 0; i < m; ++i) {
-      const double length = B.row(i).norm();
-      if (!(length > 0)) continue;
-      out.scale[i] = 1 / length;
-      B.row(i) /= length, out.rows.row(i) /= length, out.b[i] /= length;
-    }
-    const Eigen::JacobiSVD<DenseMatrix> svd(B, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    for (int i = 0; i < m; ++i)
+      if (c.length[i] > 0) out.scale[i] = 1 / c.length[i];
+    out.rows = out.scale.asDiagonal() * out.rows;
+    out.b = out.scale.cwiseProduct(out.b);
+    const DenseMatrix B = factor.matrixL().solve(out.rows.transpose()).transpose();
+    const Eigen::JacobiSVD<DenseMatrix> svd(B, Eigen::ComputeThinU | Eigen::ComputeFullV);
     const DenseVector& d = svd.singularValues();
-    while (out.rank < d.size() && d[out.rank] > rank_tolerance * d[0] && d[out.rank] > 0) ++out.rank;
-    out.U = svd.matrixU().leftCols(out.rank), out.V = svd.matrixV().leftCols(out.rank);
+    while (out.rank < d.size() && d[out.rank] > rank_tolerance * std::max(1.0, d[0])) ++out.rank;
+    out.U = svd.matrixU().leftCols(out.rank), out.V = svd.matrixV();
     out.D = d.head(out.rank);
     return out;
   }
@@ -640,10 +649,8 @@ struct RobotDynamics::Impl {
   }
   // R with R Rᵀ the inverse of M, without the motions that loops prevent.
   DenseMatrix root_of_inverse(const Eigen::LLT<DenseMatrix>& factor) const {
-    DenseMatrix free = DenseMatrix::Identity(n, n);
     const Loops of = loops(factor);
-    if (of.rank > 0) free -= of.V * of.V.transpose();
-    return factor.matrixU().solve(free);
+    return factor.matrixU().solve(of.V.rightCols(n - of.rank));
   }
 
   void check_frame(const BodyFrame& frame) const {
@@ -768,18 +775,10 @@ RobotEffort RobotDynamics::inverse_dynamics(const VectorX& vdot, std::span<const
       refuse_robot("driven has the index " + std::to_string(i) + " twice");
   }
   const DenseVector f = inverse_dynamics(vdot);
-  // What the constraints cannot give: the component of f in the motions that they leave.
-  DenseMatrix A = impl_->constraints().A;
-  DenseMatrix free = DenseMatrix::Identity(n, n);
-  if (A.rows() > 0 && n > 0) {
-    for (Eigen::Index i = 0; i < A.rows(); ++i)
-      if (const double length = A.row(i).norm(); length > 0) A.row(i) /= length;
-    const Eigen::JacobiSVD<DenseMatrix> svd(A, Eigen::ComputeFullV);
-    const DenseVector& d = svd.singularValues();
-    Eigen::Index rank = 0;
-    while (rank < d.size() && d[rank] > impl_->rank_tolerance * d[0] && d[rank] > 0) ++rank;
-    free = svd.matrixV().rightCols(n - rank);
-  }
+  // The drives give what f has in the motions that the constraints leave.
+  const auto factor = impl_->mass_factor();
+  const Impl::Loops loops = impl_->loops(factor);
+  const DenseMatrix left = loops.V.rightCols(n - loops.rank), free = factor.matrixU().solve(left);
   DenseMatrix drives(n, static_cast<Eigen::Index>(driven.size()));
   drives.setZero();
   for (std::size_t k = 0; k < driven.size(); ++k) drives(driven[k], static_cast<Eigen::Index>(k)) = 1;
@@ -795,7 +794,7 @@ RobotEffort RobotDynamics::inverse_dynamics(const VectorX& vdot, std::span<const
     out.tau = drives * tau;
     rest -= system * tau;
   }
-  if (rest.size() > 0) out.residual = (free * rest).cwiseAbs().maxCoeff();
+  if (rest.size() > 0) out.residual = (factor.matrixL() * DenseMatrix(left * rest)).cwiseAbs().maxCoeff();
   return out;
 }
 
@@ -812,7 +811,7 @@ RobotAcceleration RobotDynamics::forward_dynamics(const VectorX& tau) const {
   for (int pass = 0; pass < 2 && loops.rank > 0; ++pass) {  // the second is a refinement
     const DenseVector z = loops.U.transpose() * (loops.b - loops.rows * vdot);
     const DenseVector dz = z.cwiseQuotient(loops.D);
-    vdot += factor.matrixU().solve(loops.V * dz);
+    vdot += factor.matrixU().solve(loops.V.leftCols(loops.rank) * dz);
     lambda += loops.U * dz.cwiseQuotient(loops.D);
     force = loops.rows.transpose() * lambda;
   }
@@ -868,7 +867,8 @@ OperationalSpace RobotDynamics::operational_space(const MatrixX& J) const {
     refuse_robot("the Jacobian of a task has " + std::to_string(J.cols()) + " columns and must have " +
                  std::to_string(impl_->n));
   if (!J.allFinite()) refuse_robot("the Jacobian of a task has an entry that is not finite");
-  const DenseMatrix root = impl_->root_of_inverse(impl_->mass_factor());
+  const auto factor = impl_->mass_factor();
+  const DenseMatrix root = impl_->root_of_inverse(factor);
   const DenseMatrix C = J * root;  // Λ⁻¹ = C Cᵀ
   OperationalSpace out;
   out.inverse_inertia = C * C.transpose();
@@ -877,12 +877,10 @@ OperationalSpace RobotDynamics::operational_space(const MatrixX& J) const {
   if (C.size() == 0) return out;
   const Eigen::JacobiSVD<DenseMatrix> svd(C, Eigen::ComputeThinU | Eigen::ComputeThinV);
   const DenseVector& d = svd.singularValues();
-  // Directions that loops prevent are zero but for rounding, relative to J without loops.
-  const double most = std::max(
-      d[0],
-      impl_->rank_tolerance *
-          (J * impl_->mass_factor().matrixU().solve(DenseMatrix(DenseMatrix::Identity(impl_->n, impl_->n)))).norm());
-  while (out.rank < d.size() && d[out.rank] > impl_->rank_tolerance * most && d[out.rank] > 0) ++out.rank;
+  // Relative to the task without loops, so that what these prevent altogether is zero.
+  const DenseMatrix without = factor.matrixL().solve(DenseMatrix(J.transpose()));
+  const double most = Eigen::JacobiSVD<DenseMatrix>(without).singularValues()[0];
+  while (out.rank < d.size() && d[out.rank] > impl_->rank_tolerance * most) ++out.rank;
   const auto U = svd.matrixU().leftCols(out.rank);
   const DenseVector inverse = d.head(out.rank).cwiseInverse();
   out.inertia = U * inverse.cwiseAbs2().asDiagonal() * U.transpose();

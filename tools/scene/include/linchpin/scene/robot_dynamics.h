@@ -66,17 +66,20 @@ struct RobotDynamicsOptions {
   std::string body;
   /// Names of constraints that do not count, such as prescribed motions that stand for the motors of the controller.
   std::vector<std::string> without;
-  /// Relative rank tolerance. Singular values of A M^-½ with rows of unit length count as zero below this fraction of
-  /// the largest. operational_space() uses it for J M^-½ with its rows as given.
+  /// Rank tolerance. Singular values of A M^-½ count as zero below it, where each row of A is divided by its length on
+  /// the bodies. In operational_space() it is relative to the largest singular value of J M^-½.
   double rank_tolerance = 1e-6;
 };
 
 /// The rows A v̇ = b of all constraints that are no joints of the tree, at the present state.
 struct RobotConstraints {
-  MatrixX A;                       ///< [m × n]
-  VectorX b;                       ///< [m]
-  VectorX position;                ///< [m] φ, zero for rows that are not on positions
-  VectorX velocity;                ///< [m] φ̇ or ψ
+  MatrixX A;         ///< [m × n]
+  VectorX b;         ///< [m]
+  VectorX position;  ///< [m] φ, zero for rows that are not on positions
+  VectorX velocity;  ///< [m] φ̇ or ψ
+  /// [m] Length of each row on the free bodies, in their mass metric. Rows that are much shorter in joint space than
+  /// there hold what the joints of the tree hold already.
+  VectorX length;
   std::vector<std::string> names;  ///< [m] name of the constraint of each row
   std::vector<Level> levels;       ///< [m] the quantity on which each row is a condition
 };
@@ -85,7 +88,7 @@ struct RobotConstraints {
 struct RobotAcceleration {
   VectorX vdot;              ///< [n] v̇
   VectorX constraint_force;  ///< [n] Aᵀλ
-  VectorX lambda;            ///< [m] multipliers of least norm in rows of unit length
+  VectorX lambda;            ///< [m] multipliers of least norm in rows of unit length on the bodies
   int rank = 0;              ///< rank of A
   double residual = 0;       ///< largest |A v̇ − b|; above round-off the rows contradict each other
 };
