@@ -335,7 +335,7 @@ class PoseSearch {
       // The body beyond joint j of the tree moves with exactly those coordinates that carry j, and with its own.
       const auto mine = [&](BodyId body) {
         robot_.set_state(q, VectorX::Zero(n_), t_);
-        return Dense(robot_.jacobian(BodyFrame{body, {}, Quaterniond::Identity()}));
+        return Dense(robot_.jacobian(BodyFrame{body, Vector3d::Zero(), Quaterniond::Identity()}));
       };
       const Dense child = mine(j.child), parent = mine(j.parent);
       const bool outwards = !child.middleCols(j.velocity, j.velocities).isZero(0);
