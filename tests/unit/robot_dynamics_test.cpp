@@ -347,5 +347,190 @@ TEST(RobotDynamics, WithLoopsAccelerationsAreThoseOfTheCore) {
   }
 }
 
+// What a loop leaves of a motion, against the core's answer to a unit wrench.
+TEST(RobotDynamics, OperationalSpaceContainsTheLoops) {
+  const scene::Model model = bare(scene::load(file("demos/scenes/four-bar.toml")));
+  RobotDynamics robot(model);
+  ASSERT_FALSE(robot.constraint_names().empty());
+  const int n = robot.velocities();
+  const BodyFrame frame{robot.joints().back().child, Vector3d(0.1, 0.2, 0), Quaterniond::Identity()};
+  const scene::OperationalSpace at = robot.operational_space(frame);
+  EXPECT_EQ(at.rank, 1);  // a mechanism of one degree of freedom
+  const VectorX rest = robot.forward_dynamics(VectorX::Zero(n)).vdot;
+  for (int k = 0; k < 6; ++k) {
+    Vector6 F = Vector6::Zero();
+    F[k] = 1;
+    const VectorX tau = robot.generalized_force(frame, F.head<3>(), F.tail<3>());
+    const VectorX added = robot.forward_dynamics(tau).vdot - rest;
+    EXPECT_LT((robot.jacobian(frame) * added - at.inverse_inertia.col(k)).norm(), 1e-11 * (1 + added.norm()));
+    EXPECT_LT((robot.inverse_mass_matrix() * tau - added).norm(), 1e-11 * (1 + added.norm()));
+  }
+  // Moore–Penrose: Λ Λ⁻¹ Λ = Λ, and both products are symmetric.
+  const MatrixX product = at.inertia * at.inverse_inertia;
+  EXPECT_LT((product * at.inertia - at.inertia).norm(), 1e-10 * at.inertia.norm());
+  EXPECT_LT((product - product.transpose()).norm(), 1e-10);
+  const MatrixX A = robot.constraints().A;
+  EXPECT_LT((A * at.jacobian_inverse).norm(), 1e-10 * A.norm() * at.jacobian_inverse.norm());
+}
+
+// One drive moves a linkage: the torque for a motion that the loop allows brings about that motion.
+TEST(RobotDynamics, DrivesOfALinkageGiveTheWantedMotion) {
+  const scene::Model model = bare(scene::load(file("demos/scenes/four-bar.toml")));
+  RobotDynamics robot(model);
+  const int n = robot.velocities();
+  RandomNumbers random(3);
+  const VectorX push = random_velocity(random, n, 10);
+  const VectorX vdot = robot.forward_dynamics(push).vdot;  // a motion that the loop allows
+  const int driven[] = {robot.joints().front().velocity};
+  const scene::RobotEffort by = robot.inverse_dynamics(vdot, driven);
+  EXPECT_LT(by.residual, 1e-9);
+  EXPECT_NE(by.tau[driven[0]], 0);
+  EXPECT_LT((robot.forward_dynamics(by.tau).vdot - vdot).norm(), 1e-9 * (1 + vdot.norm()));
+  // No drive at all cannot.
+  EXPECT_GT(robot.inverse_dynamics(vdot, std::span<const int>()).residual, 1e-3);
+}
+
+// Without contact the joints of a free robot cannot move its centre of mass.
+TEST(RobotDynamics, DrivesDoNotLiftAFreeBase) {
+  RobotDynamics robot(random_robot({.seed = 9, .bodies = 5, .floating = true}));
+  const int n = robot.velocities();
+  std::vector<int> driven;
+  for (int i = 6; i < n; ++i) driven.push_back(i);
+  const VectorX falls = robot.forward_dynamics(VectorX::Zero(n)).vdot;
+  const scene::RobotEffort none = robot.inverse_dynamics(falls, driven);
+  EXPECT_LT(none.residual + none.tau.norm(), 1e-10);
+  EXPECT_GT(robot.inverse_dynamics(VectorX::Zero(n), driven).residual, 1);
+}
+
+// ---- coordinates ----
+
+TEST(RobotDynamics, CoordinatesAreThoseOfTheChannels) {
+  const std::string text = std::string(two_bars) + R"_(
+[[log]]
+channel = "joint_position(elbow)"
+[[log]]
+channel = "joint_velocity(elbow)"
+)_";
+  const scene::Model model = scene::load_text(text, "two.toml");
+  System system = model.system();
+  StepOptions options = model.options;
+  options.method = Method::rk4;
+  RobotDynamics robot(model);
+  robot.set_state(VectorX{{0.3, -0.4}}, VectorX{{3, 30}});
+  Stepper stepper(system, robot.state(), options);
+  double most = 0;
+  for (int k = 0; k < 300; ++k) {  // the elbow turns several times
+    robot.set_state(stepper.state());
+    const scene::Observation at{system, stepper.state(), {}};
+    ASSERT_NEAR(robot.q()[1], model.logs[0](at)[0], 1e-11);
+    ASSERT_NEAR(robot.v()[1], model.logs[1](at)[0], 1e-11);
+    most = std::max(most, std::abs(robot.q()[1]));
+    ASSERT_EQ(stepper.step(0.01).status, Status::ok);
+  }
+  EXPECT_GT(most, 7);
+}
+
+TEST(RobotDynamics, DifferenceUndoesAMotion) {
+  const RobotDynamics robot(random_robot({.seed = 4, .bodies = 6, .floating = true, .balls = true}));
+  RandomNumbers random(2);
+  const VectorX dq = random_velocity(random, robot.velocities(), 1.5);
+  const VectorX to = robot.moved(robot.q(), dq);
+  EXPECT_LT((robot.difference(robot.q(), to) - dq).norm(), 1e-13);
+}
+
+TEST(RobotDynamics, OneMechanismOfSeveralCanBeTaken) {
+  scene::Model model = random_robot({.seed = 1, .bodies = 4});
+  scene::SceneBody crate;
+  crate.name = "crate", crate.mass = 3, crate.inertia = Matrix3d::Identity();
+  model.bodies.push_back(crate);
+  const RobotDynamics whole(model);
+  const RobotDynamics arm(model, {.body = "body2"});
+  EXPECT_EQ(whole.velocities(), arm.velocities() + 6);
+  EXPECT_EQ(whole.joints()[0].name, "crate");
+  EXPECT_NEAR(whole.momentum().mass, arm.momentum().mass + 3, 1e-13);
+  const int n = arm.velocities();
+  EXPECT_LT((whole.mass_matrix().bottomRightCorner(n, n) - arm.mass_matrix()).norm(), 1e-13);
+  EXPECT_THROW((void)arm.body_frame("crate"), std::invalid_argument);
+}
+
+// A pendulum on a kinematic body: its acceleration is a force of inertia.
+TEST(RobotDynamics, AKinematicBaseCarriesTheTree) {
+  const scene::Model model = scene::load_text(R"_(schema = 2
+[[body]]
+name = "cart"
+kind = "kinematic"
+motion = { position = "[0.3*sin(5*t), 0, 0]" }
+[[body]]
+name = "bob"
+mass = 2
+inertia = [0.1, 0.1, 0.1]
+position = [0, -0.5, 0]
+[[joint]]
+name = "pin"
+type = "hinge"
+a = "cart"
+b = "bob"
+at = [0, 0, 0]
+axis = [0, 0, 1]
+)_",
+                                              "cart.toml");
+  RobotDynamics robot(model);
+  ASSERT_EQ(robot.velocities(), 1);
+  const double t = 0.37, q = 0.6, a = -0.3 * 25 * std::sin(5 * t);
+  robot.set_state(VectorX{{q}}, VectorX{{1.3}}, t);
+  EXPECT_NEAR(robot.mass_matrix()(0, 0), 0.1 + 2 * 0.25, 1e-13);
+  EXPECT_NEAR(robot.bias_force()[0], 2 * 0.5 * std::cos(q) * a, 1e-9);
+  EXPECT_NEAR(robot.gravity_force()[0], -2 * 9.81 * 0.5 * std::sin(q), 1e-12);
+  const System system = model.system();
+  EXPECT_LT(difference_to_core(robot, system, robot.forward_dynamics(VectorX::Zero(1)).vdot), 1e-9);
+}
+
+// ---- errors ----
+
+TEST(RobotDynamics, RefusesWhatItDoesNotSupport) {
+  const auto message = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message([] {
+              RobotDynamics(scene::load(file("demos/scenes/andrews.toml")));
+            }).find("\"beta\" is a generalized coordinate of the scene"),
+            std::string::npos);
+  const scene::Model model = scene::load_text(two_bars, "two.toml");
+  EXPECT_NE(message([&] { RobotDynamics(model, {.body = "uper"}); }).find("there is no movable body \"uper\""),
+            std::string::npos);
+  EXPECT_NE(message([&] { RobotDynamics(model, {.without = {"elbo"}}); }).find("there is no constraint \"elbo\""),
+            std::string::npos);
+  EXPECT_NE(message([] { (void)RobotDynamics(scene::Model()); }).find("no body that can move"), std::string::npos);
+  RobotDynamics robot(model);
+  EXPECT_NE(message([&] { robot.set_state(VectorX::Zero(3), VectorX::Zero(2)); }).find("q has 3 components"),
+            std::string::npos);
+  EXPECT_NE(message([&] {
+              robot.set_state(VectorX{{0, NAN}}, VectorX::Zero(2));
+            }).find("not finite"),
+            std::string::npos);
+  EXPECT_NE(message([&] { robot.set_state(State()); }).find("the state has 0 bodies"), std::string::npos);
+  EXPECT_NE(message([&] { (void)robot.joint("wrist"); }).find("There are \"shoulder\", \"elbow\""), std::string::npos);
+  EXPECT_NE(message([&] { (void)robot.pose({BodyId{9}}); }).find("body 9"), std::string::npos);
+  const int twice[] = {0, 0};
+  EXPECT_NE(message([&] { (void)robot.inverse_dynamics(VectorX::Zero(2), twice); }).find("twice"), std::string::npos);
+  const auto result = try_call([&] { return RobotDynamics(model, {.body = "uper"}); });
+  EXPECT_EQ(result.error().kind, ErrorKind::argument);
+}
+
+TEST(RobotDynamics, NamesWhatIsLeftOut) {
+  const scene::Model model = scene::load(file("demos/scenes/arm-at-wall.toml"));
+  const RobotDynamics robot(model, {.without = {model.constraints.back().name}});
+  ASSERT_FALSE(robot.left_out().empty());
+  bool said = false;
+  for (const scene::Note& note : robot.left_out())
+    said = said || note.text == "\"" + model.constraints.back().name + "\" is left out by the options";
+  EXPECT_TRUE(said);
+}
+
 }  // namespace
 }  // namespace linchpin::test::robot_dynamics_test

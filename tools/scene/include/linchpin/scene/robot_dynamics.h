@@ -63,9 +63,9 @@ struct RobotJoint {
 /// Settings of a RobotDynamics.
 struct RobotDynamicsOptions {
   /// Name of a body. Then only the bodies count that constraints connect with it. Empty: all bodies of the model.
-  std::string body;
+  std::string body = {};
   /// Names of constraints that do not count, such as prescribed motions that stand for the motors of the controller.
-  std::vector<std::string> without;
+  std::vector<std::string> without = {};
   /// Rank tolerance. Singular values of A M^-½ count as zero below it, where each row of A is divided by its length on
   /// the bodies. In operational_space() it is relative to the largest singular value of J M^-½.
   double rank_tolerance = 1e-6;
