@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -239,6 +241,28 @@ TEST(RobotDynamics, AForceOnALinkIsItsGeneralizedForce) {
   }
 }
 
+// The drives of the core's bodies are τ.
+TEST(RobotDynamics, DrivesActAsTheirCoordinates) {
+  for (const RandomRobot& kind : kinds_of_robots()) {
+    SCOPED_TRACE(kind.seed);
+    const scene::Model model = random_robot(kind);
+    System system = model.system();
+    RobotDynamics robot(model);
+    RandomNumbers random(kind.seed);
+    put_at_random_state(robot, random);
+    VectorX tau = random_velocity(random, robot.velocities(), 10);
+    for (const RobotJoint& j : robot.joints())
+      if (j.kind == RobotJoint::Kind::free_body) tau.segment<6>(j.velocity).setZero();
+    const auto shared = std::make_shared<VectorX>(tau);
+    system.add(robot.drive("drives", shared));
+    EXPECT_LT(difference_to_core(robot, system, robot.forward_dynamics(tau).vdot), 1e-10);
+    shared->resize(1);
+    EXPECT_EQ(Dynamics(system).evaluate(robot.state()), Status::invalid);
+  }
+  const RobotDynamics robot(random_robot({.seed = 1}));
+  EXPECT_THROW((void)robot.drive("drives", nullptr), std::invalid_argument);
+}
+
 TEST(RobotDynamics, JacobianAndItsRateAreDerivatives) {
   for (const RandomRobot& kind : kinds_of_robots()) {
     SCOPED_TRACE(kind.seed);
@@ -381,10 +405,10 @@ TEST(RobotDynamics, DrivesOfALinkageGiveTheWantedMotion) {
   RandomNumbers random(3);
   const VectorX push = random_velocity(random, n, 10);
   const VectorX vdot = robot.forward_dynamics(push).vdot;  // a motion that the loop allows
-  const int driven[] = {robot.joints().front().velocity};
-  const scene::RobotEffort by = robot.inverse_dynamics(vdot, driven);
+  const int drives[] = {robot.joints().front().velocity};
+  const scene::DriveForces by = robot.inverse_dynamics(vdot, drives);
   EXPECT_LT(by.residual, 1e-9);
-  EXPECT_NE(by.tau[driven[0]], 0);
+  EXPECT_NE(by.tau[drives[0]], 0);
   EXPECT_LT((robot.forward_dynamics(by.tau).vdot - vdot).norm(), 1e-9 * (1 + vdot.norm()));
   // No drive at all cannot.
   EXPECT_GT(robot.inverse_dynamics(vdot, std::span<const int>()).residual, 1e-3);
@@ -394,12 +418,12 @@ TEST(RobotDynamics, DrivesOfALinkageGiveTheWantedMotion) {
 TEST(RobotDynamics, DrivesDoNotLiftAFreeBase) {
   RobotDynamics robot(random_robot({.seed = 9, .bodies = 5, .floating = true}));
   const int n = robot.velocities();
-  std::vector<int> driven;
-  for (int i = 6; i < n; ++i) driven.push_back(i);
+  std::vector<int> drives;
+  for (int i = 6; i < n; ++i) drives.push_back(i);
   const VectorX falls = robot.forward_dynamics(VectorX::Zero(n)).vdot;
-  const scene::RobotEffort none = robot.inverse_dynamics(falls, driven);
+  const scene::DriveForces none = robot.inverse_dynamics(falls, drives);
   EXPECT_LT(none.residual + none.tau.norm(), 1e-10);
-  EXPECT_GT(robot.inverse_dynamics(VectorX::Zero(n), driven).residual, 1);
+  EXPECT_GT(robot.inverse_dynamics(VectorX::Zero(n), drives).residual, 1);
 }
 
 // ---- coordinates ----
@@ -407,9 +431,9 @@ TEST(RobotDynamics, DrivesDoNotLiftAFreeBase) {
 TEST(RobotDynamics, CoordinatesAreThoseOfTheChannels) {
   const std::string text = std::string(two_bars) + R"_(
 [[log]]
-channel = "joint_position(elbow)"
+channel = "joint_position(shoulder)"
 [[log]]
-channel = "joint_velocity(elbow)"
+channel = "joint_velocity(shoulder)"
 )_";
   const scene::Model model = scene::load_text(text, "two.toml");
   System system = model.system();
@@ -419,12 +443,12 @@ channel = "joint_velocity(elbow)"
   robot.set_state(VectorX{{0.3, -0.4}}, VectorX{{3, 30}});
   Stepper stepper(system, robot.state(), options);
   double most = 0;
-  for (int k = 0; k < 300; ++k) {  // the elbow turns several times
+  for (int k = 0; k < 300; ++k) {  // the shoulder turns several times
     robot.set_state(stepper.state());
     const scene::Observation at{system, stepper.state(), {}};
-    ASSERT_NEAR(robot.q()[1], model.logs[0](at)[0], 1e-11);
-    ASSERT_NEAR(robot.v()[1], model.logs[1](at)[0], 1e-11);
-    most = std::max(most, std::abs(robot.q()[1]));
+    ASSERT_NEAR(robot.q()[0], model.logs[0](at)[0], 1e-11);
+    ASSERT_NEAR(robot.v()[0], model.logs[1](at)[0], 1e-11);
+    most = std::max(most, std::abs(robot.q()[0]));
     ASSERT_EQ(stepper.step(0.01).status, Status::ok);
   }
   EXPECT_GT(most, 7);

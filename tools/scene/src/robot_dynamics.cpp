@@ -764,34 +764,33 @@ VectorX RobotDynamics::inverse_dynamics(const VectorX& vdot) const {
   return of.M * vdot + of.h - of.g;
 }
 
-RobotEffort RobotDynamics::inverse_dynamics(const VectorX& vdot, std::span<const int> driven) const {
+DriveForces RobotDynamics::inverse_dynamics(const VectorX& vdot, std::span<const int> drives) const {
   const int n = impl_->n;
   std::vector<char> seen(static_cast<std::size_t>(n));
-  for (const int i : driven) {
+  for (const int i : drives) {
     if (i < 0 || i >= n)
-      refuse_robot("driven has the index " + std::to_string(i) + ", but coordinates go from 0 to " +
+      refuse_robot("drives has the index " + std::to_string(i) + ", but coordinates go from 0 to " +
                    std::to_string(n - 1));
     if (std::exchange(seen[static_cast<std::size_t>(i)], 1))
-      refuse_robot("driven has the index " + std::to_string(i) + " twice");
+      refuse_robot("drives has the index " + std::to_string(i) + " twice");
   }
   const DenseVector f = inverse_dynamics(vdot);
   // The drives give what f has in the motions that the constraints leave.
   const auto factor = impl_->mass_factor();
   const Impl::Loops loops = impl_->loops(factor);
   const DenseMatrix left = loops.V.rightCols(n - loops.rank), free = factor.matrixU().solve(left);
-  DenseMatrix drives(n, static_cast<Eigen::Index>(driven.size()));
-  drives.setZero();
-  for (std::size_t k = 0; k < driven.size(); ++k) drives(driven[k], static_cast<Eigen::Index>(k)) = 1;
-  const DenseMatrix system = free.transpose() * drives;
+  DenseMatrix columns = DenseMatrix::Zero(n, static_cast<Eigen::Index>(drives.size()));
+  for (std::size_t k = 0; k < drives.size(); ++k) columns(drives[k], static_cast<Eigen::Index>(k)) = 1;
+  const DenseMatrix system = free.transpose() * columns;
   const DenseVector wanted = free.transpose() * f;
-  RobotEffort out;
+  DriveForces out;
   out.tau = VectorX::Zero(n);
   DenseVector rest = wanted;
   if (system.size() > 0) {
     Eigen::JacobiSVD<DenseMatrix> svd(system, Eigen::ComputeThinU | Eigen::ComputeThinV);
     svd.setThreshold(impl_->rank_tolerance);
     const DenseVector tau = svd.solve(wanted);
-    out.tau = drives * tau;
+    out.tau = columns * tau;
     rest -= system * tau;
   }
   if (rest.size() > 0) out.residual = (factor.matrixL() * DenseMatrix(left * rest)).cwiseAbs().maxCoeff();
@@ -824,6 +823,50 @@ RobotAcceleration RobotDynamics::forward_dynamics(const VectorX& tau) const {
 
 MatrixX RobotDynamics::inverse_mass_matrix() const { return impl_->inverse_mass(); }
 RobotConstraints RobotDynamics::constraints() const { return impl_->constraints(); }
+
+Force RobotDynamics::drive(std::string name, std::shared_ptr<const VectorX> tau) const {
+  if (!tau) refuse_robot("the forces of the drives \"" + name + "\" are null");
+  struct Drive {
+    std::size_t first, second;  // among the bodies of the force
+    Kind kind;
+    Eigen::Index velocity;
+    Quaterniond axes;  // of the joint in the first body
+    Vector3d origin;   // of the joint in the second body
+  };
+  std::vector<BodyId> bodies;
+  const auto index_of = [&](std::size_t body) {
+    const BodyId id{static_cast<int>(body)};
+    const auto found = std::find(bodies.begin(), bodies.end(), id);
+    if (found != bodies.end()) return static_cast<std::size_t>(found - bodies.begin());
+    bodies.push_back(id);
+    return bodies.size() - 1;
+  };
+  std::vector<Drive> drives;
+  for (const TreeNode& node : impl_->tree) {
+    if (!node.edge || node.edge->joint < 0) continue;
+    const TreeEdge& e = *node.edge;
+    const RobotJoint& j = impl_->joints[static_cast<std::size_t>(e.joint)];
+    drives.push_back({index_of(e.first), index_of(e.second), j.kind, j.velocity, e.axes_A, e.origin_B});
+  }
+  if (drives.empty()) refuse_robot("the model has no joint that could have a drive");
+  auto act = [drives = std::move(drives), tau = std::move(tau), n = impl_->n](ForceFrame& f) {
+    if (tau->size() != n)
+      refuse_robot("the forces of the drives have " + std::to_string(tau->size()) + " components and must have " +
+                   std::to_string(n));
+    for (const Drive& d : drives) {
+      const Matrix3d E = (f[d.first].q * d.axes).toRotationMatrix();
+      const Vector3d effort =
+          d.kind == Kind::ball ? Vector3d(E * tau->segment<3>(d.velocity)) : Vector3d((*tau)[d.velocity] * E.col(0));
+      if (d.kind == Kind::slider) {
+        const Vector3d p_WQ = f[d.second].point(d.origin);
+        f.add_force(d.second, effort, p_WQ), f.add_force(d.first, -effort, p_WQ);
+      } else {
+        f.add_moment(d.second, effort), f.add_moment(d.first, -effort);
+      }
+    }
+  };
+  return {std::move(name), std::move(bodies), std::move(act)};
+}
 
 Pose RobotDynamics::pose(const BodyFrame& frame) const {
   impl_->check_frame(frame);

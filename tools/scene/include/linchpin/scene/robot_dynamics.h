@@ -12,6 +12,7 @@
 #pragma once
 
 #include <linchpin/constraint.h>
+#include <linchpin/forces.h>
 #include <linchpin/problem.h>
 #include <linchpin/scene.h>
 #include <linchpin/scene/export.h>
@@ -94,7 +95,7 @@ struct RobotAcceleration {
 };
 
 /// The forces of the drives for a wanted acceleration.
-struct RobotEffort {
+struct DriveForces {
   VectorX tau;          ///< [n] Least norm; zero at coordinates without a drive.
   double residual = 0;  ///< [N or N m] The largest component of force that the drives and constraints cannot give.
 };
@@ -196,14 +197,20 @@ class LINCHPIN_SCENE_API RobotDynamics {
   /// τ = M v̇ + h − g, as if no constraint closed a loop [n].
   VectorX inverse_dynamics(const VectorX& vdot) const;
   /// The τ of least norm at the coordinates with a drive that, with constraint forces, gives v̇. Example: a robot on a
-  /// free base has drives at its joints only. @param driven  indices of v, each once
-  RobotEffort inverse_dynamics(const VectorX& vdot, std::span<const int> driven) const;
+  /// free base has drives at its joints only. @param drives  indices of v, each once
+  DriveForces inverse_dynamics(const VectorX& vdot, std::span<const int> drives) const;
   /// v̇ from M v̇ + h = τ + g + Aᵀλ and A v̇ = b, by the equation of Udwadia and Kalaba. Redundant rows are allowed.
   /// @throws std::invalid_argument  M is not positive definite, which the message explains
   RobotAcceleration forward_dynamics(const VectorX& tau) const;
   /// P with v̇ = P τ + …: M⁻¹ without loops, else M^-½ (I − B⁺B) M^-½ with B = A M^-½ [n × n].
   MatrixX inverse_mass_matrix() const;
   RobotConstraints constraints() const;  ///< The rows of loops and other constraints.
+
+  /// A force for a System of the model: τ of hinges, sliders and balls acts on the second body of each joint, and the
+  /// opposite on the first. Coordinates of free bodies have no drive. The force does not refer to this object.
+  /// @param tau  read in every evaluation; a size other than velocities() is an error of that evaluation
+  /// @throws std::invalid_argument  `tau` is null, or there is no joint with coordinates
+  Force drive(std::string name, std::shared_ptr<const VectorX> tau) const;
 
   // ---- frames ----
 
