@@ -359,7 +359,7 @@ TEST(RobotDynamics, WithLoopsAccelerationsAreThoseOfTheCore) {
         EXPECT_LT(rows.position.cwiseAbs().maxCoeff(), 1e-9);
       }
       const scene::RobotAcceleration a = robot.forward_dynamics(VectorX::Zero(robot.velocities()));
-      EXPECT_LT(difference_to_core(robot, system, a.vdot), 1e-7) << k;
+      EXPECT_LT(difference_to_core(robot, system, a.vdot), 1e-10) << k;
       const double size = 1 + robot.gravity_force().norm() + a.constraint_force.norm();
       EXPECT_LT((robot.mass_matrix() * a.vdot + robot.bias_force() - robot.gravity_force() - a.constraint_force).norm(),
                 1e-10 * size);
@@ -452,6 +452,19 @@ channel = "joint_velocity(shoulder)"
     ASSERT_EQ(stepper.step(0.01).status, Status::ok);
   }
   EXPECT_GT(most, 7);
+}
+
+// A gear counts whole turns along the way from one state to the next.
+TEST(RobotDynamics, AGearFollowsWholeTurns) {
+  RobotDynamics robot(scene::load(file("demos/scenes/gears.toml")));
+  ASSERT_EQ(robot.velocities(), 2);
+  const auto gap = [&](double small, double large) {
+    robot.set_state(VectorX{{small, large}}, VectorX::Zero(2));
+    return robot.constraints().position[0];
+  };
+  EXPECT_NEAR(gap(20, -10), 0, 1e-12);
+  EXPECT_NEAR(std::abs(gap(20, -9)), 2, 1e-12);
+  EXPECT_NEAR(gap(-50, 25), 0, 1e-12);
 }
 
 TEST(RobotDynamics, DifferenceUndoesAMotion) {

@@ -190,7 +190,7 @@ void expect_the_same(const scene::Model& model, unsigned seed) {
   robot.set_state(robot.moved(robot.q(), dq), v);
   BulletTwin bullet(model, robot);
   const MatrixX T = bullet.velocities();
-  const double tolerance = precision(1e-9, 2e-3);
+  const double tolerance = precision(1e-11, 2e-3);
   for (const BodyId body : bullet.links()) {
     const BodyFrame frame{body, Vector3d(0.3, -0.2, 0.1), Quaterniond::Identity()};
     const MatrixX J = robot.jacobian(frame);
