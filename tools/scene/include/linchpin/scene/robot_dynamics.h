@@ -134,9 +134,9 @@ struct RobotMomentum {
 /// The cost of a state is O(N n²) for N bodies and n coordinates, and O(n³ + n² m) for quantities that contain loops.
 /// All functions allocate.
 ///
-/// An object copies what it needs of the model, and copies of it are independent. One thread at a time may use an
-/// object, its const functions included, and the model and other objects from the same model. Functions throw
-/// std::invalid_argument for arguments of a wrong size or that are not finite, and OrderError without a state. For
+/// An object copies what it needs of the model. A change of one copy does not change another. Objects and copies that
+/// come from one model serve one thread at a time together with the model, const functions included. Functions throw
+/// std::invalid_argument for arguments of a wrong size or that are not finite. For
 /// programs without exceptions there is try_call() (linchpin/error.h).
 class LINCHPIN_SCENE_API RobotDynamics {
  public:
