@@ -54,7 +54,7 @@ std::size_t JointState::index(std::string_view name) const {
   return static_cast<std::size_t>(found - names.begin());
 }
 
-struct Simulation::Impl {
+struct LINCHPIN_PRIVATE Simulation::Impl {
   struct Joint {
     std::size_t constraint;      // its index in the model
     JointCoordinate coordinate;  // indices are BodyId::index
