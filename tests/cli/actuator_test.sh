@@ -1,14 +1,6 @@
-#!/usr/bin/env bash
 # Actuators on every host, for bodies and multibodies: the same positions and torques, and those of inverse dynamics.
-set -euo pipefail
-bin=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-fail() {
-  echo "$1" >&2
-  exit 1
-}
+source "$(dirname "$0")/common.bash" "$@"
+cd "$scratch" || exit 1
 
 cat >arm.urdf <<'END'
 <robot name="arm">
@@ -62,7 +54,7 @@ single = 1e-2
 END
 for how in bare bullet-float64 "bullet-float64 --as multibody" bullet "bullet --as multibody"; do
   # shellcheck disable=SC2086
-  "$bin/linchpin" run arm.toml --host $how >out.txt || { cat out.txt; fail "arm.toml on $how"; }
+  expect 0 run arm.toml --host $how
 done
 
 # The effort of the file limits the elbow: with 1 N m it cannot hold the link, and the torque never exceeds 1.
@@ -75,7 +67,7 @@ name = "torque"
 END
 for how in bare bullet-float64 "bullet-float64 --as multibody"; do
   # shellcheck disable=SC2086
-  "$bin/linchpin" run limited.toml --host $how --csv out.csv >out.txt || { cat out.txt; fail "limited.toml on $how"; }
+  expect 0 run limited.toml --host $how --csv out.csv
   awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i ~ /^torque/) c = i }
     NR > 1 && $c != "" { n++; x = $c < 0 ? -$c : $c; if (x > most) most = x }
     END { exit !(n > 2900 && most <= 1 + 1e-9 && most > 0.99) }' out.csv || fail "the limit of the torque on $how"
@@ -83,5 +75,6 @@ done
 
 # Faults have the place, the name and what to do.
 printf '[[actuator]]\njoint = "elbw"\ntorque = 1\n' >>limited.toml
-"$bin/linchpin" check limited.toml >out.txt 2>&1 && fail "an unknown joint is accepted"
-grep -q 'there is no joint "elbw" with a coordinate; did you mean "elbow"?' out.txt || { cat out.txt; fail "its message"; }
+expect 3 check limited.toml
+says 'there is no joint "elbw" with a coordinate; did you mean "elbow"\?'
+done_testing

@@ -118,5 +118,6 @@ TOML
   scene_of="a block on a mesh"
   expect 0 run "$scratch/world.toml" --host bullet-float64 --csv "$scratch/out.csv"
   last "block::block.z [m]" 0.05 3e-4
+  (cd "$scratch" && "$linchpin" check world.sdf >/dev/null) || fail "a file is not found by its bare name"
 fi
 done_testing

@@ -292,7 +292,8 @@ class Reader {
       fail({source_, 0, 0}, "holds no <sdf>; an SDF file begins with <sdf version=\"…\">");
     sdf::Root root;
     try {
-      refuse(serious(root.Load(source_->path)));
+      // libsdformat does not find a file by its bare name in the present folder.
+      refuse(serious(root.Load(fs::absolute(source_->path).string())));
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
