@@ -227,12 +227,7 @@ Actuator read_actuator(Table& table, const Context& context, const DrivableJoint
   out.force = force_of_joint(
       name, joint, joints.start, more,
       [command](double q, double rate, const ForceFrame& frame) mutable { return command(q, rate, frame); });
-  std::vector<BodyState> X;
-  for (const BodyId id : out.force->bodies) X.push_back(joints.start[id]);
-  std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
-  ForceFrame frame(joints.start.t, X, wrenches);
-  out.force->make(out.force->bodies).act(frame);
-  for (const Vector6& wrench : wrenches)
+  for (const Vector6& wrench : wrenches_of(out.force->make(out.force->bodies), joints.start))
     if (!wrench.allFinite()) table.refuse("is not finite at the start");
   return out;
 }

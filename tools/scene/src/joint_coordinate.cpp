@@ -8,6 +8,15 @@
 
 namespace linchpin::scene {
 
+std::vector<Vector6> wrenches_of(const Force& force, const State& state) {
+  std::vector<BodyState> X;
+  for (const BodyId id : force.bodies()) X.push_back(state[id]);
+  std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
+  ForceFrame frame(state.t, X, wrenches);
+  force.act(frame);
+  return wrenches;
+}
+
 namespace {
 
 Vector3d centripetal(const BodyState& s, const Vector3d& r) { return s.w.cross(s.w.cross(r)); }
@@ -58,12 +67,8 @@ CoordinateRow turn(const JointCoordinate& j, const BodyState& P, const BodyState
 double force_of_actuator(const std::string& name, const JointCoordinate& j, const Observation& at) {
   for (const Force& force : at.system.forces()) {
     if (force.name() != name) continue;
-    std::vector<BodyState> X;
-    for (const BodyId id : force.bodies()) X.push_back(at.state[id]);
-    std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
-    ForceFrame frame(at.state.t, X, wrenches);
-    force.act(frame);
-    const Vector3d axis = X[0].q * Vector3d(j.frame_P.axes.col(0));
+    const std::vector<Vector6> wrenches = wrenches_of(force, at.state);
+    const Vector3d axis = at.state[BodyId{j.parent}].q * Vector3d(j.frame_P.axes.col(0));
     return axis.dot(j.slides ? wrenches[1].head<3>() : wrenches[1].tail<3>());
   }
   return 0;

@@ -12,6 +12,9 @@
 
 namespace linchpin::scene {
 
+/// The wrenches of an impressed force on its bodies at a state, about their centres of mass [N, N m].
+std::vector<Vector6> wrenches_of(const Force& force, const State& state);
+
 /// A hinge or a slider between two bodies.
 struct JointCoordinate {
   int parent = 0, child = 0;           ///< index of each body, among those that the user of this struct chooses

@@ -147,12 +147,7 @@ std::optional<double> mode(const scene::Input& input, const Observation& at) {
 Vector3d applied(const scene::Input& input, const Observation& at) {
   for (const Force& force : at.system.forces()) {
     if (force.name() != input.of) continue;
-    std::vector<BodyState> X;
-    for (const BodyId id : force.bodies()) X.push_back(at.state[id]);
-    std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
-    ForceFrame frame(at.state.t, X, wrenches);
-    force.act(frame);
-    const Vector6& on = wrenches[static_cast<std::size_t>(std::max(input.on, 0))];
+    const Vector6 on = wrenches_of(force, at.state)[static_cast<std::size_t>(std::max(input.on, 0))];
     return input.name == "applied_force" ? Vector3d(on.head<3>()) : Vector3d(on.tail<3>());
   }
   return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
