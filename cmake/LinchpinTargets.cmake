@@ -88,10 +88,16 @@ endfunction()
 
 # linchpin_headers(<target> [SHARED_BY <group>] [<header>...]): with LINCHPIN_BATCHES, the compiler reads the named
 # headers once for the whole target, or once for all targets of a group. These must have the same compile options.
+# LINCHPIN_BATCHES=TESTS leaves out our own headers in the libraries, so that a missing #include of one is still found.
 function(linchpin_headers target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARED_BY" "")
   linchpin_has_batches(batches ${target})
-  if(NOT batches OR NOT arg_UNPARSED_ARGUMENTS)
+  set(headers ${arg_UNPARSED_ARGUMENTS})
+  if(NOT batches)
+    list(FILTER headers INCLUDE REGEX "^<")
+    list(FILTER headers EXCLUDE REGEX "^<linchpin/")
+  endif()
+  if(NOT LINCHPIN_BATCHES OR NOT headers)
     return()
   endif()
   get_property(first GLOBAL PROPERTY LINCHPIN_HEADERS_OF_${arg_SHARED_BY})
@@ -99,7 +105,7 @@ function(linchpin_headers target)
     target_precompile_headers(${target} REUSE_FROM ${first})
     return()
   endif()
-  target_precompile_headers(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  target_precompile_headers(${target} PRIVATE ${headers})
   set_property(GLOBAL PROPERTY LINCHPIN_HEADERS_OF_${arg_SHARED_BY} ${target})
 endfunction()
 

@@ -24,7 +24,8 @@ Struct<Vector3<Vec4d>> gather(const Struct<Vector3<double>>& a, const Struct<Vec
                               const Struct<Vector3<double>>& c,
                               const Struct<Vector3<double>>& d) requires HasMembers<Struct<Vector3<double>>> {
   Struct<Vector3<Vec4d>> to;
-  constexpr auto from = Struct<Vector3<double>>::members(), of = Struct<Vector3<Vec4d>>::members();
+  constexpr auto from = Struct<Vector3<double>>::members();
+  constexpr auto of = Struct<Vector3<Vec4d>>::members();
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     ((to.*std::get<i>(of) =
           gather(a.*std::get<i>(from), b.*std::get<i>(from), c.*std::get<i>(from), d.*std::get<i>(from))),
@@ -36,7 +37,8 @@ Struct<Vector3<Vec4d>> gather(const Struct<Vector3<double>>& a, const Struct<Vec
 /// One lane of them.
 template <template <class> class Struct>
 void scatter_lane(const Struct<Vector3<Vec4d>>& four, int lane, Struct<Vector3<double>>& to) {
-  constexpr auto of = Struct<Vector3<Vec4d>>::members(), into = Struct<Vector3<double>>::members();
+  constexpr auto of = Struct<Vector3<Vec4d>>::members();
+  constexpr auto into = Struct<Vector3<double>>::members();
   [&]<std::size_t... i>(std::index_sequence<i...>) {
     ((to.*std::get<i>(into) = lane_of(four.*std::get<i>(of), lane)), ...);
   }
