@@ -55,7 +55,7 @@ const std::vector<Area> areas = {
     {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
     {"adapters/minimal/", {"std", "Eigen", "core", "toy engine"}},
     {"adapters/minimal/engine/", {"std", "Eigen"}},
-    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat"}},
+    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat", "yaml-cpp"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
     {"tools/recording/include/linchpin/recording.h", {"std", "core"}},
@@ -128,6 +128,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
       {std::regex("CLI/.*"), "CLI11"},
       {std::regex("toml\\+\\+/.*"), "toml++"},
       {std::regex("tinyxml2\\.h"), "tinyxml2"},
+      {std::regex("yaml-cpp/.*"), "yaml-cpp"},
       {std::regex("sdf/.*"), "sdformat"},
       {std::regex("mpi\\.h"), "MPI"},
       {std::regex("Simbody\\.h"), "Simbody"},

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -105,8 +106,59 @@ std::string combination_text(const Json& each) {
 
 struct CheckArguments {
   std::string scene;
-  bool json = false;
+  bool json = false, frames = false;
 };
+
+Json json_of(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
+Json json_of(const Quaterniond& q) {
+  const double sign = q.w() < 0 ? -1 : 1;
+  return {sign * q.w(), sign * q.x(), sign * q.y(), sign * q.z()};
+}
+
+// Where the centre of mass and the axes of its body are in each frame, and where the frame is at the start.
+Json frames_json(const scene::Model& model, const State& start) {
+  Json out = Json::array();
+  for (const scene::SceneFrame& frame : model.frames) {
+    const BodyState& body = start[frame.body];
+    const Quaterniond& q_BF = frame.in_body.q;
+    out.push_back({{"name", frame.name},
+                   {"body", frame.body == ground ? "world" : model.bodies[std::size_t(frame.body.index) - 1].name},
+                   {"centre_of_mass", json_of(Vector3d(-(q_BF.conjugate() * frame.in_body.p)))},
+                   {"body_axes", json_of(q_BF.conjugate())},
+                   {"position", json_of(body.point(frame.in_body.p))},
+                   {"rotation", json_of((body.q * q_BF).normalized())}});
+  }
+  return out;
+}
+
+void print_frames(const Json& frames) {
+  if (frames.empty()) {
+    std::cout << "the scene has no frames: links of robots and [[frame]] have them\n";
+    return;
+  }
+  std::size_t name = 5, body = 4;
+  for (const Json& each : frames) {
+    name = std::max(name, each["name"].get<std::string>().size());
+    body = std::max(body, each["body"].get<std::string>().size());
+  }
+  const auto padded = [](std::string text, std::size_t to) {
+    return text + std::string(to - std::min(to, text.size()) + 2, ' ');
+  };
+  const auto row = [&](const Json& v) {
+    std::string out;
+    for (const Json& x : v) {
+      char text[24];
+      std::snprintf(text, sizeof text, "%9.5f ", std::abs(x.get<double>()) < 5e-6 ? 0 : x.get<double>());
+      out += text;
+    }
+    return out;
+  };
+  std::cout << padded("frame", name) << padded("body", body) << padded("   centre of mass in it [m]", 32)
+            << padded("body axes in it (w, x, y, z)", 42) << "origin at the start [m]\n";
+  for (const Json& each : frames)
+    std::cout << padded(each["name"], name) << padded(each["body"], body) << padded(row(each["centre_of_mass"]), 32)
+              << padded(row(each["body_axes"]), 42) << row(each["position"]) << "\n";
+}
 
 int run_check(const CheckArguments& arguments) {
   const auto model = open_model(arguments.scene);
@@ -197,6 +249,7 @@ int run_check(const CheckArguments& arguments) {
   result["integrable"] = Json::array();
   for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))
     result["integrable"].push_back(combination_json(each, system));
+  result["frames"] = frames_json(*model, start);
   result["native"] = model->native;
   std::vector<std::string> warnings = model->warnings;
   for (const std::string& each : dynamics.warnings()) take_warning(each, warnings);
@@ -212,6 +265,8 @@ int run_check(const CheckArguments& arguments) {
 
   if (arguments.json) {
     std::cout << result.dump(2) << "\n";
+  } else if (arguments.frames) {
+    print_frames(result["frames"]);
   } else {
     const bool has_coordinates = static_cast<bool>(model->kinetics);
     std::size_t widest = 4;
@@ -257,6 +312,8 @@ void add_check(CLI::App& app, int& exit_code) {
       "check", "Check a scene without running it: rank, start, derivatives and the kind of every constraint");
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
+  verb->add_flag("--frames", arguments->frames,
+                 "Print the named frames instead: of robots' links and joints, and of [[frame]]");
   verb->footer(
       "holonomic: an equation on positions. exact, integrable with a factor: an equation on velocities that is\n"
       "equivalent to one on positions. This is found from the derivatives of its coefficients, to 1e-7 of their\n"

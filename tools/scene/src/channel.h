@@ -10,6 +10,7 @@
 #include <Eigen/Core>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Sensor {
   int on = 1;                                  ///< which of the joint's bodies
   BodyId frame = ground;                       ///< whose axes the numbers are in,
   Quaterniond axes = Quaterniond::Identity();  ///< turned by this
+  std::optional<Vector3d> origin;              ///< of a named frame in that body: the torque is about it
 };
 
 /// Accelerations of all bodies from the impressed forces and the reactions at a state: M v̇ = Q + Σ reactions (T5). So

@@ -165,6 +165,18 @@ struct Operand {
   std::size_t place = 0;
 };
 
+namespace {
+
+// The place in a body to which quantities refer: its centre of mass, with the axes of the body, or a frame.
+struct Origin {
+  const NamedFrame* frame = nullptr;
+  /// A point of the frame as one of the body, both from the origins.
+  Vector3d point(const Vector3d& p) const { return frame ? Vector3d(frame->p_BF + frame->R_BF * p) : p; }
+  Vector3d axis(const Vector3d& u) const { return frame ? Vector3d(frame->R_BF * u) : u; }
+};
+
+}  // namespace
+
 struct Compiler::Impl {
   const Names& names;
   const Constants* constants;
@@ -485,9 +497,9 @@ struct Compiler::Impl {
     }
     if (c == '\'') {
       const std::string name = quoted();
-      const int body = find_body(name);
-      if (body < 0) throw Fault(place, "there is no body '" + name + "'" + suggestion_or_all(name, names.bodies));
-      return parse_quantity(body, name, place);
+      if (const int body = find_body(name); body >= 0) return parse_quantity(body, name, place);
+      if (const NamedFrame* frame = find_frame(name)) return parse_frame(*frame, place);
+      throw Fault(place, "there is no body and no frame '" + name + "'" + suggestion_or_all(name, places()));
     }
     if (!is_letter(c)) {
       if (c == '=') throw Fault(place, "an equation has one '=', between its two sides");
@@ -528,6 +540,7 @@ struct Compiler::Impl {
       throw Fault(place, "unknown function \"" + std::string(name) + "\"" + suggestion(name, known));
     }
     if (const int body = find_body(name); body >= 0) return parse_quantity(body, name, place);
+    if (const NamedFrame* frame = find_frame(name)) return parse_frame(*frame, place);
     const Definition* definition = find_definition(name);
     for (const Input& input : names.inputs)
       if (input.name == name) {
@@ -548,7 +561,7 @@ struct Compiler::Impl {
       throw Fault(place, "\"" + std::string(name) + "\" is a function: " + std::string(name) + "(…)");
     if (const std::string_view now = renamed_word(name); !now.empty())
       throw Fault(place, "\"" + std::string(name) + "\"" + was_renamed(now));
-    std::vector<std::string> known = names.bodies;
+    std::vector<std::string> known = places();
     for (const Definition* d = definitions; d; d = d->before.get()) known.push_back(d->name);
     for (const Constants::Map* map : {&constants->own(), constants->outer()})
       if (map)
@@ -726,6 +739,19 @@ struct Compiler::Impl {
     return found == names.bodies.end() ? -1 : static_cast<int>(found - names.bodies.begin());
   }
 
+  const NamedFrame* find_frame(std::string_view name) const {
+    const auto found = std::find_if(names.frames.begin(), names.frames.end(),
+                                    [&](const NamedFrame& frame) { return frame.name == name; });
+    return found == names.frames.end() ? nullptr : &*found;
+  }
+  /// The names of all bodies and of the frames that have other names.
+  std::vector<std::string> places() const {
+    std::vector<std::string> all = names.bodies;
+    for (const NamedFrame& frame : names.frames)
+      if (find_body(frame.name) < 0) all.push_back(frame.name);
+    return all;
+  }
+
   BodyKind kind_of(int body) const {
     const auto k = static_cast<std::size_t>(body);
     return k < names.kinds.size() ? names.kinds[k] : BodyKind::rigid;
@@ -806,18 +832,52 @@ struct Compiler::Impl {
     return emit(op, Type::vector, {at_point}, place);
   }
 
-  Operand parse_quantity(int body, std::string_view name, std::size_t place) {
+  // R x or Rᵀ x of an expression.
+  Operand turned(const Matrix3d& R, const Operand& x, std::size_t place) {
+    std::array<Operand, 3> part;
+    for (int i = 0; i < 3; ++i)
+      part[static_cast<std::size_t>(i)] =
+          binary(Code::dot, Type::scalar, literal(Vector3d(R.row(i).transpose()), place), x, place);
+    Operation op{Code::make};
+    op.a = part[0].at, op.b = part[1].at, op.c = part[2].at;
+    return emit(op, Type::vector, {part[0], part[1], part[2]}, place);
+  }
+  Operand moving_in_body(const Origin& origin, const Operand& p, std::size_t place) {
+    if (!origin.frame) return p;
+    return sum(literal(origin.frame->p_BF, place), turned(origin.frame->R_BF, p, place), false, place);
+  }
+
+  Operand parse_frame(const NamedFrame& frame, std::size_t place) {
+    const std::size_t before = at;
+    if (next('.')) {  // .frame may follow, as it must after the name of a body
+      skip();
+      if (identifier() != "frame") at = before;
+    }
+    return parse_quantity(frame.body, frame.name, place, Origin{&frame});
+  }
+
+  Operand parse_quantity(int body, std::string_view name, std::size_t place, const Origin& origin = {}) {
     if (kind_of(body) == BodyKind::coordinate) return parse_coordinate(body, name, place);
-    static const std::vector<std::string> known = {"position", "x",   "y",     "z",       "point",        "axis",
-                                                   "velocity", "vel", "omega", "to_body", "acceleration", "alpha"};
+    static const std::vector<std::string> known = {"position",     "x",    "y",     "z",       "point",    "axis",
+                                                   "velocity",     "vel",  "omega", "to_body", "to_frame", "frame",
+                                                   "acceleration", "alpha"};
+    const char* const inverse = origin.frame ? "to_frame" : "to_body";
     if (!next('.'))
-      throw Fault(place, "'" + std::string(name) + "' is a body. Choose one of its quantities: " + std::string(name) +
-                             ".position, .point(x, y, z), .axis(x, y, z), .velocity, .omega, .to_body(p)" +
+      throw Fault(place, "'" + std::string(name) + (origin.frame ? "' is a frame" : "' is a body") +
+                             ". Choose one of its quantities: " + std::string(name) +
+                             ".position, .point(x, y, z), .axis(x, y, z), .velocity, .omega, ." + inverse + "(p)" +
                              (names.accelerations ? ", .acceleration, .alpha" : ""));
     skip();
     const std::size_t word_at = at;
     const std::string_view word = identifier();
     skip();
+    if (word == "frame" && !origin.frame) {
+      const NamedFrame* frame = find_frame(name);
+      if (!frame)
+        throw Fault(word_at, "'" + std::string(name) + "' is no link of a robot, so it has no frame of a file. Its " +
+                                 "axes begin at its centre of mass");
+      return parse_quantity(body, name, place, Origin{frame});
+    }
     const bool call = at < text.size() && text[at] == '(';
     const auto moving = [&] {
       tape.uses_motion = true;
@@ -836,46 +896,52 @@ struct Compiler::Impl {
     std::initializer_list<Operand> none = {};
     op.b = use(body, place);
     op.bodies = std::uint64_t{1} << op.b;
-    if (word == "position") return emit(op, type, none, place);
+    const auto emit_point = [&](const Vector3d& p_BQ) {
+      op.at = p_BQ;
+      op.code = p_BQ.isZero() ? Code::position : Code::point;
+      return emit(op, type, none, place);
+    };
+    const auto emit_velocity = [&](const Vector3d& p_BQ) {
+      op.at = p_BQ;
+      op.code = p_BQ.isZero() ? Code::velocity : Code::velocity_of;
+      return emit(op, type, none, place);
+    };
+    const Vector3d here = origin.point(Vector3d::Zero());
+    if (word == "position") return emit_point(here);
     if (word == "x" || word == "y" || word == "z")
-      return unary(word == "x"   ? Code::x
-                   : word == "y" ? Code::y
-                                 : Code::z,
-                   Type::scalar, emit(op, type, none, place), word_at);
+      return unary(word == "x" ? Code::x : word == "y" ? Code::y : Code::z, Type::scalar, emit_point(here), word_at);
     if (word == "point" || word == "axis") {
       if (!call)
-        throw Fault(
-            at, "." + std::string(word) + " needs its coordinates in the body: ." + std::string(word) + "(x, y, z)");
-      op.code = word == "point" ? Code::point : Code::axis;
-      if (op.code == Code::axis) {
-        op.at = parse_fixed_place(word);
-      } else {
+        throw Fault(at, "." + std::string(word) + " needs its coordinates in the " + (origin.frame ? "frame" : "body") +
+                            ": ." + std::string(word) + "(x, y, z)");
+      if (word == "point") {
         const Operand at_point = parse_place(word);
-        if (!at_point.constant) return moving_point(Code::point_at, op, at_point, turning, place);
-        op.at = vector(at_point);
+        if (!at_point.constant)
+          return moving_point(Code::point_at, op, moving_in_body(origin, at_point, place), turning, place);
+        if (!vector(at_point).isZero()) turning();
+        return emit_point(origin.point(vector(at_point)));
       }
-      if (op.code == Code::axis || !op.at.isZero()) turning();
-      if (op.code == Code::axis && op.at.isZero()) throw Fault(word_at, "an axis of length zero has no direction");
-      if (op.code == Code::point && op.at.isZero()) op.code = Code::position;
+      const Vector3d axis = parse_fixed_place(word);
+      turning();
+      if (axis.isZero()) throw Fault(word_at, "an axis of length zero has no direction");
+      op.code = Code::axis, op.at = origin.axis(axis);
       return emit(op, type, none, place);
     }
     if (word == "velocity" || word == "vel") {
       moving();
-      op.code = Code::velocity;
-      if (call) {
-        const Operand at_point = parse_place("point");
-        if (!at_point.constant) return moving_point(Code::velocity_at, op, at_point, turning, place);
-        op.at = vector(at_point);
-        if (!op.at.isZero()) turning(), op.code = Code::velocity_of;
-      }
-      return emit(op, type, none, place);
+      if (!call) return emit_velocity(here);
+      const Operand at_point = parse_place("point");
+      if (!at_point.constant)
+        return moving_point(Code::velocity_at, op, moving_in_body(origin, at_point, place), turning, place);
+      if (!vector(at_point).isZero()) turning();
+      return emit_velocity(origin.point(vector(at_point)));
     }
     if (word == "acceleration" || word == "alpha") {
       const bool angular = word == "alpha";
       if (angular) turning();
       const Operand a = parse_acceleration(angular ? "alpha" : "acceleration", body, word_at);
-      if (angular || !call) return a;
-      const Vector3d p_BQ = parse_fixed_place("point");
+      if (angular) return a;
+      const Vector3d p_BQ = call ? origin.point(parse_fixed_place("point")) : here;
       if (p_BQ.isZero()) return a;
       turning();
       tape.uses_motion = true;
@@ -892,19 +958,23 @@ struct Compiler::Impl {
       op.code = Code::omega;
       return emit(op, type, none, place);
     }
-    if (word == "to_body") {
+    if (word == inverse) {
       turning();
-      need('(', "after to_body: the world point to look at");
+      need('(', "after " + std::string(inverse) + ": the world point to look at");
       const Operand x = parse_sum();
-      want(x, Type::vector, "to_body()");
-      need(')', "to close to_body()");
+      want(x, Type::vector, std::string(inverse) + "()");
+      need(')', "to close " + std::string(inverse) + "()");
       op.code = Code::to_body;
       op.a = x.at;
       op.bodies |= x.bodies;
-      return emit(op, type, none, place);
+      const Operand in_body = emit(op, type, none, place);
+      if (!origin.frame) return in_body;
+      return turned(origin.frame->R_BF.transpose(), sum(in_body, literal(origin.frame->p_BF, place), true, place),
+                    place);
     }
     throw Fault(word_at, word.empty() ? "a quantity of '" + std::string(name) + "' is missing after the dot"
-                                      : "a body has no \"" + std::string(word) + "\"" + quantity_hint(word, known));
+                                      : std::string(origin.frame ? "a frame" : "a body") + " has no \"" +
+                                            std::string(word) + "\"" + quantity_hint(word, known));
   }
 
   void begin(std::string_view all) {

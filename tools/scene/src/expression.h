@@ -87,12 +87,21 @@ struct Definition {
   std::shared_ptr<const Definition> before;  ///< the definitions that the text may use, the last one first
 };
 
+/// A frame that is fixed in a body.
+struct NamedFrame {
+  std::string name;
+  int body = 0;                          ///< among the bodies of the scene
+  Vector3d p_BF = Vector3d::Zero();      ///< its origin, from the centre of mass of the body, in the body's axes [m]
+  Matrix3d R_BF = Matrix3d::Identity();  ///< its axes, in those of the body
+};
+
 /// What an expression may speak of.
 struct Names {
   Constants constants;
   std::shared_ptr<const Definition> definitions;  ///< the last one; each leads to the one before it
   std::vector<std::string> bodies;                ///< all of the scene; an expression keeps the ones it uses
   std::vector<BodyKind> kinds;                    ///< by body: particles have no axes, coordinates are numbers
+  std::vector<NamedFrame> frames;                 ///< a frame may have the name of its body, as a robot's link has
   bool time = true;                               ///< may read t
   bool motion = true;                             ///< may read velocities
   std::vector<Input> inputs;                      ///< names by themselves

@@ -2,9 +2,12 @@
 // what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
 #include "actuator.h"
 #include "channel.h"
+#include "joint_replacement.h"
+#include "loop_assembly.h"
 #include "parts.h"
 #include "renamed.h"
 #include "robot.h"
+#include "robot_loops.h"
 #include "source.h"
 #include "start_velocities.h"
 
@@ -204,9 +207,9 @@ class SceneReader {
       root.refuse("schema", "this scene is of schema 1, whose keys were renamed: write " + present +
                                 ", and the messages that follow name each key that is to be renamed");
     if (written != schema) root.refuse("schema", "schema " + std::to_string(written) + " is unknown: write " + present);
-    root.accept_only({"schema",     "title",  "params", "definitions", "include", "world",      "solver",  "start",
-                      "lagrangian", "model",  "body",   "coordinate",  "joint",   "constraint", "force",   "chain",
-                      "grid",       "repeat", "attach", "sensor",      "log",     "expect",     "actuator"});
+    root.accept_only({"schema",     "title",  "params", "definitions", "include", "world",      "solver",   "start",
+                      "lagrangian", "model",  "body",   "coordinate",  "joint",   "constraint", "force",    "chain",
+                      "grid",       "repeat", "attach", "sensor",      "log",     "expect",     "actuator", "frame"});
     read_params(root, file.context, outermost);
     if (auto texts = root.definitions("definitions", file.context.names); !texts.empty())
       definitions_.emplace_back(&file.context, std::move(texts));
@@ -330,12 +333,23 @@ class SceneReader {
       Table numbers(context, *given, std::string("model, ") + key);
       for (const auto& [name, node] : *given)
         (*into)[std::string(name.str())] = {numbers.number(name.str()), scene::place_of(context, node)};
+      if (into == &options.joints)
+        for (const auto& [name, value] : options.joints) given_positions_.insert(options.prefix + name);
     }
     for (const auto& [key, into] :
          {std::pair("velocity", &options.velocity), std::pair("angular_velocity", &options.angular_velocity)}) {
       *into = table.vector(key, Vector3d::Zero());
       if (!into->isZero()) options.moving = table.place(key);
     }
+    scene::RobotLoops loops;
+    if (const auto of_loops = table.text_if("loops")) {
+      const fs::path at = (fs::path(from).parent_path() / of_loops->value).lexically_normal();
+      model_.files.push_back(at.string());
+      loops = scene::read_robot_loops(read_text(at.string(), of_loops->place), at.string(), of_loops->place);
+    }
+    if (const toml::table* replaced = table.table("replace_joints"))
+      scene::read_replacements(*replaced, context, loops.replacements);
+    for (const auto& [name, replacement] : loops.replacements) options.replaced[name] = replacement.place;
     table.done();
     model_.files.push_back(path.string());
     scene::Robot robot = scene::read_robot(read_text(path.string(), file.place), path.string(), options, file.place);
@@ -346,6 +360,11 @@ class SceneReader {
       if (body.multibody > 0) model_.multibodies = std::max(model_.multibodies, body.multibody += others);
       add_body(std::move(body), place);
     }
+    plan_joints(loops, robot, options.prefix, before);
+    for (SceneFrame& frame : robot.frames) {
+      if (frame.body != ground) frame.body.index += before;
+      add_frame(std::move(frame), file.place);
+    }
     for (auto& [joint, place] : robot.joints) {
       for (BodyId& id : joint.bodies)
         if (id != ground) id.index += before;
@@ -355,6 +374,49 @@ class SceneReader {
     model_.warnings.insert(model_.warnings.end(), robot.warnings.begin(), robot.warnings.end());
     model_.notes.insert(model_.notes.end(), robot.notes.begin(), robot.notes.end());
     model_.files.insert(model_.files.end(), robot.files.begin(), robot.files.end());
+  }
+
+  // The joints that close the loops of a robot or replace joints of its file. @param before  bodies before the robot's
+  void plan_joints(const scene::RobotLoops& loops, const scene::Robot& robot, const std::string& prefix, int before) {
+    const auto in_scene = [&](BodyId id) { return id == ground ? id : BodyId{id.index + before}; };
+    const auto name_of = [&](BodyId id) {
+      return id == ground ? std::string("world") : model_.bodies[static_cast<std::size_t>(id.index) - 1].name;
+    };
+    for (const scene::ReplacedJoint& joint : robot.replaced) {
+      const scene::JointReplacement& replacement = loops.replacements.find(joint.name)->second;
+      if (replacement.type == "none") continue;
+      const BodyId a = in_scene(joint.a), b = in_scene(joint.b);
+      plans_.push_back(scene::plan_of(replacement, joint, prefix + joint.name, name_of(a), name_of(b), a, b));
+    }
+    for (const scene::RobotLoops::Loop& loop : loops.loops) {
+      scene::JointPlan plan;
+      plan.type = loop.type, plan.name = prefix + loop.name, plan.place = loop.place;
+      const auto end = [&](const std::string& frame, std::string& body, std::optional<scene::NamedFrame>& into,
+                           std::optional<Vector3d>& at) {
+        const auto found = std::find_if(robot.frames.begin(), robot.frames.end(),
+                                        [&](const SceneFrame& each) { return each.name == prefix + frame; });
+        if (found == robot.frames.end()) {
+          std::vector<std::string> known;
+          for (const SceneFrame& each : robot.frames) known.push_back(each.name.substr(prefix.size()));
+          fail(loop.place, "closed_loop: the robot has no link or joint with the frame \"" + frame + "\"" +
+                               scene::suggestion(frame, known));
+        }
+        const BodyId of = in_scene(found->body);
+        body = name_of(of);
+        into = scene::NamedFrame{found->name, of.index, found->in_body.p, found->in_body.q.toRotationMatrix()};
+        at = found->in_body.p;
+      };
+      end(loop.frame_a, plan.a, plan.frame_a, plan.at_a);
+      end(loop.frame_b, plan.b, plan.frame_b, plan.at_b);
+      if (plan.a == plan.b) {
+        model_.notes.push_back("the loop \"" + loop.name + "\" is left out, because its two frames are in one body");
+        continue;
+      }
+      loop_plans_.push_back(std::move(plan));
+    }
+    if (!loops.motors.empty())
+      model_.notes.push_back(
+          {"joints that the file of loops names as motors move freely. [[actuator]] drives them", loops.motors});
   }
 
   void read_world(Table table) {
@@ -409,6 +471,7 @@ class SceneReader {
   void read_parts(Table& from, Context& context) {
     for (const toml::table* table : from.tables("body")) read_body(Table(context, *table, "body"), context);
     for (const toml::table* table : from.tables("coordinate")) read_coordinate(Table(context, *table, "coordinate"));
+    for (const toml::table* table : from.tables("frame")) frames_.emplace_back(table, context.inside());
     for (const auto& [key, what] : {std::pair{"joint", Later::What::joint},
                                     {"constraint", Later::What::constraint},
                                     {"force", Later::What::force}})
@@ -438,7 +501,8 @@ class SceneReader {
     }
     if (count == 0)
       (void)repeat.tables("body"), (void)repeat.tables("coordinate"), (void)repeat.tables("joint"),
-          (void)repeat.tables("constraint"), (void)repeat.tables("force"), (void)repeat.tables("repeat");
+          (void)repeat.tables("constraint"), (void)repeat.tables("force"), (void)repeat.tables("frame"),
+          (void)repeat.tables("repeat");
     repeat.done();
   }
 
@@ -541,6 +605,45 @@ class SceneReader {
     model_.bodies.push_back(std::move(body));
     if (model_.bodies.size() > most_bodies)
       fail(place, "the scene has more than " + std::to_string(most_bodies) + " bodies, which is the limit");
+  }
+
+  // A frame may have the name of a link's body, and no other.
+  void add_frame(SceneFrame frame, const Place& place) {
+    if (frame.name == "world") return;  // it is that of the scene, wherever the link of a robot is
+    if (!frame_at_.emplace(frame.name, static_cast<int>(model_.frames.size())).second)
+      fail(place, "there are two frames \"" + frame.name + "\"");
+    names_.frames.push_back({frame.name, frame.body.index, frame.in_body.p, frame.in_body.q.toRotationMatrix()});
+    model_.frames.push_back(std::move(frame));
+  }
+
+  // [[frame]]: in a body, or in another frame.
+  void read_frame(Table table, Context& context, const scene::FindBody& body) {
+    const Text name = table.text("name");
+    table.rename("frame \"" + name.value + "\"");
+    if (name.value.empty()) fail(name.place, table.what() + ": a name is not empty");
+    check_name(name.value, name.place);
+    if (name.value == "world" || body_at_.count(name.value))
+      fail(name.place, "\"" + name.value + "\" is both a body and a frame; rename one");
+    if (table.has("body") == table.has("frame"))
+      table.refuse("give body, from whose centre of mass its position is, or frame, one of the two");
+    SceneFrame frame;
+    frame.name = name.value;
+    Pose outer;
+    if (table.has("body")) {
+      frame.body = scene::body_named(table.text("body"), body, context.names, table.what());
+      if (frame.body != ground &&
+          model_.bodies[static_cast<std::size_t>(frame.body.index) - 1].kind == BodyKind::particle)
+        table.refuse("body", "a particle has no axes, so it has no frames");
+    } else {
+      const scene::NamedFrame& in = scene::frame_named(table.text("frame"), context.names, table.what());
+      frame.body = BodyId{in.body};
+      outer = {in.p_BF, Quaterniond(Eigen::Quaterniond(in.R_BF))};
+    }
+    const Vector3d p = table.vector("position", Vector3d::Zero());
+    const Quaterniond q = scene::read_rotation(table, context);
+    frame.in_body = {outer.p + outer.q * p, (outer.q * q).normalized()};
+    table.done();
+    add_frame(std::move(frame), name.place);
   }
 
   // ---- generators ----
@@ -670,6 +773,7 @@ class SceneReader {
     void swap() {
       to_.bodies.swap(from_.bodies);
       to_.kinds.swap(from_.kinds);
+      to_.frames.swap(from_.frames);
     }
     scene::Names &to_, &from_;
   };
@@ -693,6 +797,11 @@ class SceneReader {
       const auto found = body_at_.find(name);
       return found == body_at_.end() ? -1 : found->second;
     };
+    for (auto& [table, context] : frames_) {
+      // A frame may be in one of those before it, so that its names are not lent.
+      context.names.bodies = names_.bodies, context.names.kinds = names_.kinds, context.names.frames = names_.frames;
+      read_frame(Table(context, *table, "frame"), context, body);
+    }
     for (const auto& [context, texts] : definitions_) {
       const Lend lend(context->names, names_);
       check_definitions(*context, texts, true);
@@ -707,6 +816,8 @@ class SceneReader {
         add_laws(table, *laws.context, model_.constraints[first_plan + i]);
     }
     for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
+    // After those of the file, which are the trees.
+    for (const scene::JointPlan& plan : loop_plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
     const scene::Constants::Map* looked_at = nullptr;
     for (Later& each : later_) {
       // What stood around it: constants; and all bodies, which only now are known. Lent, not copied: there may be many.
@@ -756,7 +867,8 @@ class SceneReader {
       add(std::move(constraint), name.place);
     }
     later_.clear();
-    plans_.clear();
+    plans_.clear(), loop_plans_.clear();
+    assemble();
     for (const auto& [table, context] : attached_) {
       const Lend lend(context->names, names_);
       attach(Table(*context, *table, "attach"), *context);
@@ -772,6 +884,45 @@ class SceneReader {
     check_whole();
   }
 
+  // Closes the loops of robots that are open in the poses of their files. A small gap stays: hosts close it.
+  void assemble() {
+    const bool coordinates = std::any_of(model_.bodies.begin(), model_.bodies.end(),
+                                         [](const SceneBody& b) { return b.kind == BodyKind::coordinate; });
+    if (model_.robots == 0 || coordinates) return;
+    scene::LoopAssembly found = scene::assemble_loops(model_, given_positions_);
+    if (found.outcome == scene::LoopAssembly::Outcome::closed_already) return;
+    const auto shown = [](double x) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.3g", x);
+      return std::string(text);
+    };
+    const std::string open =
+        "joints that close loops are open in the pose of the file, by up to " + shown(found.gap_at_start) + " m or rad";
+    if (found.outcome == scene::LoopAssembly::Outcome::not_closable) {
+      const std::string least =
+          open + ", and no pose within the limits of the joints was found that closes them. The " + "least gap was " +
+          shown(found.gap) + " at \"" + found.worst + "\". The robot starts in the pose of the file. ";
+      if (found.beyond_limits.empty())
+        model_.notes.push_back({least + "Check the frames of", std::move(found.opened)});
+      else
+        model_.notes.push_back({least + "They close only beyond the limits of", std::move(found.beyond_limits)});
+      return;
+    }
+    model_.notes.push_back(
+        {open + ". The robot starts in the pose near it that closes them. Open were", std::move(found.opened)});
+    if (!found.moved.empty())
+      model_.notes.push_back(
+          {"positions of joints that the scene gives do not close the loops, so these joints start elsewhere",
+           std::move(found.moved)});
+    for (std::size_t i = 0; i < model_.bodies.size(); ++i) {
+      SceneBody& body = model_.bodies[i];
+      if (body.kind != BodyKind::rigid && body.kind != BodyKind::particle) continue;
+      body.start = state_.bodies[i + 1] = found.state.bodies[i + 1];
+    }
+    for (std::size_t i = 0; i < model_.constraints.size(); ++i)
+      if (scene::has_coordinate(model_.constraints[i])) model_.constraints[i].start = found.positions[i];
+  }
+
   // Compiles the last definitions of a context, whose texts these are. @param of_file  those that read forces wait for
   // asked(); no part of a scene can use them
   void check_definitions(const Context& context, const std::vector<Text>& texts, bool of_file) {
@@ -783,10 +934,13 @@ class SceneReader {
       const Text* const text = &texts[i];
       const std::string what = "definition \"" + d->name + "\"";
       if (body_at_.count(d->name)) fail(text->place, "\"" + d->name + "\" is both a body and a definition; rename one");
+      if (frame_at_.count(d->name))
+        fail(text->place, "\"" + d->name + "\" is both a frame and a definition; rename one");
       definition_places_.emplace_back(d->name, text->place);
       scene::Names names;
       names.bodies = context.names.bodies;
       names.kinds = context.names.kinds;
+      names.frames = context.names.frames;
       names.definitions = d->before;
       names.constraints_known = false;
       scene::offer_observables(names);
@@ -988,22 +1142,37 @@ class SceneReader {
     if (at.bodies.size() != 2) fail(joint.place, table.what() + ": \"" + joint.value + "\" is not between two bodies");
     sensor.joint = joint.value;
     sensor.on = table.word("on", {"parent", "child"}, 1) == 0 ? 0 : 1;
-    const std::size_t frame = table.word("frame", {"joint", "parent", "child", "world"}, 0);
-    if (frame != 3) sensor.frame = at.bodies[frame == 1 ? 0 : 1];
-    if (frame == 0) sensor.axes = at.own_axes ? *at.own_axes : Quaterniond(Eigen::Quaterniond(at.frame_b.axes));
-    if ((frame == 1 || frame == 2) && sensor.frame != ground)
-      sensor.axes = model_.bodies[static_cast<std::size_t>(sensor.frame.index) - 1].link_axes;
+    read_sensor_frame(table, at, sensor);
     table.done();
     sensing_->push_back(std::move(sensor));
   }
 
-  void no_parameter_of_a_body_name(const Context& context, const scene::Constants::Map& constants) const {
-    for (const auto& [name, value] : constants)
-      if (body_at_.count(name)) {
-        const auto at = params_.find({context.source.get(), name});
-        fail(at == params_.end() ? Place{context.source, 0, 0} : at->second,
-             "\"" + name + "\" is both a body and a parameter; rename one");
+  void read_sensor_frame(Table& table, const SceneConstraint& at, scene::Sensor& sensor) {
+    static const std::vector<std::string> words = {"joint", "parent", "child", "world"};
+    if (table.has("frame")) {
+      const std::string name = table.text("frame").value;
+      const auto named = frame_at_.find(name);
+      if (named != frame_at_.end() && std::find(words.begin(), words.end(), name) == words.end()) {
+        const SceneFrame& frame = model_.frames[static_cast<std::size_t>(named->second)];
+        sensor.frame = frame.body, sensor.axes = frame.in_body.q, sensor.origin = frame.in_body.p;
+        return;
       }
+    }
+    const std::size_t frame = table.word("frame", words, 0);
+    if (frame != 3) sensor.frame = at.bodies[frame == 1 ? 0 : 1];
+    if (frame == 0) sensor.axes = at.own_axes ? *at.own_axes : Quaterniond(Eigen::Quaterniond(at.frame_b.axes));
+    if ((frame == 1 || frame == 2) && sensor.frame != ground)
+      sensor.axes = model_.bodies[static_cast<std::size_t>(sensor.frame.index) - 1].link_axes;
+  }
+
+  void no_parameter_of_a_body_name(const Context& context, const scene::Constants::Map& constants) const {
+    for (const auto& [name, value] : constants) {
+      const bool body = body_at_.count(name) > 0;
+      if (!body && !frame_at_.count(name)) continue;
+      const auto at = params_.find({context.source.get(), name});
+      fail(at == params_.end() ? Place{context.source, 0, 0} : at->second,
+           "\"" + name + "\" is both a " + (body ? "body" : "frame") + " and a parameter; rename one");
+    }
   }
 
   void add(SceneConstraint constraint, const Place& place) {
@@ -1048,6 +1217,7 @@ class SceneReader {
     Context& context = *outermost_;
     context.names.bodies = names_.bodies;
     context.names.kinds = names_.kinds;
+    context.names.frames = names_.frames;
     for (const SceneConstraint& c : model_.constraints) {
       context.names.constraints.push_back(c.name);
       context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
@@ -1235,8 +1405,11 @@ class SceneReader {
   Context* outermost_ = nullptr;
   std::vector<const toml::table*> logs_, expectations_;
   std::vector<Later> later_;
-  std::vector<scene::JointPlan> plans_;
+  std::vector<scene::JointPlan> plans_, loop_plans_;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
+  std::vector<std::pair<const toml::table*, Context>> frames_;
+  std::map<std::string, int, std::less<>> frame_at_;
+  std::set<std::string, std::less<>> given_positions_;  // names of robots' joints whose positions the scene gives
   std::vector<std::pair<const toml::table*, Context*>> attached_, actuators_, sensors_, starts_;
   std::vector<GeneratedLaws> generated_laws_;
   std::shared_ptr<scene::JointCoordinates> joint_coordinates_ = std::make_shared<scene::JointCoordinates>();

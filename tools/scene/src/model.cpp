@@ -123,7 +123,9 @@ Vector3d sensed(const std::vector<scene::Sensor>& sensors, const scene::Input& i
     for (const Reaction& r : at.reactions) {
       if (r.name != s.joint) continue;
       const Quaterniond to_frame = (at.state[s.frame].q * s.axes).conjugate();
-      return to_frame * (force ? r.on(s.on).force : r.on(s.on).moment);
+      const Wrench& on = r.on(s.on);
+      if (force) return to_frame * on.force;
+      return to_frame * (s.origin ? on.about(at.state[s.frame].point(*s.origin)).moment : on.moment);
     }
   }
   return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());

@@ -30,16 +30,59 @@ Names of_time(const Context& context) {
   return names;
 }
 
-namespace {
-
-// A body named in a table, with a place in space. @throws SceneError with the nearest name.
-BodyId body_id(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
+BodyId body_named(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
   const int index = find(name.value);
   if (index < 0)
     fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion_or_all(name.value, names.bodies));
   if (names.kinds[static_cast<std::size_t>(index)] == BodyKind::coordinate)
     fail(name.place, who + ": \"" + name.value + "\" is a coordinate, not a body");
   return BodyId{index};
+}
+
+const NamedFrame& frame_named(const Text& name, const Names& names, const std::string& who) {
+  static const NamedFrame world{"world"};
+  if (name.value == world.name) return world;
+  std::vector<std::string> known;
+  for (const NamedFrame& frame : names.frames) {
+    if (frame.name == name.value) return frame;
+    known.push_back(frame.name);
+  }
+  std::string hint = suggestion_or_all(name.value, known);
+  if (std::find(names.bodies.begin(), names.bodies.end(), name.value) != names.bodies.end())
+    hint = ". \"" + name.value + "\" is a body without a frame of a file. Give it one by [[frame]] body = \"" +
+           name.value + "\"";
+  else if (known.empty())
+    hint = ". The scene has no frames: links of robots and [[frame]] have names";
+  fail(name.place, who + ": there is no frame \"" + name.value + "\"" + hint);
+}
+
+namespace {
+
+// One of the two places that a joint or a spring connects: a body, or a frame by its name.
+struct End {
+  std::string body;                 // its name
+  std::optional<NamedFrame> frame;  // to whose origin and axes points and directions refer; else to those of the body
+  Vector3d point(const Vector3d& p) const { return frame ? Vector3d(frame->p_BF + frame->R_BF * p) : p; }
+  Vector3d direction(const Vector3d& u) const { return frame ? Vector3d(frame->R_BF * u) : u; }
+};
+// @param side  "a" or "b": of the keys a or frame_a, b or frame_b
+std::optional<End> read_end(Table& table, const Names& names, const std::string& side) {
+  const std::string key = "frame_" + side;
+  if (table.has(side) && table.has(key))
+    table.refuse(key, "give " + side + " (a body) or " + key + " (a frame), one of the two");
+  if (table.has(key)) {
+    const NamedFrame& frame = frame_named(table.text(key), names, table.what());
+    return End{names.bodies[static_cast<std::size_t>(frame.body)], frame};
+  }
+  if (!table.has(side)) return {};
+  const Text text = table.text(side);
+  if (std::find(names.bodies.begin(), names.bodies.end(), text.value) == names.bodies.end()) {
+    const bool is_frame = std::any_of(names.frames.begin(), names.frames.end(),
+                                      [&](const NamedFrame& frame) { return frame.name == text.value; });
+    fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
+                         (is_frame ? ". It is a frame: write " + key : suggestion_or_all(text.value, names.bodies)));
+  }
+  return End{text.value, {}};
 }
 
 struct OfTime {  // a scalar or vector of t with its two derivatives
@@ -252,24 +295,24 @@ namespace {
 // What each needs beside two bodies: a point, an axis, the axis in both bodies, turning bodies.
 struct Stock {
   const char* name;
-  bool axis, second_axis, turns;
+  bool point, axis, second_axis, turns;
   const char* motion;  // the key whose text may depend on t
 };
 constexpr Stock stock[] = {
-    {"ball", false, false, false, nullptr},
-    {"hinge", true, true, true, nullptr},
-    {"slider", true, true, true, nullptr},
-    {"weld", false, false, true, nullptr},
-    {"universal", true, true, true, nullptr},
-    {"cylindrical", true, true, true, nullptr},
-    {"planar", true, true, true, nullptr},
-    {"point_on_line", true, false, false, nullptr},
-    {"point_on_plane", true, false, false, nullptr},
-    {"point_on_sphere", false, false, false, nullptr},
-    {"rod", false, false, false, "length"},
-    {"gear", true, true, true, nullptr},
-    {"prescribed_distance", true, false, false, "distance"},
-    {"prescribed_angle", true, true, true, "angle"},
+    {"ball", true, false, false, false, nullptr},
+    {"hinge", true, true, true, true, nullptr},
+    {"slider", true, true, true, true, nullptr},
+    {"weld", true, false, false, true, nullptr},
+    {"universal", true, true, true, true, nullptr},
+    {"cylindrical", true, true, true, true, nullptr},
+    {"planar", true, true, true, true, nullptr},
+    {"point_on_line", true, true, false, false, nullptr},
+    {"point_on_plane", true, true, false, false, nullptr},
+    {"point_on_sphere", true, false, false, false, nullptr},
+    {"rod", true, false, false, false, "length"},
+    {"gear", false, true, true, true, nullptr},
+    {"prescribed_distance", true, true, false, false, "distance"},
+    {"prescribed_angle", false, true, true, true, "angle"},
 };
 
 const Stock* find_stock(const std::string& type) {
@@ -316,25 +359,27 @@ JointPlan read_joint(Table& table, Context& context) {
   (void)table.need("type");
   const Stock& kind = stock[table.word("type", types, 0)];
   plan.type = kind.name;
-  const auto body = [&](std::string_view key, std::string& to, bool needed) {
-    if (!needed && !table.has(key)) return;
-    const Text text = table.text(key);
-    if (std::find(context.names.bodies.begin(), context.names.bodies.end(), text.value) == context.names.bodies.end())
-      fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
-                           suggestion_or_all(text.value, context.names.bodies));
-    to = text.value;
+  const End a = read_end(table, context.names, "a").value_or(End{"world", {}});
+  const std::optional<End> b = read_end(table, context.names, "b");
+  if (!b) (void)table.need("b");
+  plan.a = a.body, plan.b = b->body;
+  plan.frame_a = a.frame, plan.frame_b = b->frame;
+  if (plan.a == plan.b) table.refuse(b->frame ? "frame_b" : "b", "a and b are one body");
+  const auto point = [&](std::string_view key, std::optional<Vector3d>& to, const End& end) {
+    if (table.has(key))
+      to = end.point(table.vector(key));
+    else if (end.frame && kind.point)
+      to = end.frame->p_BF;
   };
-  body("a", plan.a, false);
-  body("b", plan.b, true);
-  if (plan.a == plan.b) table.refuse("b", "a and b are one body");
-  const auto point = [&](std::string_view key, std::optional<Vector3d>& to) {
-    if (table.has(key)) to = table.vector(key);
-  };
-  point("at", plan.at);
-  point("at_a", plan.at_a);
-  point("at_b", plan.at_b);
-  if (plan.at && (plan.at_a || plan.at_b))
-    table.refuse("at", "give at (in the world) or at_a and at_b (in the bodies)");
+  if (table.has("at")) {
+    plan.at = table.vector("at");
+    if (table.has("at_a") || table.has("at_b"))
+      table.refuse("at", "give at (in the world) or at_a and at_b (in the bodies)");
+    if (a.frame || b->frame)
+      table.refuse("at", "frames have their own places: leave at out, or give at_a and at_b in them");
+  }
+  point("at_a", plan.at_a, a);
+  point("at_b", plan.at_b, *b);
   const auto direction = [&](std::string_view key, std::optional<Vector3d>& to) {
     if (!table.has(key)) return;
     to = table.vector(key);
@@ -344,17 +389,34 @@ JointPlan read_joint(Table& table, Context& context) {
     direction("axis", plan.axis);
     direction("axis_a", plan.axis_a);
     if (kind.second_axis) direction("axis_b", plan.axis_b);
-    if (!plan.axis && !plan.axis_a) table.refuse("a " + plan.type + " needs its axis = [x, y, z]");
+    if (!plan.axis && !plan.axis_a)
+      table.refuse("a " + plan.type + " needs its axis = [x, y, z]" +
+                   (a.frame ? ", here axis_a in its first frame" : ""));
     if (plan.axis && (plan.axis_a || plan.axis_b))
       table.refuse("axis", "give axis (in the world) or axis_a and axis_b (in the bodies)");
-    if (kind.second_axis && plan.axis_a.has_value() != plan.axis_b.has_value())
-      table.refuse("axis_a and axis_b go together");
+    if (plan.axis && a.frame && b->frame)
+      table.refuse("axis",
+                   "give axis_a, in the axes of the first frame; axis_b in the second one is the same by default");
+    if (kind.second_axis && plan.axis_b && !plan.axis_a) table.refuse("axis_b", "axis_a and axis_b go together");
+    if (kind.second_axis && plan.axis_a && !plan.axis_b) {
+      if (!a.frame || (b->frame && plan.type == "universal")) table.refuse("axis_a", "axis_a and axis_b go together");
+      if (b->frame) plan.axis_b = plan.axis_a;
+    }
+    // From here on in the axes of the bodies.
+    if (plan.axis_a) plan.axis_a = a.direction(*plan.axis_a);
+    if (plan.axis_b) plan.axis_b = b->direction(*plan.axis_b);
   }
   if (plan.type == "point_on_sphere") plan.radius = table.positive("radius");
   if (plan.type == "gear") {
     plan.ratio = table.number("ratio");
     if (*plan.ratio == 0) table.refuse("ratio", "the ratio of a gear must not be 0");
-    body("carrier", plan.carrier, false);
+    if (table.has("carrier")) {
+      const Text text = table.text("carrier");
+      if (std::find(context.names.bodies.begin(), context.names.bodies.end(), text.value) == context.names.bodies.end())
+        fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
+                             suggestion_or_all(text.value, context.names.bodies));
+      plan.carrier = text.value;
+    }
   }
   if (!kind.motion) return plan;
   const bool is_rod = plan.type == "rod";
@@ -384,7 +446,7 @@ JointPlan read_joint(Table& table, Context& context) {
 SceneConstraint make_joint(const JointPlan& plan, const Names& names, const FindBody& find, const State& start) {
   const Stock& kind = *find_stock(plan.type);
   const std::string who = "joint \"" + plan.name + "\"";
-  const auto id = [&](const std::string& name) { return body_id({name, plan.place}, find, names, who); };
+  const auto id = [&](const std::string& name) { return body_named({name, plan.place}, find, names, who); };
   SceneConstraint out;
   out.name = plan.name;
   out.type = plan.type;
@@ -396,14 +458,13 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
   JointData d;
   const bool between_centres = plan.type == "rod" || plan.type == "point_on_sphere";
   const bool slides = plan.type.starts_with("point_on_") || plan.type == "prescribed_distance" || plan.type == "planar";
-  const bool no_point = plan.type == "gear" || plan.type == "prescribed_angle";
   d.p_A = d.p_B = Vector3d::Zero();
   if (plan.at) {
     d.p_A = to_body(A, *plan.at);
     d.p_B = to_body(B, *plan.at);
     if (between_centres && plan.type == "rod")
       fail(plan.place, who + ": a rod has two ends: at_a and at_b, in the bodies (the centres without them)");
-  } else if (between_centres || no_point) {
+  } else if (between_centres || !kind.point) {
     d.p_A = plan.at_a.value_or(Vector3d::Zero());
     d.p_B = plan.at_b.value_or(Vector3d::Zero());
   } else if (slides) {
@@ -435,7 +496,7 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
     d.u_A = plan.axis ? turned_to_body(A, *plan.axis) : *plan.axis_a;
     d.u_B = plan.axis_b ? *plan.axis_b : turned_to_body(B, A.q * d.u_A);
     d.u_A.normalize(), d.u_B.normalize();
-    if (plan.type == "universal" && plan.axis) {  // a cross: the second arm is perpendicular to the first
+    if (plan.type == "universal" && !plan.axis_b) {  // a cross: the second arm is perpendicular to the first
       const Vector3d u = A.q * d.u_A;
       d.u_B = turned_to_body(B, u.unitOrthogonal());
     }
@@ -443,13 +504,25 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
     d.x_A = x;
     d.x_B = turned_to_body(B, A.q * x);
   }
-  const Vector3d u = kind.axis ? Vector3d(A.q * d.u_A) : Vector3d::UnitX();
-  Matrix3d W;
-  const Vector3d e = u.unitOrthogonal();
-  W << u, e, u.cross(e);
-  d.A = {d.p_A, A.R().transpose() * W};
-  d.B = {d.p_B, B.R().transpose() * W};
-  if (plan.type == "hinge" && plan.axis_b) d.B.axes.col(0) = d.u_B;
+  const auto basis = [](const Vector3d& u) {
+    const Vector3d e = u.unitOrthogonal();
+    Matrix3d W;
+    W << u, e, u.cross(e);
+    return W;
+  };
+  if (plan.frame_a && plan.frame_b) {  // the joint brings them together
+    const auto axes = [&](const Matrix3d& R, const Vector3d& u) -> Matrix3d {
+      return kind.axis ? Matrix3d(R * basis(R.transpose() * u)) : R;
+    };
+    d.A = {d.p_A, axes(plan.frame_a->R_BF, d.u_A)};
+    d.B = {d.p_B, axes(plan.frame_b->R_BF, d.u_B)};
+    if (kind.axis) d.x_A = d.A.axes.col(1), d.x_B = d.B.axes.col(1);
+  } else {
+    const Matrix3d W = basis(kind.axis ? Vector3d(A.q * d.u_A) : Vector3d::UnitX());
+    d.A = {d.p_A, A.R().transpose() * W};
+    d.B = {d.p_B, B.R().transpose() * W};
+    if (plan.type == "hinge" && plan.axis_b) d.B.axes.col(0) = d.u_B;
+  }
   out.rheonomic = plan.motion && plan.motion->uses_time;
   out.frame_a = d.A;
   out.frame_b = d.B;
@@ -648,10 +721,14 @@ class OnForce {
 SceneForce read_spring(Table& table, Context& context, const FindBody& find, const State& start) {
   SceneForce out;
   const Names& names = context.names;
-  const BodyId a = table.has("a") ? body_id(table.text("a"), find, names, table.what()) : ground;
-  const BodyId b = body_id(table.text("b"), find, names, table.what());
-  if (a == b) table.refuse("b", "a and b are one body");
-  const Vector3d p_A = table.vector("at_a", Vector3d::Zero()), p_B = table.vector("at_b", Vector3d::Zero());
+  const End end_a = read_end(table, names, "a").value_or(End{"world", {}});
+  const std::optional<End> end_b = read_end(table, names, "b");
+  if (!end_b) (void)table.need("b");
+  const auto id = [&](const End& end) { return body_named({end.body, table.place()}, find, names, table.what()); };
+  const BodyId a = id(end_a), b = id(*end_b);
+  if (a == b) table.refuse(end_b->frame ? "frame_b" : "b", "a and b are one body");
+  const Vector3d p_A = end_a.point(table.vector("at_a", Vector3d::Zero())),
+                 p_B = end_b->point(table.vector("at_b", Vector3d::Zero()));
   const double stiffness = table.not_negative("stiffness"), damping = table.not_negative("damping", 0);
   const double rest = table.not_negative("rest", (start[a].point(p_A) - start[b].point(p_B)).norm());
   const std::string name = table.text("name").value;
@@ -866,15 +943,23 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
   const Text name = table.text("name");
   if (table.has("potential")) return conservative_force(name.value, table, context, start);
   if (table.has("coordinate")) return generalized_force(name.value, table, context, find, start);
-  if (!table.has("body"))
-    table.refuse("the force needs a target: give body = \"…\" or coordinate = \"…\", or a potential = \"…\"");
-  out.bodies = {body_id(table.text("body"), find, names, table.what())};
+  if (table.has("body") && table.has("frame")) table.refuse("frame", "give body or frame, one of the two");
+  std::optional<NamedFrame> frame_of_at;
+  if (table.has("frame")) {
+    frame_of_at = frame_named(table.text("frame"), names, table.what());
+    out.bodies = {BodyId{frame_of_at->body}};
+  } else if (table.has("body")) {
+    out.bodies = {body_named(table.text("body"), find, names, table.what())};
+  } else {
+    table.refuse("the force needs a target: give body, frame or coordinate = \"…\", or a potential = \"…\"");
+  }
   const bool pair = table.has("against");
   if (pair) {
-    out.bodies.push_back(body_id(table.text("against"), find, names, table.what()));
+    out.bodies.push_back(body_named(table.text("against"), find, names, table.what()));
     if (out.bodies[0] == out.bodies[1]) table.refuse("against", "a force acts between two bodies");
   }
-  const Vector3d at = table.vector("at", Vector3d::Zero());
+  Vector3d at = table.vector("at", Vector3d::Zero());
+  if (frame_of_at) at = frame_of_at->p_BF + frame_of_at->R_BF * at;
   if (!table.has("force") && !table.has("moment")) table.refuse("needs force = \"[x, y, z]\" in newtons, or moment");
   const auto part = [&](std::string_view key, Type type) -> std::optional<OnForce> {
     const toml::node* node = table.find(key);
@@ -1031,6 +1116,7 @@ Names of_law(const Context& context) {
   Names names = of_time(context);
   names.bodies = context.names.bodies;
   names.kinds = context.names.kinds;
+  names.frames = context.names.frames;
   return names;
 }
 

@@ -17,6 +17,12 @@ namespace linchpin::scene {
 /// BodyId::index by name, −1 where there is none.
 using FindBody = std::function<int(const std::string&)>;
 
+/// The body of this name. @throws SceneError at its place, with the nearest name.
+BodyId body_named(const Text& name, const FindBody& find, const Names& names, const std::string& who);
+/// The frame of this name, which may be that of a link, or "world". Valid as long as the names. @throws SceneError as
+/// above.
+const NamedFrame& frame_named(const Text& name, const Names& names, const std::string& who);
+
 /// Compiles an expression of this type. @throws SceneError at its place
 std::shared_ptr<const Tape> compiled(const Text& text, const Names& names, Type type, const std::string& who);
 /// Names for an expression of time alone.
@@ -35,7 +41,8 @@ Quaterniond read_rotation(Table& table, Context& context);
 /// A stock joint as written: points and axes in the world at the start, or in the bodies.
 struct JointPlan {
   std::string type, name, a = "world", b;
-  std::optional<Vector3d> at, at_a, at_b, axis, axis_a, axis_b;
+  std::optional<NamedFrame> frame_a, frame_b;  ///< that the joint holds; a weld of two brings them together
+  std::optional<Vector3d> at, at_a, at_b, axis, axis_a, axis_b;  ///< in the axes of the bodies, without a frame too
   std::optional<double> length, radius, ratio;
   std::string carrier = "world";
   std::shared_ptr<const Tape> motion;  ///< of t: length, distance or angle

@@ -17,6 +17,8 @@
 #include <cmath>
 #include <map>
 #include <numbers>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace linchpin::scene {
@@ -441,6 +443,25 @@ class Maker {
       out_.bodies.emplace_back(std::move(body), link(main).at);
       each.body = static_cast<int>(out_.bodies.size());
     }
+    make_frames();
+  }
+
+  // Those of links, and of joints whose names no link has. The frame of a joint moves with its child.
+  void make_frames() {
+    std::set<std::string_view> names;
+    const auto add = [&](const std::string& name, int of, const Pose& at) {
+      const Cluster& body = cluster_of(of);
+      if (body.role != Role::body || !names.insert(name).second) return;
+      const JointFrame frame = in_body(body.body, at, Matrix3d::Identity());
+      out_.frames.push_back({options_.prefix + name,
+                             BodyId{body.body},
+                             {frame.origin, Quaterniond(Eigen::Quaterniond(frame.axes)).normalized()}});
+    };
+    for (std::size_t i = 0; i < file_.links.size(); ++i) {
+      const int at = static_cast<int>(i);
+      add(file_.links[i].name, at, pose(at));
+    }
+    for (const Joint& j : file_.joints) add(j.name, j.child, pose(j.child) * j.in_child);
   }
 
   Vector3d centre_of(const Cluster& of) const {
@@ -639,6 +660,7 @@ class Maker {
     }
     for (const std::vector<int>& chain : chains_) make_compound_joint(chain);
     note_compound_joints();
+    note_replaced_joints();
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
       const Joint& j = file_.joints[k];
       if (!j.mimic || cluster_of(j.child).role == Role::left_out) continue;
@@ -671,6 +693,23 @@ class Maker {
         return couple(name, id, leader, follower, m, o);
       };
       out_.joints.emplace_back(std::move(c), j.mimic->at);
+    }
+  }
+
+  // The joints that the scene replaces are floating, so that no constraint was made of them.
+  void note_replaced_joints() {
+    for (const Joint& j : file_.joints) {
+      const auto asked = options_.replaced.find(j.name);
+      if (asked == options_.replaced.end()) continue;
+      const int a = cluster_of(j.parent).body, b = cluster_of(j.child).body;
+      const bool massless = cluster_of(j.parent).role != Role::body || cluster_of(j.child).role != Role::body;
+      if (massless || a == b)
+        fail(asked->second, "joint \"" + j.name + "\" cannot be replaced: " +
+                                (massless ? "it connects a link without mass. Give the link an <inertial>"
+                                          : "its two links are one body"));
+      out_.replaced.push_back({j.name, BodyId{a}, BodyId{b},
+                               in_body(a, pose(j.parent) * j.in_parent, Matrix3d::Identity()),
+                               in_body(b, pose(j.child) * j.in_child, Matrix3d::Identity()), j.axis});
     }
   }
 
@@ -791,10 +830,34 @@ class Maker {
   Robot out_;
 };
 
+// Frees the links at the joints that the scene replaces.
+void free_replaced_joints(RobotFile& file, const RobotOptions& options) {
+  constexpr RobotNotes::Kind lost{
+      "joint", "is replaced by the scene, so its limits, damping, friction and <mimic> of the file do not act",
+      "are replaced by the scene, so their limits, damping, friction and <mimic> of the file do not act"};
+  for (const auto& [name, place] : options.replaced) {
+    const auto found =
+        std::find_if(file.joints.begin(), file.joints.end(), [&](const Joint& joint) { return joint.name == name; });
+    if (found == file.joints.end()) {
+      std::vector<std::string> known;
+      for (const Joint& joint : file.joints) known.push_back(joint.name);
+      fail(place, "there is no joint \"" + name + "\" to replace" + suggestion_or_all(name, known));
+    }
+    for (const Joint& follower : file.joints)
+      if (follower.mimic && file.joints[static_cast<std::size_t>(follower.mimic->of)].name == name)
+        fail(place, "joint \"" + name + "\" cannot be replaced, because joint \"" + follower.name + "\" mimics it");
+    if (found->limits || found->damping > 0 || found->friction > 0 || found->mimic) file.notes.add(lost, name);
+    found->kind = Joint::Kind::floating;
+    found->limits.reset(), found->mimic.reset();
+    found->damping = found->friction = 0;
+  }
+}
+
 }  // namespace
 
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from) {
   RobotFile file = options.format == RobotFormat::urdf ? read_urdf(text, path, from) : read_sdf(text, path, from);
+  free_replaced_joints(file, options);
   complete_masses(file, options.fixed_base.value_or(false));
   Robot out = Maker(file, options).make();
   out.warnings.insert(out.warnings.begin(), file.warnings.begin(), file.warnings.end());

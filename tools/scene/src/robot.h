@@ -31,6 +31,16 @@ struct RobotOptions {
   Vector3d velocity = Vector3d::Zero();  ///< of the origin of `base` at the start, with what is free at the root
   Vector3d angular_velocity = Vector3d::Zero();  ///< of that, about world axes
   Place moving;                                  ///< where the two stand, if one is not zero
+  /// Names of joints, without the prefix, that the scene replaces by joints of its own, and where it says so.
+  std::map<std::string, Place, std::less<>> replaced;
+};
+
+/// A joint of the file that the scene replaces: the two bodies that it connected, and its frames on them.
+struct ReplacedJoint {
+  std::string name;                   ///< without the prefix
+  BodyId a, b;                        ///< bodies of the parent and of the child, as in Robot::joints
+  JointFrame frame_a, frame_b;        ///< they coincide where its position is 0; their axes are those of the file
+  Vector3d axis = Vector3d::UnitX();  ///< in the frames
 };
 
 struct Robot {
@@ -39,6 +49,8 @@ struct Robot {
   std::vector<PoseView<SceneBody>> bodies;
   /// BodyId{i + 1} is bodies[i], BodyId{0} the world.
   std::vector<PoseView<SceneConstraint>> joints;
+  std::vector<SceneFrame> frames;  ///< of its links and joints, but not of links without a body
+  std::vector<ReplacedJoint> replaced;
   std::vector<std::string> native;    ///< limits: in no System
   std::vector<std::string> warnings;  ///< as Model::warnings
   std::vector<Note> notes;            ///< as Model::notes

@@ -112,6 +112,14 @@ struct SceneBody {
   bool imported = false;                            ///< from an included .bullet file: the host has it already
 };
 
+/// A frame that is fixed in a body and has a name: that of a link of a robot's file, or one of [[frame]]. The frame of
+/// a link without mass that is fixed to another link is in the body of that link.
+struct SceneFrame {
+  std::string name;  ///< name; a robot's link and its body have the same
+  BodyId body;       ///< the body; BodyId{i + 1} is body i of the model, ground the world
+  Pose in_body;      ///< its origin from the centre of mass of the body, and its axes; all in the axes of the body [m]
+};
+
 /// The unit of the generalized force on a coordinate of this unit: N m of rad, N of m, J/unit of others, none of none.
 LINCHPIN_SCENE_API std::string force_unit(const std::string& unit);
 
@@ -243,6 +251,7 @@ struct LINCHPIN_SCENE_API Model {
   StepOptions options;                      ///< for a Stepper
   Method stepping = Method::semi_implicit;  ///< of the Bullet hosts: semi_implicit, rk4 or adaptive
   std::vector<SceneBody> bodies;            ///< coordinates last
+  std::vector<SceneFrame> frames;           ///< those of robots' links first, then those of [[frame]]
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;  ///< joints and typed constraints
