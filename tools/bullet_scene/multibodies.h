@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 class Multibodies {
  public:
@@ -54,4 +54,4 @@ class Multibodies {
   btAlignedObjectArray<btVector3> places_, omega_, velocity_;
 };
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

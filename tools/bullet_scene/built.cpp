@@ -1,13 +1,13 @@
 #include "built.h"
 
-#include "job.h"
+#include "refused.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 namespace {
 
@@ -108,7 +108,6 @@ Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btR
     constrained_.push_back(std::move(each));
   }
   lay_out_island(mirror_, rest, assembly_.layout);
-  for (const scene::SceneForce& force : model_.forces) forces_.push_back(force.make(force.bodies));
 }
 
 Built::~Built() {
@@ -275,6 +274,10 @@ void Built::hold_natively() {
                                                 dynamic_cast<btMultiBodyDynamicsWorld&>(world_));
 }
 
+void Built::name_joints(bullet::Solver& solver) {
+  for (const Joint& each : joints_) (void)solver.try_name_joint(*each.joint, each.name);
+}
+
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
@@ -342,18 +345,20 @@ void Built::before_step(double t, double dt) {
     const BodyState end = body.motion(t + dt);
     bodies_[i]->setWorldTransform(transform_of(end.p, end.q));
   }
-  if (forces_.empty() && !native_loops_) return;
+  if (mirror_.forces().empty() && !native_loops_) return;
   const State now = state(t);
   if (native_loops_) native_loops_->aim(now, t + dt);
   bool failed = false;
-  for (const Force& force : forces_) {
+  // Those of the mirror, so that whole turns that a force counts are the same for whoever reads it.
+  for (const Force& force : mirror_.forces()) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(now[id]);
     std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
     ForceFrame frame(t, X, wrenches);
     force.act(frame);
     if (!std::all_of(wrenches.begin(), wrenches.end(), [](const Vector6& w) { return w.allFinite(); })) {
-      if (force_failure_.steps == 0) force_failure_ = {force.name(), t, 0};
+      if (force_failure_.steps == 0) force_failure_ = {force.name(), {}, t, 0};
+      force_failure_.last = force.name();
       failed = true;
       continue;
     }
@@ -382,6 +387,29 @@ void Built::after_step(double t) {
     X.clear();
     for (const BodyId on : c.bodies()) X.push_back(now[on]);
     c.function().accept(X, t);
+  }
+}
+
+void Built::place(const State& state) {
+  if (multibodies_)
+    throw std::invalid_argument(
+        "the robot is a multibody, whose joints cannot be placed during the motion. Use as = \"bodies\" in [model]");
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    btRigidBody& to = *bodies_[i];
+    if (to.isStaticOrKinematicObject()) continue;
+    const BodyState& from = state.bodies[i + 1];
+    const btTransform at = transform_of(from.p, i < axes_.size() ? Quaterniond(from.q * axes_[i].turn) : from.q);
+    to.setWorldTransform(at);
+    to.setInterpolationWorldTransform(at);
+    to.setLinearVelocity(bullet::to_bullet(from.v));
+    to.setAngularVelocity(bullet::to_bullet(from.w));
+    to.setInterpolationLinearVelocity(to.getLinearVelocity());
+    to.setInterpolationAngularVelocity(to.getAngularVelocity());
+    to.updateInertiaTensor();
+    to.clearForces();
+    if (!to.getBroadphaseHandle()) continue;
+    world_.getPairCache()->cleanProxyFromPairs(to.getBroadphaseHandle(), world_.getDispatcher());
+    world_.updateSingleAabb(&to);
   }
 }
 
@@ -430,4 +458,4 @@ const char* Built::why_not_conserved() const {
   return conservative(mirror_) ? nullptr : "force laws, or forces without a potential";
 }
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

@@ -2,7 +2,7 @@
 
 #include <map>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 namespace {
 
@@ -184,4 +184,4 @@ bool Multibodies::limited() const {
   return false;
 }
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene
