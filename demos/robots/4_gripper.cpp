@@ -11,11 +11,12 @@ using namespace linchpin::scene;
 int main() {
   linchpin::bullet::Simulation gripper(load(LINCHPIN_ROBOTS_DIR "/gripper.toml"));
   for (const char* name : {"left finger", "right finger", "box"}) gripper.body(name).setFriction(1);
+  gripper.world().getSolverInfo().m_solverMode |= SOLVER_USE_2_FRICTION_DIRECTIONS;  // Bullet's default is one
   gripper.set_controller([](const JointState& at, std::vector<double>& force) {
-    const double height = 0.2 * std::clamp(at.t - 1, 0.0, 1.0);  // after 1 s it lifts, until 2 s
+    const double s = std::clamp(at.t - 1, 0.0, 1.0), height = 0.2 * s * s * (3 - 2 * s);  // lifts from 1 s to 2 s
     const std::size_t lift = at.index("lift");
-    force[lift] = 2000 * (height - at.position[lift]) - 100 * at.velocity[lift] + 1.7 * 9.81;
-    for (const char* finger : {"left", "right"}) force[at.index(finger)] = 15 - 5 * at.velocity[at.index(finger)];
+    force[lift] = 2000 * (height - at.position[lift]) - 100 * at.velocity[lift] + (at.t < 1 ? 1.2 : 1.7) * 9.81;
+    for (const char* finger : {"left", "right"}) force[at.index(finger)] = 15 - 50 * at.velocity[at.index(finger)];
   });
   gripper.run(2.5);
   const auto box = [&] { return linchpin::bullet::from_bullet(gripper.body("box").getCenterOfMassPosition()); };
