@@ -11,7 +11,6 @@ using namespace linchpin::scene;
 int main() {
   linchpin::bullet::Simulation gripper(load(LINCHPIN_ROBOTS_DIR "/gripper.toml"));
   for (const char* name : {"left finger", "right finger", "box"}) gripper.body(name).setFriction(1);
-  gripper.world().getSolverInfo().m_solverMode |= SOLVER_USE_2_FRICTION_DIRECTIONS;  // Bullet's default is one
   gripper.set_controller([](const JointState& at, std::vector<double>& force) {
     const double s = std::clamp(at.t - 1, 0.0, 1.0), height = 0.2 * s * s * (3 - 2 * s);  // lifts from 1 s to 2 s
     const std::size_t lift = at.index("lift");

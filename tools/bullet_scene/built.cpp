@@ -80,6 +80,8 @@ struct Built::Families : btOverlapFilterCallback {
 Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
     : model_(std::move(model)), world_(world), bodies_(std::move(imported)), mirror_(model_.system()) {
   if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
+  // Bullet's default is one direction in the plane of a contact, across which a standing robot glides.
+  if (model_.contacts) world.getSolverInfo().m_solverMode |= SOLVER_USE_2_FRICTION_DIRECTIONS;
   if (model_.contacts && model_.robots > 0) {
     families_ = std::make_unique<Families>();
     world.getPairCache()->setOverlapFilterCallback(families_.get());
