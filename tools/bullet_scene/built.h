@@ -60,7 +60,6 @@ class Built {
   void after_step(double t);
 
   /// Places all bodies that are not kinematic, with their velocities, and forgets their contacts.
-  /// @throws std::invalid_argument if the scene has multibodies
   void place(const State& state);
 
   /// How a body is turned, in the axes of the scene.

@@ -181,8 +181,18 @@ void hold_the_posture(scene::Simulation& robot) {
   });
 }
 
-TEST(Simulation, AStandingQuadrupedHasSteadyTorquesAndDoesNotGlide) {
-  bullet::Simulation robot(scene::load(LINCHPIN_SOURCE_DIR "/demos/robots/quadruped.toml"));
+/// As rigid bodies and as a multibody.
+class Quadruped : public ::testing::TestWithParam<scene::RobotsAs> {
+ protected:
+  Model model() const {
+    scene::Overrides overrides;
+    overrides.robots = GetParam();
+    return scene::load(LINCHPIN_SOURCE_DIR "/demos/robots/quadruped.toml", {}, overrides);
+  }
+};
+
+TEST_P(Quadruped, StandsWithSteadyTorquesAndDoesNotGlide) {
+  bullet::Simulation robot(model());
   ASSERT_EQ(robot.joints().size(), 12u);
   hold_the_posture(robot);
   robot.run(3);
@@ -196,22 +206,36 @@ TEST(Simulation, AStandingQuadrupedHasSteadyTorquesAndDoesNotGlide) {
     }
   }
   EXPECT_EQ(robot.failure_count(), 0);
-  for (std::size_t i = 0; i < 12; ++i) EXPECT_LE(most[i] - least[i], precision(0.01, 0.2)) << robot.joints()[i];
-  EXPECT_LE((robot.state()[BodyId{1}].p - stood).norm(), precision(1e-4, 1e-3));
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_LE(most[i] - least[i], 0.01) << robot.joints()[i];
+  EXPECT_LE((robot.state()[BodyId{1}].p - stood).norm(), 1e-4);
   EXPECT_NEAR(stood.z(), 0.30, 0.005);
+  // The height is that of the leg at its measured positions.
+  const double l = 0.21, q = robot.joint("front_left_thigh").position(), k = robot.joint("front_left_calf").position();
+  EXPECT_NEAR(l * std::cos(q) + l * std::cos(q + k) + 0.02, stood.z(), 0.005);
 }
 
-// It is lifted and put down elsewhere during the motion: contacts of the old place are gone.
-TEST(Simulation, PlacedElsewhereTheQuadrupedStandsAgain) {
-  bullet::Simulation robot(scene::load(LINCHPIN_SOURCE_DIR "/demos/robots/quadruped.toml"));
+// A leg is placed elsewhere during the motion: the contacts of the old place are gone, and the robot stands again.
+TEST_P(Quadruped, PlacedElsewhereItStandsAgain) {
+  bullet::Simulation robot(model());
   hold_the_posture(robot);
   robot.run(1);
-  robot.joint("front_left_hip").set_position(0.3);
-  EXPECT_NEAR(robot.joint("front_left_hip").position(), 0.3, precision(1e-9, 1e-5));
+  const std::string joints[] = {"front_left_hip", "front_left_thigh", "rear_right_calf"};
+  const double to[] = {0.3, 1.1, -1.9};
+  for (int i = 0; i < 3; ++i) robot.joint(joints[i]).set_position(to[i]);
+  const double of_thigh = robot.joint("rear_left_thigh").velocity();
+  robot.joint("rear_left_hip").set_velocity(0.7);
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(robot.joint(joints[i]).position(), to[i], precision(1e-9, 1e-5));
+  EXPECT_NEAR(robot.joint("rear_left_hip").velocity(), 0.7, precision(1e-9, 1e-4));
+  EXPECT_NEAR(robot.joint("rear_left_thigh").velocity(), of_thigh, precision(1e-9, 1e-4));
   robot.run(3);
   EXPECT_NEAR(robot.state()[BodyId{1}].p.z(), 0.30, 0.01);
-  EXPECT_LE(robot.state()[BodyId{1}].v.norm(), precision(1e-3, 1e-2));
+  EXPECT_LE(robot.state()[BodyId{1}].v.norm(), 1e-3);
 }
+
+INSTANTIATE_TEST_SUITE_P(Simulation, Quadruped, ::testing::Values(scene::RobotsAs::bodies, scene::RobotsAs::multibody),
+                         [](const auto& each) {
+                           return each.param == scene::RobotsAs::bodies ? "bodies" : "multibody";
+                         });
 
 }  // namespace
 }  // namespace linchpin::test::simulation_test
