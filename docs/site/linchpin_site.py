@@ -33,6 +33,7 @@ libraries = [
     ('adapters/bullet/include', 'The adapter for Bullet, `linchpin::bullet` and `linchpin::bullet-float64`'),
     ('adapters/minimal/include', 'The minimal adapter, `linchpin::minimal`'),
     ('tools/scene/include', 'Scene files, `linchpin::scene`'),
+    ('tools/bullet_scene/include', 'Scenes in Bullet, `linchpin::simulation-bullet` and `linchpin::simulation-bullet-float64`'),
     ('tools/recording/include', 'Recordings, `linchpin::recording`'),
 ]
 

@@ -60,12 +60,14 @@ const std::vector<Area> areas = {
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
     {"tools/recording/include/linchpin/recording.h", {"std", "core"}},
     {"tools/recording/include/linchpin/bullet_recorder.h", {"std", "core", "adapter/bullet"}},
+    // Scenes as worlds of Bullet.
+    {"tools/bullet_scene/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet"}},
     {"tools/linchpin/", {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "CLI11"}},
     {"tools/linchpin/mpi_module.cpp", {"std", "MPI"}},
     {"tools/linchpin/worker/",
-     {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "adapter/bullet", "Bullet"}},
+     {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "adapter/bullet", "Bullet", "bullet scene"}},
     {"demos/papers/", {"std", "Eigen", "core", "scene"}},
-    {"demos/", {"std", "Eigen", "core", "scene", "recording", "adapter/bullet", "Bullet"}},
+    {"demos/", {"std", "Eigen", "core", "scene", "recording", "adapter/bullet", "Bullet", "bullet scene"}},
     {"benchmarks/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet", "nlohmann", "programs"}},
     // The codes that linchpin is held beside.
     {"benchmarks/others/", {"std", "Eigen", "core", "scene", "Simbody", "MuJoCo", "ODE"}},
@@ -85,7 +87,7 @@ const Area* area_of(const std::string& file) {
 // The folder whose private files a file may include by name.
 std::string home_of(const std::string& file) {
   for (const char* home : {"plugin/", "adapters/bullet/", "adapters/minimal/", "tools/scene/", "tools/recording/",
-                           "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
+                           "tools/bullet_scene/", "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
     if (starts_with(file, home)) return home;
   return "";
 }
@@ -115,10 +117,12 @@ Target classify(const std::string& root, const std::string& file, const std::str
     // The first is of any host, the second of Bullet's as well: whoever includes it sees Bullet.
     if (name == "linchpin/recording.h") return {"recording", ""};
     if (name == "linchpin/bullet_recorder.h") return {"recording", ""};
+    if (name == "linchpin/bullet_simulation.h") return {"bullet scene", ""};
     if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
     return {"core", name.substr(std::string("linchpin/").size())};
   }
   if (starts_with(name, "recording/")) return {"recording", ""};
+  if (starts_with(name, "bullet_scene/")) return {"bullet scene", ""};
   if (name == "toy.h") return {"toy engine", ""};
   // The programs of demos/ are a library: benchmarks and tests use what demos show.
   if (starts_with(name, "programs/")) return {"programs", ""};
@@ -204,6 +208,7 @@ std::optional<std::string> check_line(const std::string& root, const std::string
   if (target.kind == "adapter/minimal" && starts_with(file, "adapters/minimal/")) return std::nullopt;
   if (target.kind == "scene" && starts_with(file, "tools/scene/")) return std::nullopt;
   if (target.kind == "recording" && starts_with(file, "tools/recording/")) return std::nullopt;
+  if (target.kind == "bullet scene" && starts_with(file, "tools/bullet_scene/")) return std::nullopt;
   if (!area->may.count(target.kind)) return "must not include <" + name + "> (" + target.kind + ")";
   if (target.kind == "core") {
     const std::string header = "plugin/include/linchpin/" + target.path;
@@ -293,6 +298,9 @@ TEST(Arrows, SayNo) {
       {"tools/linchpin/main.cpp", "#include <btBulletDynamicsCommon.h>"},
       {"tools/scene/load.cpp", "#include <CLI/CLI.hpp>"},
       {"tools/scene/load.cpp", "#include <linchpin/bullet.h>"},
+      {"tools/scene/simulation.cpp", "#include <linchpin/bullet_simulation.h>"},
+      {"tools/linchpin/main.cpp", "#include \"bullet_scene/built.h\""},
+      {"tools/bullet_scene/built.cpp", "#include <nlohmann/json.hpp>"},
       {"demos/papers/wire.cpp", "#include <linchpin/bullet.h>"},
       {"demos/papers/wire.cpp", "#include \"../../tests/architecture/preludes/none.h\""},
       {"demos/quickstart/drop_in.cpp", "#include <nlohmann/json.hpp>"},
@@ -323,6 +331,9 @@ TEST(Arrows, SayYes) {
       {"tools/linchpin/main.cpp", "#include <CLI/CLI.hpp>"},
       {"tools/linchpin/worker/main.cpp", "#include <BulletWorldImporter/btBulletWorldImporter.h>"},
       {"tools/linchpin/worker/main.cpp", "#include <linchpin/bullet.h>"},
+      {"tools/linchpin/worker/scene.h", "#include \"bullet_scene/built.h\""},
+      {"tools/bullet_scene/bullet_simulation.cpp", "#include <linchpin/bullet_simulation.h>"},
+      {"demos/robots/arm.cpp", "#include <linchpin/bullet_simulation.h>"},
       {"demos/quickstart/drop_in.cpp", "#include <linchpin/bullet.h>"},
       {"demos/papers/wire.cpp", "#include <linchpin/dynamics.h>"},
       {"tests/unit/system.cpp", "#include \"anything/at_all.h\""},

@@ -14,6 +14,7 @@
 #   <!-- compile: scene -->                     likewise against linchpin::scene
 #   <!-- compile: bullet -->                    a whole program against both precisions of linchpin::bullet
 #   <!-- compile: recording -->                 likewise with linchpin::recording beside it
+#   <!-- compile: simulation -->                likewise against both precisions of linchpin::simulation-bullet
 #   <!-- compile: minimal -->                   likewise against linchpin::minimal
 #   <!-- compile: snippet-core NAME -->         statements, wrapped in a function, after preludes/NAME.h
 #   <!-- compile: snippet-minimal NAME -->      the same, against linchpin::minimal
@@ -101,12 +102,13 @@ check_block() {
     scene) kind=program library="scene" ;;
     bullet) kind=program library="bullet bullet-float64" ;;
     recording) kind=program library="recording-bullet recording-bullet-float64" ;;
+    simulation) kind=program library="simulation-bullet simulation-bullet-float64" ;;
     minimal) kind=program library="minimal" ;;
     snippet-core) kind=snippet library="core" ;;
     snippet-minimal) kind=snippet library="minimal" ;;
     snippet-bullet) kind=snippet library="bullet bullet-float64" ;;
     *)
-      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, minimal, snippet-core, snippet-minimal, snippet-bullet)"
+      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, simulation, minimal, snippet-core, snippet-minimal, snippet-bullet)"
       return 1
       ;;
   esac

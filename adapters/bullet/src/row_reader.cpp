@@ -191,11 +191,24 @@ bool RowReader::start(SolverArrays arrays) {
   read_bodies(arrays);
   if (!solver_.begin_among_rows(rows_)) return false;
   if (solver_.options().mode == host::Mode::passive || !solver_.has_group()) return true;
+  for (btConstraintArray* rows : {&arrays.friction, &arrays.rolling}) add_torques(arrays, *rows);
   read_rows(arrays);
   leave_out_rigid_parts(arrays);
   const bool good = solver_.start_rows(rows_);
   write_start_velocities(arrays);
   return good;
+}
+
+// Bullet leaves torques on the bodies out of the speed that a row of friction removes (setupFrictionConstraint), but
+// not out of that of a contact. The feet of a robot with torques in its joints would glide.
+void RowReader::add_torques(SolverArrays arrays, btConstraintArray& friction) const {
+  for (int i = 0; i < friction.size(); ++i) {
+    btSolverConstraint& row = friction[i];
+    if (!concerns_us(row)) continue;
+    btScalar speed = 0;
+    for (const int k : {0, 1}) speed += (row.*moments[k]).dot(arrays.bodies[row.*bodies_of[k]].m_externalTorqueImpulse);
+    row.m_rhs -= speed * row.m_jacDiagABInv;
+  }
 }
 
 // Contacts between bodies of one rigid part, before any impulse counts.

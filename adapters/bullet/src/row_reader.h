@@ -61,6 +61,7 @@ class RowReader {
   host::Row& read_row(const btSolverConstraint& row, int index, std::vector<host::Row>& to) const;
   void read_friction(const btConstraintArray& from, const btConstraintArray& contacts, std::vector<host::Row>& to);
   bool concerns_us(const btSolverConstraint& row) const;
+  void add_torques(SolverArrays arrays, btConstraintArray& friction) const;
   void leave_out_rigid_parts(SolverArrays arrays);
   void write_start_velocities(SolverArrays arrays);
   bool make_composites(SolverArrays arrays);

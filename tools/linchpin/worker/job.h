@@ -3,6 +3,8 @@
 // "csv", "message": …}}.
 #pragma once
 
+#include "bullet_scene/refused.h"
+
 #include <linchpin/recording.h>
 #include <linchpin/scene.h>
 
@@ -10,7 +12,6 @@
 
 #include <array>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 namespace linchpin::worker {
@@ -36,11 +37,7 @@ struct Job {
 /// @throws nlohmann::json::exception when a key is missing or of the wrong type.
 Job read_job(const Json& job);
 
-/// Why a job could not be done; `kind` tells the command which exit code that is.
-struct Refused : std::runtime_error {
-  Refused(std::string kind_, const std::string& message) : std::runtime_error(message), kind(std::move(kind_)) {}
-  std::string kind;
-};
+using bullet_scene::Refused;
 
 /// Writes lines "<phase> <step> <steps>" to descriptor 3, where the command listens: for its progress display, and to
 /// know after a crash where it happened. Silent when nobody opened descriptor 3.

@@ -1,5 +1,6 @@
 #include "measure.h"
 
+#include "bullet_scene/solver_options.h"
 #include "contradiction.h"
 #include "law_works.h"
 #include "mode_changes.h"
@@ -40,12 +41,6 @@ constexpr scene::Host host = scene::Host::bullet;
 
 bool alone(Scene& scene) { return scene.built() && scene.built()->native_loops(); }
 
-bullet::Stepping stepping_of(Method method) {
-  return method == Method::rk4        ? bullet::Stepping::rk4
-         : method == Method::adaptive ? bullet::Stepping::adaptive
-                                      : bullet::Stepping::semi_implicit;
-}
-
 // Whether a scene's `stepping` had no part: linchpin held nothing exactly, and Bullet stepped by itself.
 bool stepping_is_idle(Scene& scene, bullet::Solver& solver) {
   if (!scene.built() || scene.built()->model().stepping == Method::semi_implicit) return false;
@@ -61,23 +56,8 @@ std::string idle_stepping(Scene& scene) {
 // is to hold: of multibodies.
 std::unique_ptr<bullet::Solver> install(const Job& job, Scene& scene, std::string& why) {
   if (alone(scene)) return nullptr;
-  bullet::Options options;
+  bullet::Options options = scene.built() ? bullet_scene::solver_options(scene.built()->model()) : bullet::Options();
   options.mode = job.kind == "exact" ? bullet::Mode::exact : bullet::Mode::passive;
-  if (scene.built()) {
-    const StepOptions &asked = scene.built()->model().options, usual;
-    options.drift_correction = asked.drift == Drift::exact;
-    options.max_newton = asked.max_newton;
-    options.stepping = stepping_of(scene.built()->model().stepping);
-    if (asked.relative_tolerance != usual.relative_tolerance) options.tolerance = asked.relative_tolerance;
-    options.max_tension_frequency = asked.max_tension_frequency;
-    // What a scene does not say is as a host's own: a snap or a fold may need more substeps than a step without one
-    // has.
-    if (asked.max_substeps != usual.max_substeps) options.max_substeps = asked.max_substeps;
-    options.max_energy_gain = asked.max_energy_gain;
-    options.max_velocity_residual = asked.max_velocity_residual;
-    if (asked.newton_tolerance != usual.newton_tolerance) options.newton_tolerance = asked.newton_tolerance;
-    if (asked.solve.rank_tolerance != usual.solve.rank_tolerance) options.rank_tolerance = asked.solve.rank_tolerance;
-  }
   auto installed = bullet::Solver::try_install(scene.world(), options);
   why = installed.error().message;
   if (!installed) return nullptr;

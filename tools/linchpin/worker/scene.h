@@ -1,7 +1,7 @@
 // A world from a .bullet file or a scene of ours, with the names the file gives to its bodies and joints.
 #pragma once
 
-#include "built.h"
+#include "bullet_scene/built.h"
 #include "job.h"
 
 #include <BulletDynamics/MLCPSolvers/btMLCPSolverInterface.h>
@@ -12,6 +12,10 @@
 #include <vector>
 
 namespace linchpin::worker {
+
+using bullet_scene::Built;
+using bullet_scene::Multibodies;
+using bullet_scene::NativeLoops;
 
 /// A freshly loaded world; every run gets its own, so that no solver starts from what another left behind.
 class Scene {

@@ -54,6 +54,31 @@ std::size_t JointState::index(std::string_view name) const {
   return static_cast<std::size_t>(found - names.begin());
 }
 
+SimulationHost::~SimulationHost() = default;
+
+/// The host without an engine.
+class SteppedModel final : public SimulationHost {
+ public:
+  explicit SteppedModel(const Model& model)
+      : system_(model.system()), stepper_(system_, system_.initial_state(), model.options) {}
+  const System& system() const override { return system_; }
+  const State& state() const override { return stepper_.state(); }
+  void set_state(const State& state) override { stepper_.set_state(state); }
+  void step(double dt) override {
+    const StepReport& report = stepper_.step(dt);
+    if (report.rejected)
+      throw std::runtime_error("the step at t = " + number(stepper_.t()) + " s was rejected: " + report.reason);
+  }
+  ForceInstant force_instant() const override { return ForceInstant::present; }
+  Observation forces() override { return {system_, stepper_.state(), stepper_.reactions()}; }
+  System& changeable_system() { return system_; }
+  Stepper& stepper() { return stepper_; }
+
+ private:
+  System system_;
+  Stepper stepper_;
+};
+
 struct LINCHPIN_PRIVATE Simulation::Impl {
   struct Joint {
     std::size_t constraint;      // its index in the model
@@ -62,12 +87,14 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   };
 
   Model model;
-  std::shared_ptr<std::vector<double>> commands = std::make_shared<std::vector<double>>();  // by joint
+  std::vector<double> commands;  // of set_force() and the controller, by joint
+  // The commands to which the forces of the host belong: the motors exert them.
+  std::shared_ptr<std::vector<double>> exerted = std::make_shared<std::vector<double>>();
   std::vector<std::string> names;
   std::vector<Joint> joints;
   std::shared_ptr<JointCoordinates> coordinates = std::make_shared<JointCoordinates>();
-  System system;
-  std::unique_ptr<Stepper> stepper;
+  std::unique_ptr<SimulationHost> host;
+  SteppedModel* stepped = nullptr;  // the host, if there is no engine
   std::unique_ptr<JointReader> reader;
 
   Controller controller;
@@ -77,11 +104,16 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   std::vector<ControllerFailure> failures;
   long failure_count = 0;
 
-  explicit Impl(Model from) : model(std::move(from)) {
+  Impl(Model from, const HostFactory& factory) : model(std::move(from)) {
     find_joints();
     add_motors();
-    system = model.system();
-    stepper = std::make_unique<Stepper>(system, system.initial_state(), model.options);
+    if (factory) {
+      host = factory(model);
+    } else {
+      auto made = std::make_unique<SteppedModel>(model);
+      stepped = made.get();
+      host = std::move(made);
+    }
     reader = std::make_unique<JointReader>(coordinates);
     read_positions();
   }
@@ -97,7 +129,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
       for (const SceneForce& force : model.forces)
         if (force.joint == c.name) coordinate.actuators.push_back(force.name);
     }
-    for (auto* numbers : {commands.get(), &positions, &velocities, &forces}) numbers->resize(joints.size());
+    for (auto* numbers : {&commands, exerted.get(), &positions, &velocities, &forces}) numbers->resize(joints.size());
   }
 
   // One force for each joint, which set_force() commands.
@@ -105,8 +137,8 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     const State start = model.system().initial_state();
     for (std::size_t i = 0; i < joints.size(); ++i) {
       const SceneConstraint& c = model.constraints[joints[i].constraint];
-      const auto command = [all = commands, i, most = c.max_force, fastest = c.max_rate](double, double rate,
-                                                                                         const ForceFrame&) {
+      const auto command = [all = exerted, i, most = c.max_force, fastest = c.max_rate](double, double rate,
+                                                                                        const ForceFrame&) {
         return within_limits((*all)[i], rate, most, fastest);
       };
       SceneForce motor = force_of_joint(c.name + ".command", c, start, {}, command);
@@ -116,12 +148,12 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   }
 
   void read_positions() {
-    for (std::size_t i = 0; i < joints.size(); ++i) joints[i].position = reader->position(names[i], stepper->state());
+    for (std::size_t i = 0; i < joints.size(); ++i) joints[i].position = reader->position(names[i], state());
   }
 
-  const SceneConstraint& constraint(std::size_t joint) const { return model.constraints[joints[joint].constraint]; }
+  const State& state() const { return host->state(); }
 
-  Observation observation() const { return {system, stepper->state(), stepper->reactions()}; }
+  const SceneConstraint& constraint(std::size_t joint) const { return model.constraints[joints[joint].constraint]; }
 
   // The bodies that move with the child of a joint. @throws std::invalid_argument if the parent is one of them
   std::vector<char> moving_with_child(std::size_t joint) const {
@@ -172,21 +204,21 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
                                   " rad is half a turn or more from the present position " +
                                   number(joints[joint].position) + " rad, so that its whole turns are not known");
     const std::vector<char> moves = moving_with_child(joint);
-    State state = stepper->state();
+    State state = host->state();
     const auto [axis, point] = axis_and_point(joint, state);
     const BodyState parent = state[BodyId{joints[joint].coordinate.parent}];
     const Quaterniond turn(slides ? Eigen::AngleAxisd(0, axis) : Eigen::AngleAxisd(by, axis));
     const Vector3d shift = slides ? Vector3d(by * axis) : Vector3d::Zero();
     for (std::size_t i = 1; i < moves.size(); ++i)
       if (moves[i]) turn_with(state.bodies[i], parent, point, turn, shift);
-    stepper->set_state(state);
+    host->set_state(state);
     read_positions();
   }
 
   void set_velocity(std::size_t joint, double velocity) {
     require_finite(joint, "rate", velocity);
     const std::vector<char> moves = moving_with_child(joint);
-    State state = stepper->state();
+    State state = host->state();
     const double by = velocity - reader->velocity(names[joint], state);
     const auto [axis, point] = axis_and_point(joint, state);
     for (std::size_t i = 1; i < moves.size(); ++i) {
@@ -199,12 +231,44 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
         body.w += by * axis;
       }
     }
-    stepper->set_state(state);
+    host->set_state(state);
   }
 
   void set_force(std::size_t joint, double force) {
     require_finite(joint, "force", force);
-    (*commands)[joint] = within_limits(force, 0, constraint(joint).max_force, {});
+    command(joint, within_limits(force, 0, constraint(joint).max_force, {}));
+  }
+
+  void command(std::size_t joint, double force) {
+    commands[joint] = force;
+    if (host->force_instant() == ForceInstant::present) (*exerted)[joint] = force;
+  }
+
+  void step() {
+    control();
+    *exerted = commands;
+    host->step(model.dt);
+    read_positions();
+  }
+
+  double acceleration(std::size_t joint) {
+    const Observation at = host->forces();
+    if (host->force_instant() == ForceInstant::start_of_last_step) {
+      const double before = reader->velocity(names[joint], at.state), now = reader->velocity(names[joint], state());
+      return (now - before) / (state().t - at.state.t);
+    }
+    Accelerations accelerations;
+    accelerations.evaluate(at);
+    const JointCoordinate& j = joints[joint].coordinate;
+    return reader->acceleration(names[joint], at.state, accelerations.of(at, BodyId{j.parent}),
+                                accelerations.of(at, BodyId{j.child}));
+  }
+
+  SteppedModel& without_engine(const char* what) const {
+    if (!stepped)
+      throw OrderError(std::string("this simulation runs in an engine, so it has no ") + what +
+                       ". Use state(), reactions() and the functions of the engine's simulation");
+    return *stepped;
   }
 
   // ---- the controller ----
@@ -218,12 +282,12 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     steps_to_call = steps_per_call - 1;
     for (std::size_t i = 0; i < joints.size(); ++i) {
       positions[i] = joints[i].position;
-      velocities[i] = reader->velocity(names[i], stepper->state());
+      velocities[i] = reader->velocity(names[i], state());
     }
     forces.assign(joints.size(), 0.0);
     const auto began = std::chrono::steady_clock::now();
     try {
-      controller({stepper->t(), names, positions, velocities}, forces);
+      controller({state().t, names, positions, velocities}, forces);
     } catch (const std::exception& e) {
       return fail(ControllerFailure::Kind::exception, std::string("the controller threw an exception: ") + e.what());
     } catch (...) {
@@ -246,15 +310,17 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   void fail(ControllerFailure::Kind kind, const std::string& what) {
     constexpr long most = 100;
     const bool holds = options.on_failure == FailureCommand::hold;
-    if (!holds) std::fill(commands->begin(), commands->end(), 0.0);
+    for (std::size_t i = 0; !holds && i < commands.size(); ++i) command(i, 0);
     if (++failure_count > most) return;
-    failures.push_back({stepper->t(), kind,
-                        "at t = " + number(stepper->t()) + " s " + what + ". For one period " +
+    failures.push_back({state().t, kind,
+                        "at t = " + number(state().t) + " s " + what + ". For one period " +
                             (holds ? "the motors keep their last forces" : "the motors have no force")});
   }
 };
 
-Simulation::Simulation(Model model) : impl_(std::make_unique<Impl>(std::move(model))) {}
+Simulation::Simulation(Model model) : Simulation(std::move(model), HostFactory()) {}
+Simulation::Simulation(Model model, const HostFactory& factory)
+    : impl_(std::make_unique<Impl>(std::move(model), factory)) {}
 Simulation::~Simulation() = default;
 
 std::span<const std::string> Simulation::joints() const { return impl_->names; }
@@ -265,13 +331,7 @@ SimulatedJoint Simulation::joint(std::string_view name) {
   return {*this, static_cast<std::size_t>(found - impl_->names.begin())};
 }
 
-void Simulation::step() {
-  impl_->control();
-  const StepReport& report = impl_->stepper->step(impl_->model.dt);
-  if (report.rejected)
-    throw std::runtime_error("the step at t = " + number(impl_->stepper->t()) + " s was rejected: " + report.reason);
-  impl_->read_positions();
-}
+void Simulation::step() { impl_->step(); }
 
 void Simulation::run(double duration) {
   const double steps = std::ceil(duration / impl_->model.dt - 1e-6);
@@ -298,30 +358,24 @@ void Simulation::set_controller(Controller controller, ControllerOptions options
 std::span<const ControllerFailure> Simulation::failures() const { return impl_->failures; }
 long Simulation::failure_count() const { return impl_->failure_count; }
 const Model& Simulation::model() const { return impl_->model; }
-System& Simulation::system() { return impl_->system; }
-Stepper& Simulation::stepper() { return *impl_->stepper; }
-const Stepper& Simulation::stepper() const { return *impl_->stepper; }
+const State& Simulation::state() const { return impl_->state(); }
+const System& Simulation::system() const { return impl_->host->system(); }
+std::span<const Reaction> Simulation::reactions() { return impl_->host->forces().reactions; }
+System& Simulation::system() { return impl_->without_engine("System to change").changeable_system(); }
+Stepper& Simulation::stepper() { return impl_->without_engine("Stepper").stepper(); }
+const Stepper& Simulation::stepper() const { return impl_->without_engine("Stepper").stepper(); }
+SimulationHost& Simulation::host() { return *impl_->host; }
 
 const std::string& SimulatedJoint::name() const { return simulation_->impl_->names[index_]; }
 bool SimulatedJoint::slides() const { return simulation_->impl_->joints[index_].coordinate.slides; }
 double SimulatedJoint::position() const { return simulation_->impl_->joints[index_].position; }
-double SimulatedJoint::velocity() const {
-  return simulation_->impl_->reader->velocity(name(), simulation_->stepper().state());
-}
-double SimulatedJoint::acceleration() const {
-  const Simulation::Impl& own = *simulation_->impl_;
-  const Observation at = own.observation();
-  Accelerations accelerations;
-  accelerations.evaluate(at);
-  const JointCoordinate& j = own.joints[index_].coordinate;
-  return own.reader->acceleration(name(), at.state, accelerations.of(at, BodyId{j.parent}),
-                                  accelerations.of(at, BodyId{j.child}));
-}
+double SimulatedJoint::velocity() const { return simulation_->impl_->reader->velocity(name(), simulation_->state()); }
+double SimulatedJoint::acceleration() const { return simulation_->impl_->acceleration(index_); }
 double SimulatedJoint::force() const {
-  return simulation_->impl_->reader->force(name(), simulation_->impl_->observation());
+  return simulation_->impl_->reader->force(name(), simulation_->impl_->host->forces());
 }
 Wrench SimulatedJoint::wrench() const {
-  for (const Reaction& r : simulation_->stepper().reactions())
+  for (const Reaction& r : simulation_->reactions())
     if (r.name == name()) return r.on(1);
   return {};
 }

@@ -1,5 +1,8 @@
-// A simulation of a scene or a robot without a host, which a program steps itself. Joints have names. Their positions,
-// rates, forces and wrenches are results. Positions, rates and forces can be set. A controller can run at a fixed rate.
+// A simulation of a scene or a robot, which a program steps itself. Joints have names. Their positions, rates, forces
+// and wrenches are results. Positions, rates and forces can be set. A controller can run at a fixed rate.
+//
+// The class of this header steps without an engine. linchpin::bullet::Simulation (linchpin/bullet_simulation.h) is the
+// same in a world of Bullet, where bodies collide.
 //
 //     linchpin::scene::Simulation arm(linchpin::scene::load("arm.urdf"));
 //     arm.joint("shoulder").set_position(0.3);
@@ -12,6 +15,7 @@
 
 #include <linchpin/scene.h>
 #include <linchpin/scene/export.h>
+#include <linchpin/scene/simulation_host.h>
 
 #include <functional>
 #include <memory>
@@ -37,21 +41,25 @@ class LINCHPIN_SCENE_API SimulatedJoint {
   bool slides() const;              ///< Returns true for a slider [m, N], false for a hinge [rad, N m].
   double position() const;          ///< q [rad or m], with whole turns.
   double velocity() const;          ///< q̇ [rad/s or m/s].
-  double acceleration() const;      ///< q̈ [rad/s² or m/s²], of the equation at the present state.
+  /// q̈ [rad/s² or m/s²], of the equation at the present state. In an engine it is the mean value of the last step.
+  double acceleration() const;
   /// τ [N m or N]: what set_force(), actuators, damping, friction and prescribed motion exert on the child along the
-  /// coordinate.
+  /// coordinate. Without an engine it belongs to the present state. In an engine it acted in the last step, and does
+  /// not contain the force of a limit.
+  /// @throws OrderError in an engine, before the first step
   double force() const;
   /// The wrench on the child by the parent that the joint itself transmits, with its laws [N, N m]: about the point of
-  /// the joint, world axes.
+  /// the joint, world axes. It belongs to the same instant as force(). @throws OrderError as force()
   Wrench wrench() const;
-  /// Lower and upper limit of the position in the file. A Simulation does not enforce them.
+  /// Lower and upper limit of the position in the file. An engine enforces them; a Simulation without one does not.
   std::optional<std::pair<double, double>> limits() const;
   std::optional<double> max_force() const;  ///< Largest size of set_force() [N m or N], from the file.
   /// Rate at which set_force() has no effect in the direction of motion [rad/s or m/s], from the file.
   std::optional<double> max_rate() const;
 
   /// Moves the child, and all bodies that joints connect to it, to a position. Rates and the time stay.
-  /// @throws std::invalid_argument for a number that is not finite, and for a joint in a closed loop
+  /// @throws std::invalid_argument for a number that is not finite, for a joint in a closed loop, and for half a turn
+  /// or more at once
   void set_position(double position);
   /// Sets the rate, and changes the velocities of the child and of all bodies that joints connect to it.
   /// @throws std::invalid_argument as set_position()
@@ -109,12 +117,14 @@ struct ControllerFailure {
   std::string message;          ///< A sentence with the name, the value and the command that the motors have instead.
 };
 
-/// Steps a scene without a host. It owns the model, its System and its Stepper. It can be moved, but not copied. One
-/// thread at a time may use it, with its joints.
+/// Steps a scene. It owns the model and the host that steps it. It can be neither moved nor copied. One thread at a
+/// time may use it, with its joints.
 class LINCHPIN_SCENE_API Simulation {
  public:
-  /// @throws std::invalid_argument as Stepper
+  /// Makes a simulation without an engine. @throws std::invalid_argument as Stepper
   explicit Simulation(Model model);
+  /// Makes a simulation on another host. @throws std::invalid_argument if the factory does
+  Simulation(Model model, const HostFactory& factory);
   ~Simulation();
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
@@ -124,11 +134,11 @@ class LINCHPIN_SCENE_API Simulation {
   /// Returns a joint. @throws std::invalid_argument with the nearest name
   SimulatedJoint joint(std::string_view name);
 
-  /// Takes one step of Model::dt. @throws std::runtime_error with the reason if the step is rejected
+  /// Takes one step of Model::dt. @throws std::runtime_error with the reason if the step has no result
   void step();
   /// Takes steps until the time has grown by `duration` [s].
   void run(double duration);
-  double t() const { return stepper().t(); }  ///< Time [s].
+  double t() const { return state().t; }  ///< Time [s].
 
   /// Calls a controller before a step, at a fixed rate. Its forces act until the next call, limited to
   /// SimulatedJoint::max_force(). A failed call does not end the motion: the motors get the command of on_failure, and
@@ -139,10 +149,20 @@ class LINCHPIN_SCENE_API Simulation {
   std::span<const ControllerFailure> failures() const;
   long failure_count() const;  ///< Number of all of them.
 
-  const Model& model() const;      ///< The model.
-  System& system();                ///< Its system.
-  Stepper& stepper();              ///< Steps it. Accelerations, reactions and balances are there.
+  const Model& model() const;    ///< The model, with one force for each joint that set_force() commands.
+  const State& state() const;    ///< The present state of all bodies. The reference is valid until the next step.
+  const System& system() const;  ///< The system of the model.
+  /// Reactions of the present state without an engine, and of the last step in an engine. They are valid until the next
+  /// step. @throws OrderError in an engine, before the first step
+  std::span<const Reaction> reactions();
+  /// The system that the Stepper steps, to change it between steps. @throws OrderError in an engine
+  System& system();
+  /// Steps it without an engine. Accelerations and balances are there. @throws OrderError in an engine
+  Stepper& stepper();
   const Stepper& stepper() const;  ///< The same.
+
+ protected:
+  SimulationHost& host();  ///< What steps the bodies.
 
  private:
   friend class SimulatedJoint;

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 class Built {
  public:
@@ -36,6 +36,8 @@ class Built {
   };
   const std::vector<Joint>& joints() const { return joints_; }
 
+  /// Gives the joints of the world the names of the scene. A joint whose name is in use keeps the name of its place.
+  void name_joints(bullet::Solver& solver);
   /// Gives the solver what Bullet has no joint for, and the laws. @throws Refused("solver", …) when it cannot.
   void constrain(bullet::Solver& solver, bool exact);
   const Multibodies* multibodies() const { return multibodies_.get(); }
@@ -49,12 +51,16 @@ class Built {
   /// Steps in which a force was not finite, and did not act.
   struct ForceFailure {
     std::string force;  ///< the first such one
+    std::string last;   ///< the last such one
     double t = 0;       ///< at the start of the first such step [s]
     long steps = 0;
   };
   const ForceFailure& force_failure() const { return force_failure_; }
   /// Stand-ins to where their links are, and residuals that count turns from step to step. @param t  [s] now
   void after_step(double t);
+
+  /// Places all bodies that are not kinematic, with their velocities, and forgets their contacts.
+  void place(const State& state);
 
   /// How a body is turned, in the axes of the scene.
   Quaterniond rotation(std::size_t i) const;
@@ -102,8 +108,7 @@ class Built {
   System mirror_;
   std::vector<Constrained> constrained_;
   Assembly assembly_;
-  std::vector<Force> forces_;
   ForceFailure force_failure_;
 };
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

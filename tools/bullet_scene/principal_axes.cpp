@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 namespace {
 
@@ -104,4 +104,4 @@ Law with_axes_of_scene(const Law& law, const Quaterniond& first, const Quaternio
   return out;
 }
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

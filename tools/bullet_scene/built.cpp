@@ -1,13 +1,13 @@
 #include "built.h"
 
-#include "job.h"
+#include "refused.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 namespace {
 
@@ -54,6 +54,15 @@ std::unique_ptr<btCollisionShape> shape_of(const scene::Shape& shape) {
   }
 }
 
+// What contacts of bodies at rest need, and Bullet does not have by default.
+void set_contacts(btContactSolverInfo& info) {
+  // Two directions of friction in the plane of a contact. A standing robot glides across a single one.
+  info.m_solverMode |= SOLVER_USE_2_FRICTION_DIRECTIONS;
+  // Bullet ends a contact of a compound shape where the boxes around the shapes do not overlap. This depth [m] is above
+  // the rounding of places in single precision. Without it a foot at rest has no contact in some of the steps.
+  info.m_linearSlop = btScalar(1e-5);
+}
+
 // A frame in the axes of the scene, in those of Bullet.
 JointFrame turned_frame(const JointFrame& frame, const Quaterniond& turn) {
   const Quaterniond back = turn.conjugate();
@@ -80,6 +89,7 @@ struct Built::Families : btOverlapFilterCallback {
 Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
     : model_(std::move(model)), world_(world), bodies_(std::move(imported)), mirror_(model_.system()) {
   if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
+  if (model_.contacts) set_contacts(world.getSolverInfo());
   if (model_.contacts && model_.robots > 0) {
     families_ = std::make_unique<Families>();
     world.getPairCache()->setOverlapFilterCallback(families_.get());
@@ -108,7 +118,6 @@ Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btR
     constrained_.push_back(std::move(each));
   }
   lay_out_island(mirror_, rest, assembly_.layout);
-  for (const scene::SceneForce& force : model_.forces) forces_.push_back(force.make(force.bodies));
 }
 
 Built::~Built() {
@@ -275,6 +284,10 @@ void Built::hold_natively() {
                                                 dynamic_cast<btMultiBodyDynamicsWorld&>(world_));
 }
 
+void Built::name_joints(bullet::Solver& solver) {
+  for (const Joint& each : joints_) (void)solver.try_name_joint(*each.joint, each.name);
+}
+
 void Built::constrain(bullet::Solver& solver, bool exact) {
   const auto refuse = [](const std::string& what) { throw Refused("solver", what); };
   try {
@@ -342,18 +355,20 @@ void Built::before_step(double t, double dt) {
     const BodyState end = body.motion(t + dt);
     bodies_[i]->setWorldTransform(transform_of(end.p, end.q));
   }
-  if (forces_.empty() && !native_loops_) return;
+  if (mirror_.forces().empty() && !native_loops_) return;
   const State now = state(t);
   if (native_loops_) native_loops_->aim(now, t + dt);
   bool failed = false;
-  for (const Force& force : forces_) {
+  // Those of the mirror, so that whole turns that a force counts are the same for whoever reads it.
+  for (const Force& force : mirror_.forces()) {
     std::vector<BodyState> X;
     for (const BodyId id : force.bodies()) X.push_back(now[id]);
     std::vector<Vector6> wrenches(X.size(), Vector6::Zero());
     ForceFrame frame(t, X, wrenches);
     force.act(frame);
     if (!std::all_of(wrenches.begin(), wrenches.end(), [](const Vector6& w) { return w.allFinite(); })) {
-      if (force_failure_.steps == 0) force_failure_ = {force.name(), t, 0};
+      if (force_failure_.steps == 0) force_failure_ = {force.name(), {}, t, 0};
+      force_failure_.last = force.name();
       failed = true;
       continue;
     }
@@ -383,6 +398,28 @@ void Built::after_step(double t) {
     for (const BodyId on : c.bodies()) X.push_back(now[on]);
     c.function().accept(X, t);
   }
+}
+
+void Built::place(const State& state) {
+  if (multibodies_) multibodies_->place(state);
+  for (std::size_t i = 0; i < bodies_.size(); ++i) {
+    btRigidBody& to = *bodies_[i];
+    if (to.isStaticOrKinematicObject()) continue;
+    const BodyState& from = state.bodies[i + 1];
+    const btTransform at = transform_of(from.p, i < axes_.size() ? Quaterniond(from.q * axes_[i].turn) : from.q);
+    to.setWorldTransform(at);
+    to.setInterpolationWorldTransform(at);
+    to.setLinearVelocity(bullet::to_bullet(from.v));
+    to.setAngularVelocity(bullet::to_bullet(from.w));
+    to.setInterpolationLinearVelocity(to.getLinearVelocity());
+    to.setInterpolationAngularVelocity(to.getAngularVelocity());
+    to.updateInertiaTensor();
+    to.clearForces();
+    if (!to.getBroadphaseHandle()) continue;  // a stand-in for a link
+    world_.getPairCache()->cleanProxyFromPairs(to.getBroadphaseHandle(), world_.getDispatcher());
+    world_.updateSingleAabb(&to);
+  }
+  if (multibodies_) multibodies_->follow();
 }
 
 State Built::state(double t) const {
@@ -430,4 +467,4 @@ const char* Built::why_not_conserved() const {
   return conservative(mirror_) ? nullptr : "force laws, or forces without a potential";
 }
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

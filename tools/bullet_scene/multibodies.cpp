@@ -1,16 +1,18 @@
 #include "multibodies.h"
 
+#include <cmath>
 #include <map>
+#include <numbers>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 namespace {
 
 // To parent-from-child turned round: quatRotate(q, v) has v's components in the child's axes (btMultiBody's zero turn).
-btQuaternion turn_of(const Matrix3d& R) {
-  const Quaterniond q(Eigen::Quaterniond(R).normalized());
+btQuaternion turn_of(const Quaterniond& q) {
   return {btScalar(q.x()), btScalar(q.y()), btScalar(q.z()), btScalar(q.w())};
 }
+btQuaternion turn_of(const Matrix3d& R) { return turn_of(Quaterniond(Eigen::Quaterniond(R).normalized())); }
 
 }  // namespace
 
@@ -70,6 +72,7 @@ void Multibodies::plant(const scene::Model& model, int which, const std::vector<
                                             fixed, false);
   btMultiBody& mb = *tree.body;
   tree.links.push_back(root ? stand_ins[static_cast<std::size_t>(base) - 1] : nullptr);
+  tree.bodies.push_back(BodyId{base});
   if (root) {
     link_of_[static_cast<std::size_t>(base) - 1] = {&mb, -1};
     mb.setBaseWorldTransform(tree.links[0]->getWorldTransform());
@@ -79,6 +82,7 @@ void Multibodies::plant(const scene::Model& model, int which, const std::vector<
     const scene::SceneBody& body = body_at(c.bodies[1]);
     const std::size_t at = static_cast<std::size_t>(c.bodies[1].index) - 1;
     tree.links.push_back(stand_ins[at]);
+    tree.bodies.push_back(c.bodies[1]);
     link_of_[at] = {&mb, i};
     const int parent = index.at(c.bodies[0].index);
     const btScalar mass = btScalar(body.mass);
@@ -147,6 +151,63 @@ void Multibodies::collide(Tree& tree, int link, bool moves, bool contacts) {
     tree.body->getLink(link).m_collider = &collider;
 }
 
+void Multibodies::place(const State& state) {
+  for (Tree& tree : trees_) {
+    btMultiBody& mb = *tree.body;
+    if (!mb.hasFixedBase()) {
+      const BodyState& base = state[tree.bodies[0]];
+      mb.setBaseWorldTransform(btTransform(turn_of(base.q), bullet::to_bullet(base.p)));
+      mb.setBaseVel(bullet::to_bullet(base.v));
+      mb.setBaseOmega(bullet::to_bullet(base.w));
+    }
+    for (int i = 0; i < mb.getNumLinks(); ++i) place_joint(tree, i, state);
+    mb.clearForcesAndTorques();
+    mb.forwardKinematics(turns_, places_);
+    mb.updateCollisionObjectWorldTransforms(turns_, places_);
+    for (const auto& collider : tree.colliders) {
+      world_.getPairCache()->cleanProxyFromPairs(collider->getBroadphaseHandle(), world_.getDispatcher());
+      world_.updateSingleAabb(collider.get());
+    }
+  }
+}
+
+// The formulas of btMultibodyLink::updateCacheMultiDof, solved for the coordinates.
+void Multibodies::place_joint(Tree& tree, int link, const State& state) const {
+  btMultiBody& mb = *tree.body;
+  const btMultibodyLink& at = mb.getLink(link);
+  const auto body = [&](int i) { return state[tree.bodies[static_cast<std::size_t>(i + 1)]]; };
+  const BodyState parent = body(mb.getParent(link)), child = body(link);
+  const Quaterniond to_child = child.q.conjugate();
+  const Vector3d p = child.p - parent.p;
+  const btVector3 w = bullet::to_bullet(to_child * (child.w - parent.w));
+  const btQuaternion turn = turn_of(Quaterniond(to_child * parent.q));
+  const btQuaternion by = turn * at.m_zeroRotParentToThis.inverse();
+  switch (at.m_jointType) {
+    case btMultibodyLink::eRevolute: {
+      const btVector3 axis = at.getAxisTop(0);
+      const double angle = -2 * std::atan2(double(btVector3(by.x(), by.y(), by.z()).dot(axis)), double(by.w()));
+      const double last = double(mb.getJointPos(link));
+      mb.setJointPos(link, btScalar(last + std::remainder(angle - last, 2 * std::numbers::pi)));
+      mb.setJointVel(link, axis.dot(w));
+      return;
+    }
+    case btMultibodyLink::ePrismatic: {
+      const btVector3 axis = at.getAxisBottom(0), r = bullet::to_bullet(to_child * p);
+      mb.setJointPos(link, axis.dot(r - quatRotate(turn, at.m_eVector) - at.m_dVector));
+      mb.setJointVel(link, axis.dot(bullet::to_bullet(to_child * (child.v - parent.v - parent.w.cross(p)))));
+      return;
+    }
+    case btMultibodyLink::eSpherical: {
+      btScalar position[] = {by.x(), by.y(), by.z(), -by.w()}, rate[] = {w.x(), w.y(), w.z()};
+      mb.setJointPosMultiDof(link, position);
+      mb.setJointVelMultiDof(link, rate);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
 void Multibodies::follow() {
   for (Tree& tree : trees_) {
     btMultiBody& mb = *tree.body;
@@ -184,4 +245,4 @@ bool Multibodies::limited() const {
   return false;
 }
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

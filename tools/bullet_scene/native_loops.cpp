@@ -1,6 +1,6 @@
 #include "native_loops.h"
 
-#include "job.h"
+#include "refused.h"
 
 #include <BulletDynamics/Featherstone/btMultiBodyFixedConstraint.h>
 #include <BulletDynamics/Featherstone/btMultiBodyGearConstraint.h>
@@ -12,7 +12,7 @@
 #include <array>
 #include <cmath>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 namespace {
 
@@ -279,4 +279,4 @@ void NativeLoops::aim(const State& now, double end) {
   for (const auto& each : aims_) each(now, end);
 }
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

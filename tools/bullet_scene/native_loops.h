@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 class NativeLoops {
  public:
@@ -46,4 +46,4 @@ class NativeLoops {
   std::vector<Held> held_;
 };
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 class Multibodies {
  public:
@@ -30,6 +30,9 @@ class Multibodies {
   bullet::Link link(BodyId body) const;
   /// By which a joint of the tree is known; its second body's.
   bullet::Link joint(const scene::SceneConstraint& tree) const { return link(tree.bodies[1]); }
+  /// Moves all links to the places of a state, with its velocities, and forgets their contacts. Joints get the
+  /// coordinates that the places of their two links give. Call follow() after it.
+  void place(const State& state);
   /// Stand-ins to where their links are. Call after a step.
   void follow();
   /// Force and torque [N, N m] for the next step on a link, at its centre of mass, in world axes.
@@ -41,9 +44,11 @@ class Multibodies {
   struct Tree {
     std::unique_ptr<btMultiBody> body;
     std::vector<btRigidBody*> links;  // stand-ins, the base first; null where that is the world
+    std::vector<BodyId> bodies;       // of the model, the same ones
     std::vector<std::unique_ptr<btMultiBodyLinkCollider>> colliders;
     std::vector<std::unique_ptr<btMultiBodyJointLimitConstraint>> limits;
   };
+  void place_joint(Tree& tree, int link, const State& state) const;
   void plant(const scene::Model& model, int which, const std::vector<btRigidBody*>& stand_ins);
   void collide(Tree& tree, int link, bool moves, bool contacts);
 
@@ -54,4 +59,4 @@ class Multibodies {
   btAlignedObjectArray<btVector3> places_, omega_, velocity_;
 };
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-namespace linchpin::worker {
+namespace linchpin::bullet_scene {
 
 /// The axes of a body in Bullet.
 struct PrincipalAxes {
@@ -24,4 +24,4 @@ Constraint with_axes_of_scene(const Constraint& constraint, const std::vector<Qu
 /// A law between two such bodies.
 Law with_axes_of_scene(const Law& law, const Quaterniond& first, const Quaterniond& second);
 
-}  // namespace linchpin::worker
+}  // namespace linchpin::bullet_scene
