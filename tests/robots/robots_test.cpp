@@ -1,0 +1,389 @@
+// Thirty public robots by their structure (robots.txt): linchpin against dynamics that are written from the table
+// (reference.h) and against btMultiBody, without a host and in Bullet, as bodies and as multibodies, with damping and
+// friction and without. All comparisons are relative to the largest value of the robot, and hold to 1e-9.
+#include "reference.h"
+#include "table.h"
+#include "tolerances.h"
+
+#include <built.h>
+
+#include <linchpin/bullet.h>
+#include <linchpin/dynamics.h>
+#include <linchpin/scene.h>
+#include <linchpin/scene/robot_dynamics.h>
+
+#include <BulletDynamics/Featherstone/btMultiBody.h>
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace linchpin::test::robots_test {
+namespace {
+
+using namespace robots;
+using scene::BodyFrame;
+using scene::RobotDynamics;
+using scene::RobotJoint;
+
+const std::vector<Robot>& all_robots() {
+  static const std::vector<Robot> robots = read_robots(LINCHPIN_SOURCE_DIR "/tests/robots/robots.txt");
+  return robots;
+}
+constexpr unsigned states = 2;  // of each robot
+constexpr double dt = 1e-6;     // [s] of the step that a host takes from a state
+
+/// Quantities of one kind, and how far apart two ways to them are, relative to the largest.
+class Apart {
+ public:
+  template <class A, class B>
+  void see(const A& is, const B& should) {
+    if (should.size() == 0) return;
+    size_ = std::max(size_, should.cwiseAbs().maxCoeff());
+    const double off = (is - should).cwiseAbs().maxCoeff();
+    worst_ = off <= worst_ ? worst_ : off;  // a NaN stays
+  }
+  double relative() const { return worst_ == 0 ? 0 : worst_ / size_; }
+
+ private:
+  double worst_ = 0, size_ = 0;
+};
+#define EXPECT_TOGETHER(apart) EXPECT_LE((apart).relative(), scaled(1e-9)) << #apart
+
+// ---- a robot in linchpin ----
+
+std::string file_of(const Robot& robot, bool losses, const std::string& of) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "linchpin-robots";
+  std::filesystem::create_directories(folder);
+  const std::string name = robot.name + "-" + of + (losses ? "-losses" : "");
+  std::ofstream(folder / (name + ".urdf")) << urdf(robot, losses);
+  return (folder / name).string();
+}
+std::string in_toml(const Vector3d& v) { return "[" + exact(v.x()) + ", " + exact(v.y()) + ", " + exact(v.z()) + "]"; }
+
+/// The scene at the state of a reference. @param axes  of the links that loops join, in the axes of their bodies
+std::string scene_text(const Robot& robot, const Reference& at, const std::string& file, const std::string& as,
+                       const std::map<int, Quaterniond>& axes) {
+  const Eigen::AngleAxisd turn(at.base_R);
+  std::string out = "schema = 2\n[model]\nurdf = \"" + file + ".urdf\"\nas = \"" + as + "\"\nposition = " +
+                    in_toml(at.base_p) + "\nrotation = { axis = " + in_toml(turn.axis()) + ", angle = " +
+                    exact(turn.angle()) + " }\nfixed_base = " + (robot.free ? "false\n" : "true\n");
+  std::string positions, rates;
+  for (std::size_t i = 0; i < robot.links.size(); ++i) {
+    const Link& link = robot.links[i];
+    if ((link.kind != JointKind::hinge && link.kind != JointKind::slider) || link.leader >= 0) continue;
+    positions += (positions.empty() ? "" : ", ") + link.joint() + " = " + exact(at.q[i]);
+    rates += (rates.empty() ? "" : ", ") + link.joint() + " = " + exact(at.u[at.first(static_cast<int>(i))]);
+  }
+  out += "joints = { " + positions + " }\nrates = { " + rates + " }\n";
+  if (robot.free) {
+    const Vector3d w = at.u.segment<3>(3), r = at.point(0, Vector3d::Zero()) - at.centre(0);
+    out += "velocity = " + in_toml(Vector3d(at.u.head<3>()) + w.cross(r)) + "\nangular_velocity = " + in_toml(w) + "\n";
+  }
+  if (axes.empty()) return out;
+  for (const Loop& loop : robot.loops) {
+    const Link &a = robot.link(loop.a), &b = robot.link(loop.b);
+    out += "[[joint]]\nname = \"" + loop.name + "\"\ntype = \"" + (loop.pin ? "point_on_line" : "ball") +
+           "\"\na = \"" + a.name + "\"\nb = \"" + b.name + "\"\nat_a = " +
+           in_toml(axes.at(loop.a) * Vector3d(loop.at_a - a.com)) + "\nat_b = " +
+           in_toml(axes.at(loop.b) * Vector3d(loop.at_b - b.com)) + "\n";
+    if (loop.pin) out += "axis_a = " + in_toml(axes.at(loop.a) * loop.axis) + "\n";
+  }
+  return out;
+}
+
+BodyId body_of(const scene::Model& model, const std::string& name) {
+  for (std::size_t i = 0; i < model.bodies.size(); ++i)
+    if (model.bodies[i].name == name) return BodyId{static_cast<int>(i) + 1};
+  return ground;
+}
+scene::SceneBody& at(scene::Model& model, BodyId id) { return model.bodies[static_cast<std::size_t>(id.index) - 1]; }
+
+bool has_balls(const Robot& robot) {
+  return std::any_of(robot.links.begin(), robot.links.end(), [](const Link& l) { return l.kind == JointKind::ball; });
+}
+/// Links without mass that a joint moves: there are compound joints then.
+bool has_compounds(const Robot& robot) {
+  return std::any_of(robot.links.begin(), robot.links.end(), [](const Link& l) { return l.parent >= 0 && l.mass == 0; });
+}
+
+/// The model at the state of a reference.
+scene::Model model_of(const Robot& robot, const Reference& at_state, bool losses, const std::string& as) {
+  const std::string file = file_of(robot, losses, as);
+  std::map<int, Quaterniond> axes;
+  if (!robot.loops.empty()) {
+    scene::Model open = scene::load_text(scene_text(robot, at_state, file, as, {}), file + ".toml");
+    for (const Loop& loop : robot.loops)
+      for (const int link : {loop.a, loop.b}) axes[link] = at(open, body_of(open, robot.link(link).name)).link_axes;
+  }
+  scene::Model model = scene::load_text(scene_text(robot, at_state, file, as, axes), file + ".toml");
+  if (!has_balls(robot)) return model;
+  // A scene begins with its ball joints at 0 and at rest; the state has them elsewhere.
+  const Reference::Motion m = at_state.motion(Vector::Zero(at_state.dof()));
+  for (int i = 0; i < static_cast<int>(robot.links.size()); ++i) {
+    const BodyId id = body_of(model, robot.link(i).name);
+    if (id == ground) continue;
+    BodyState& s = at(model, id).start;
+    s.p = at_state.centre(i), s.v = at_state.velocity(m, i, s.p), s.w = m.w[static_cast<std::size_t>(i)];
+    s.q = Quaterniond(Eigen::Quaterniond(at_state.R(i))) * at(model, id).link_axes.conjugate();
+  }
+  return model;
+}
+
+// ---- joint space, and without a host ----
+
+class OfStructure : public testing::TestWithParam<Robot> {};
+
+TEST_P(OfStructure, JointSpaceIsThatOfTheReference) {
+  const Robot& robot = GetParam();
+  for (unsigned seed = 1; seed <= states; ++seed) {
+    SCOPED_TRACE(seed);
+    Reference ref(robot, false);
+    ref.put_at_random(seed);
+    const scene::Model model = model_of(robot, ref, false, "bodies");
+    RobotDynamics dynamics(model);
+    dynamics.set_state(model.system().initial_state());
+    const auto n = static_cast<int>(robot.links.size());
+    const Reference::Answer answer = ref.solve();
+
+    // What does not depend on coordinates: places, and how forces on bodies move bodies.
+    Apart places, operational, accelerations;
+    std::vector<int> with_mass;
+    for (int i = 0; i < n; ++i)
+      if (robot.link(i).mass > 0 && (i > 0 || robot.free)) with_mass.push_back(i);
+    Matrix J(6 * static_cast<int>(with_mass.size()), dynamics.velocities());
+    Matrix J_ref(J.rows(), ref.dof());
+    const Vector vdot = dynamics.forward_dynamics(VectorX::Zero(dynamics.velocities())).vdot;
+    for (std::size_t k = 0; k < with_mass.size(); ++k) {
+      const int i = with_mass[k];
+      const BodyFrame frame = dynamics.body_frame(robot.link(i).name);
+      places.see(dynamics.pose(frame).p, ref.centre(i));
+      places.see(dynamics.pose(frame).q.toRotationMatrix(), ref.R(i));
+      J.middleRows<6>(6 * static_cast<int>(k)) = dynamics.jacobian(frame);
+      J_ref.middleRows<6>(6 * static_cast<int>(k)) = ref.jacobian(i);
+      accelerations.see(dynamics.jacobian(frame) * vdot + dynamics.jacobian_rate_times_v(frame),
+                        ref.acceleration(answer.motion, i));
+    }
+    EXPECT_TOGETHER(places);
+    EXPECT_TOGETHER(accelerations);
+    operational.see(J * dynamics.inverse_mass_matrix() * J.transpose(), J_ref * answer.response * J_ref.transpose());
+    EXPECT_TOGETHER(operational);
+    if (has_compounds(robot)) continue;  // Their coordinates are not those of the table.
+
+    // T u = v: the same coordinates in another order.
+    Matrix T = Matrix::Zero(dynamics.velocities(), ref.dof());
+    ASSERT_EQ(T.rows(), T.cols());
+    for (const RobotJoint& j : dynamics.joints()) {
+      const std::string& name = j.name;
+      const int link = j.kind == RobotJoint::Kind::free_body ? robot.index(name)
+                                                             : robot.index(name.substr(0, name.size() - 6));
+      T.block(j.velocity, ref.first(link), j.velocities, j.velocities).setIdentity();
+    }
+    Apart rates, mass_matrix, bias, gravity, jacobians, jacobian_rates;
+    rates.see(dynamics.v(), T * ref.u);
+    const Matrix M = ref.mass_matrix();
+    const Vector scale = M.diagonal().cwiseSqrt().cwiseInverse();
+    mass_matrix.see(scale.asDiagonal() * (T.transpose() * dynamics.mass_matrix() * T) * scale.asDiagonal(),
+                    scale.asDiagonal() * M * scale.asDiagonal());
+    bias.see(dynamics.bias_force(), T * ref.bias_force());
+    gravity.see(dynamics.gravity_force(), T * ref.gravity_force());
+    jacobians.see(J * T, J_ref);
+    const Reference::Motion still = ref.motion(Vector::Zero(ref.dof()));
+    for (const int i : with_mass)
+      jacobian_rates.see(dynamics.jacobian_rate_times_v(dynamics.body_frame(robot.link(i).name)),
+                         ref.acceleration(still, i));
+    EXPECT_TOGETHER(rates);
+    EXPECT_TOGETHER(mass_matrix);
+    EXPECT_TOGETHER(bias);
+    EXPECT_TOGETHER(gravity);
+    EXPECT_TOGETHER(jacobians);
+    EXPECT_TOGETHER(jacobian_rates);
+  }
+}
+
+// ---- hosts ----
+
+/// What one way of solving says: accelerations of bodies and wrenches of joints about the centre of mass of their link.
+struct Forces {
+  std::map<std::string, Vector6> acceleration, wrench;
+};
+void compare(const Forces& is, const Forces& should) {
+  Apart acceleration, angular_acceleration, force, moment;
+  ASSERT_EQ(is.acceleration.size(), should.acceleration.size());
+  ASSERT_EQ(is.wrench.size(), should.wrench.size());
+  for (const auto& [name, a] : should.acceleration) {
+    acceleration.see(is.acceleration.at(name).head<3>(), a.head<3>());
+    angular_acceleration.see(is.acceleration.at(name).tail<3>(), a.tail<3>());
+  }
+  for (const auto& [name, w] : should.wrench) {
+    force.see(is.wrench.at(name).head<3>(), w.head<3>());
+    moment.see(is.wrench.at(name).tail<3>(), w.tail<3>());
+  }
+  EXPECT_TOGETHER(acceleration);
+  EXPECT_TOGETHER(angular_acceleration);
+  EXPECT_TOGETHER(force);
+  EXPECT_TOGETHER(moment);
+}
+
+Forces of_reference(const Robot& robot, const Reference& ref) {
+  Forces out;
+  const Reference::Answer answer = ref.solve();
+  int row = 0;
+  for (const Loop& loop : robot.loops) row += loop.pin ? 2 : 3;
+  for (int i = 0; i < static_cast<int>(robot.links.size()); ++i) {
+    const Link& link = robot.link(i);
+    if (link.mass == 0 || (i == 0 && !robot.free)) continue;
+    out.acceleration[link.name] = ref.acceleration(answer.motion, i);
+    if (link.parent < 0) continue;
+    const Reference::Load& load = answer.transmitted[static_cast<std::size_t>(i)];
+    out.wrench[link.name] << load.force, load.moment;
+  }
+  return out;
+}
+
+/// From the reactions of all constraints, at the state to which they belong.
+Forces of_reactions(const Robot& robot, const scene::Model& model, const State& state,
+                    std::span<const Reaction> reactions) {
+  Forces out;
+  std::map<std::string, const scene::SceneConstraint*> by_name;
+  for (const scene::SceneConstraint& c : model.constraints) by_name[c.name] = &c;
+  std::vector<Vector6> on(model.bodies.size() + 1, Vector6::Zero());
+  for (const Reaction& r : reactions) {
+    const auto of = by_name.find(r.name);
+    if (of == by_name.end()) continue;  // a limit
+    for (std::size_t k = 0; k < of->second->bodies.size(); ++k) {
+      const BodyId id = of->second->bodies[k];
+      if (id == ground) continue;
+      const Wrench w = r.on(static_cast<int>(k)).about(state[id].p);
+      on[static_cast<std::size_t>(id.index)].head<3>() += w.force;
+      on[static_cast<std::size_t>(id.index)].tail<3>() += w.moment;
+    }
+    if (of->second->bodies.size() != 2) continue;
+    // Of a joint, and what a compound joint has beside it, "NAME.damping". The wrench of a loop is in the balances.
+    const scene::SceneBody& child = model.bodies[static_cast<std::size_t>(of->second->bodies[1].index) - 1];
+    const bool loop = std::any_of(robot.loops.begin(), robot.loops.end(), [&](const Loop& l) { return l.name == r.name; });
+    if (loop || of->second->type == "mimic") continue;
+    const Wrench w = r.on_b.about(state[of->second->bodies[1]].p);
+    auto [entry, first] = out.wrench.try_emplace(child.name, Vector6::Zero());
+    entry->second.head<3>() += w.force, entry->second.tail<3>() += w.moment;
+  }
+  for (std::size_t i = 0; i < model.bodies.size(); ++i) {
+    const scene::SceneBody& body = model.bodies[i];
+    if (body.kind != BodyKind::rigid) continue;
+    const BodyState& s = state.bodies[i + 1];
+    const Matrix3d I = s.R() * body.inertia * s.R().transpose();
+    out.acceleration[body.name] << model.gravity + on[i + 1].head<3>() / body.mass,
+        I.inverse() * (on[i + 1].tail<3>() - s.w.cross(I * s.w));
+  }
+  return out;
+}
+
+/// Without a host. The accelerations are those of the solver, not of its reactions.
+Forces bare(const Robot& robot, const scene::Model& model) {
+  const System system = model.system();
+  Dynamics dynamics(system);
+  const State state = system.initial_state();
+  const Status status = dynamics.evaluate(state);
+  EXPECT_TRUE(status == Status::ok || status == Status::redundant) << to_string(status) << " " << dynamics.reason();
+  std::vector<Reaction> reactions;
+  dynamics.reactions(state, reactions);
+  Forces out = of_reactions(robot, model, state, reactions);
+  const IslandLayout& layout = dynamics.assembly().layout;
+  for (std::size_t i = 0; i < model.bodies.size(); ++i) {
+    const int k = layout.body_index(BodyId{static_cast<int>(i) + 1});
+    if (k < 0 || model.bodies[i].kind != BodyKind::rigid) continue;
+    const auto first = static_cast<std::size_t>(layout.column[static_cast<std::size_t>(k)]);
+    for (std::size_t c = 0; c < 6; ++c)
+      out.acceleration[model.bodies[i].name][static_cast<Eigen::Index>(c)] = dynamics.vdot()[first + c];
+  }
+  return out;
+}
+
+struct World {
+  btDefaultCollisionConfiguration config;
+  btCollisionDispatcher dispatcher{&config};
+  btDbvtBroadphase broadphase;
+  btMultiBodyConstraintSolver native;
+  btMultiBodyDynamicsWorld world{&dispatcher, &broadphase, &native, &config};
+};
+
+btQuaternion turn_of(const Matrix3d& R) {
+  const Eigen::Quaterniond q(R);
+  return {q.x(), q.y(), q.z(), q.w()};
+}
+
+/// Puts the ball joints of multibodies where the reference has them.
+void put_balls(const Robot& robot, const Reference& ref, worker::Built& built) {
+  for (int i = 0; i < static_cast<int>(robot.links.size()); ++i) {
+    if (robot.link(i).kind != JointKind::ball) continue;
+    const BodyId id = body_of(built.model(), robot.link(i).name);
+    const bullet::Link link = built.multibodies()->link(id);
+    const auto& constraints = built.model().constraints;
+    const auto joint = std::find_if(constraints.begin(), constraints.end(), [&](const scene::SceneConstraint& c) {
+      return c.tree && c.bodies[1] == id;
+    });
+    const Matrix3d B = joint->frame_b.axes, turn = ref.ball[static_cast<std::size_t>(i)];
+    const btQuaternion q = turn_of(B * turn * B.transpose());
+    const Vector3d w = B * turn.transpose() * ref.u.segment<3>(ref.first(i));
+    const btScalar position[4] = {q.x(), q.y(), q.z(), q.w()}, velocity[3] = {w.x(), w.y(), w.z()};
+    link.body->setJointPosMultiDof(link.index, position);
+    link.body->setJointVelMultiDof(link.index, velocity);
+  }
+  built.after_step(0);
+}
+
+/// In Bullet, by the first step from the state.
+Forces in_bullet(const Robot& robot, const Reference& ref, const scene::Model& model) {
+  World w;
+  worker::Built built(model, w.world, {});
+  if (built.multibodies() && has_balls(robot)) put_balls(robot, ref, built);
+  bullet::Solver solver(w.world);
+  for (const worker::Built::Joint& joint : built.joints()) (void)solver.try_name_joint(*joint.joint, joint.name);
+  built.constrain(solver, true);
+  const State state = built.state(0);
+  built.before_step(0, dt);
+  w.world.stepSimulation(dt, 0);
+  const auto reactions = solver.reactions();
+  for (const Reaction& r : reactions) EXPECT_FALSE(r.native) << r.name;
+  return of_reactions(robot, model, state, reactions);
+}
+
+TEST_P(OfStructure, EveryHostAgreesDampedOrNot) {
+  const Robot& robot = GetParam();
+  for (const bool losses : {false, true})
+    for (unsigned seed = 1; seed <= states; ++seed) {
+      SCOPED_TRACE((losses ? "damped, state " : "state ") + std::to_string(seed));
+      Reference ref(robot, losses);
+      ref.put_at_random(seed);
+      const scene::Model bodies = model_of(robot, ref, losses, "bodies");
+      const scene::Model multibody = model_of(robot, ref, losses, "multibody");
+      const Forces reference = of_reference(robot, ref), without_host = bare(robot, bodies),
+                   as_bodies = in_bullet(robot, ref, bodies), as_multibody = in_bullet(robot, ref, multibody);
+      const auto against = [&](const char* what, const Forces& is, const Forces& should) {
+        SCOPED_TRACE(what);
+        compare(is, should);
+      };
+      against("bare against the reference", without_host, reference);
+      against("bodies against the reference", as_bodies, reference);
+      against("a multibody against the reference", as_multibody, reference);
+      against("bodies against bare", as_bodies, without_host);
+      against("a multibody against bare", as_multibody, without_host);
+      against("a multibody against bodies", as_multibody, as_bodies);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Robots, OfStructure, testing::ValuesIn(all_robots()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(Robots, AreThirty) { EXPECT_EQ(all_robots().size(), 30u); }
+
+}  // namespace
+}  // namespace linchpin::test::robots_test
