@@ -196,9 +196,7 @@ class Reference {
     return tau;
   }
   std::vector<Load> no_loads() const { return std::vector<Load>(q.size()); }
-  Vector bias_force() const {
-    return along(transmitted(motion(Vector::Zero(dof_)), no_loads(), Vector3d::Zero()));
-  }
+  Vector bias_force() const { return along(transmitted(motion(Vector::Zero(dof_)), no_loads(), Vector3d::Zero())); }
   Vector gravity_force() const {
     Vector g = Vector::Zero(dof_);
     for (int i = 0; i < links(); ++i) g += jacobian(i).topRows(3).transpose() * (robot_.link(i).mass * gravity);
@@ -306,6 +304,10 @@ class Reference {
     return out;
   }
 
+  void take_state(const Reference& from) {
+    q = from.q, ball = from.ball, base_p = from.base_p, base_R = from.base_R, u = from.u;
+    place();
+  }
   /// A position within the limits that closes the loops, and rates that keep them closed.
   void put_at_random(unsigned seed) {
     std::mt19937 bits(seed);
@@ -321,7 +323,9 @@ class Reference {
       const double low = link.within ? std::max(link.within->first, -2.0) : -2,
                    high = link.within ? std::min(link.within->second, 2.0) : 2;
       const double r = random(0.1, 0.9);
-      q[i] = loops ? link.near + 0.05 * (r - 0.5) : low <= high ? low + r * (high - low) : 0.5 * (link.within->first + link.within->second);
+      q[i] = loops         ? link.near + 0.05 * (r - 0.5)
+             : low <= high ? low + r * (high - low)
+                           : 0.5 * (link.within->first + link.within->second);
       if (link.kind == JointKind::slider && loops) q[i] *= 0.2;
       if (link.kind == JointKind::ball && !loops) ball[i] = rotation(vector(1));
       if (link.leader >= 0) q[i] = link.multiplier * q[at(link.leader)] + link.offset;

@@ -24,22 +24,22 @@ enum class JointKind { none, hinge, slider, ball, weld };
 /// A link and the joint that holds it to its parent. The frame of the link is at the joint.
 struct Link {
   std::string name;
-  int parent = -1;                        ///< index; −1 of the root
-  JointKind kind = JointKind::none;       ///< of the joint; none of the root
-  Vector3d at = Vector3d::Zero();         ///< origin of the joint in the frame of the parent [m]
-  Matrix3d turn = Matrix3d::Identity();   ///< of the joint in the frame of the parent
-  Vector3d rpy = Vector3d::Zero();        ///< the same, as in URDF [rad]
-  Vector3d axis = Vector3d::UnitX();      ///< unit, in the frame of the joint
+  int parent = -1;                       ///< index; −1 of the root
+  JointKind kind = JointKind::none;      ///< of the joint; none of the root
+  Vector3d at = Vector3d::Zero();        ///< origin of the joint in the frame of the parent [m]
+  Matrix3d turn = Matrix3d::Identity();  ///< of the joint in the frame of the parent
+  Vector3d rpy = Vector3d::Zero();       ///< the same, as in URDF [rad]
+  Vector3d axis = Vector3d::UnitX();     ///< unit, in the frame of the joint
   std::optional<std::pair<double, double>> within;
-  double near = 0;                        ///< position at which the loops are about closed
-  double damping = 0, friction = 0;       ///< [N m s/rad or N s/m], [N m or N]
-  int leader = -1;                        ///< of a mimic joint: q = multiplier · q_leader + offset
+  double near = 0;                   ///< position at which the loops are about closed
+  double damping = 0, friction = 0;  ///< [N m s/rad or N s/m], [N m or N]
+  int leader = -1;                   ///< of a mimic joint: q = multiplier · q_leader + offset
   double multiplier = 1, offset = 0;
-  double mass = 0;                        ///< 0: a frame only
-  Vector3d com = Vector3d::Zero();        ///< in the frame of the link
-  Vector3d tilt = Vector3d::Zero();       ///< of the axes of `moments`, as in URDF [rad]
-  std::array<double, 6> moments = {};     ///< xx, yy, zz, xy, xz, yz in the axes of `tilt`
-  Matrix3d inertia = Matrix3d::Zero();    ///< about the centre of mass, in the axes of the link [kg m²]
+  double mass = 0;                      ///< 0: a frame only
+  Vector3d com = Vector3d::Zero();      ///< in the frame of the link
+  Vector3d tilt = Vector3d::Zero();     ///< of the axes of `moments`, as in URDF [rad]
+  std::array<double, 6> moments = {};   ///< xx, yy, zz, xy, xz, yz in the axes of `tilt`
+  Matrix3d inertia = Matrix3d::Zero();  ///< about the centre of mass, in the axes of the link [kg m²]
   std::string joint() const { return name + "_joint"; }
 };
 
@@ -47,9 +47,9 @@ struct Link {
 struct Loop {
   std::string name;
   bool pin = false;
-  int a = 0, b = 0;                  ///< links
-  Vector3d axis = Vector3d::UnitZ(); ///< of a pin, in the frame of a
-  Vector3d at_a, at_b;               ///< in the frames of the links
+  int a = 0, b = 0;                   ///< links
+  Vector3d axis = Vector3d::UnitZ();  ///< of a pin, in the frame of a
+  Vector3d at_a, at_b;                ///< in the frames of the links
 };
 
 struct Robot {
@@ -157,9 +157,8 @@ inline std::vector<Robot> read_robots(const std::string& path) {
         link.com = vector();
       } else if (word == "I") {
         for (int k = 0; k < 3; ++k) link.moments[static_cast<std::size_t>(k)] = value();
-        for (std::size_t k = 3; k < 6 && (words >> std::ws, std::isdigit(words.peek()) || words.peek() == '-' ||
-                                                                words.peek() == '.');
-             ++k)
+        for (std::size_t k = 3;
+             k < 6 && (words >> std::ws, std::isdigit(words.peek()) || words.peek() == '-' || words.peek() == '.'); ++k)
           link.moments[k] = value();
       } else if (word == "tilt") {
         link.tilt = angles();
