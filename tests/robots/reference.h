@@ -8,7 +8,9 @@
 #include <Eigen/Dense>
 
 #include <cstddef>
+#include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace linchpin::test::robots {
@@ -256,6 +258,8 @@ class Reference {
     Vector udot, lambda;
     Motion motion;
     std::vector<Load> transmitted;
+    /// Of loops on their second link and of mimics on their own link, by the names in linchpin.
+    std::map<std::string, Load> closing;
     Matrix response;  ///< P with u̇ = P τ + …
   };
   Answer solve() const {
@@ -286,6 +290,8 @@ class Reference {
         if (!closed_) break;
         const Vector3d force = out.lambda[row++] * e, pb = point(loop_joint.b, loop_joint.at_b);
         push(loop_joint.b, force, pb, 1), push(loop_joint.a, force, pb, -1);
+        Load& load = out.closing[loop_joint.name];
+        load.force += force, load.moment += (pb - c_[at(loop_joint.b)]).cross(force);
       }
     out.transmitted = transmitted(out.motion, loads, gravity);
     for (int i = 0; closed_ && i < links(); ++i) {
@@ -293,12 +299,10 @@ class Reference {
       if (link.leader < 0) continue;
       const double effort = out.lambda[row++];
       for (const int joint : {i, link.leader}) {
-        const Vector3d along = R(joint) * robot_.link(joint).axis * (joint == i ? effort : -link.multiplier * effort);
+        const Load on = along_joint(joint, joint == i ? effort : -link.multiplier * effort);
         Load& load = out.transmitted[at(joint)];
-        if (robot_.link(joint).kind == JointKind::hinge)
-          load.moment -= along;
-        else
-          load.force -= along, load.moment -= (o_[at(joint)] - c_[at(joint)]).cross(along);
+        load.force -= on.force, load.moment -= on.moment;
+        if (joint == i) out.closing[link.joint() + ".mimic"] = on;
       }
     }
     return out;
@@ -307,6 +311,12 @@ class Reference {
   void take_state(const Reference& from) {
     q = from.q, ball = from.ball, base_p = from.base_p, base_R = from.base_R, u = from.u;
     place();
+  }
+  /// A force or torque along the coordinate of a joint, on its link.
+  Load along_joint(int joint, double effort) const {
+    const Vector3d along = R(joint) * robot_.link(joint).axis * effort;
+    if (robot_.link(joint).kind == JointKind::hinge) return {Vector3d::Zero(), along};
+    return {along, (o_[at(joint)] - c_[at(joint)]).cross(along)};
   }
   /// A position within the limits that closes the loops, and rates that keep them closed.
   void put_at_random(unsigned seed) {

@@ -214,9 +214,10 @@ TEST_P(OfStructure, JointSpaceIsThatOfTheReference) {
 
 // ---- hosts ----
 
-/// What one way of solving says: accelerations of bodies and wrenches of joints about the centre of mass of their link.
+/// What one way of solving says: accelerations of bodies, and wrenches about the centre of mass of the body on which
+/// they act. They are those of joints by their links, of loops on their second body and of mimics on their own link.
 struct Forces {
-  std::map<std::string, Vector6> acceleration, wrench;
+  std::map<std::string, Vector6> acceleration, wrench, sensor;
 };
 void compare(const Forces& is, const Forces& should) {
   // Where a robot falls freely, its angular accelerations are small differences of what gravity gives to its links. So
@@ -233,6 +234,11 @@ void compare(const Forces& is, const Forces& should) {
     force.see(is.wrench.at(name).head<3>(), w.head<3>());
     moment.see(is.wrench.at(name).tail<3>(), w.tail<3>());
   }
+  if (!is.sensor.empty() && !should.sensor.empty())
+    for (const auto& [name, w] : is.sensor) {
+      force.see(w.head<3>(), should.sensor.at(name).head<3>());
+      moment.see(w.tail<3>(), should.sensor.at(name).tail<3>());
+    }
   EXPECT_TOGETHER(acceleration);
   EXPECT_TOGETHER(angular_acceleration);
   EXPECT_TOGETHER(force);
@@ -242,8 +248,7 @@ void compare(const Forces& is, const Forces& should) {
 Forces of_reference(const Robot& robot, const Reference& ref) {
   Forces out;
   const Reference::Answer answer = ref.solve();
-  int row = 0;
-  for (const Loop& loop : robot.loops) row += loop.pin ? 2 : 3;
+  for (const auto& [name, load] : answer.closing) out.wrench[name] << load.force, load.moment;
   for (int i = 0; i < static_cast<int>(robot.links.size()); ++i) {
     const Link& link = robot.link(i);
     if (link.mass == 0 || (i == 0 && !robot.free)) continue;
@@ -252,6 +257,7 @@ Forces of_reference(const Robot& robot, const Reference& ref) {
     const Reference::Load& load = answer.transmitted[static_cast<std::size_t>(i)];
     out.wrench[link.name] << load.force, load.moment;
   }
+  out.sensor = out.wrench;
   return out;
 }
 
@@ -272,14 +278,14 @@ Forces of_reactions(const Robot& robot, const scene::Model& model, const State& 
       on[static_cast<std::size_t>(id.index)].head<3>() += w.force;
       on[static_cast<std::size_t>(id.index)].tail<3>() += w.moment;
     }
-    if (of->second->bodies.size() != 2) continue;
-    // Of a joint, and what a compound joint has beside it, "NAME.damping". The wrench of a loop is in the balances.
-    const scene::SceneBody& child = model.bodies[static_cast<std::size_t>(of->second->bodies[1].index) - 1];
+    // A compound joint has its damping beside it, as "NAME.damping".
+    const bool mimic = of->second->type == "mimic";
     const bool loop =
         std::any_of(robot.loops.begin(), robot.loops.end(), [&](const Loop& l) { return l.name == r.name; });
-    if (loop || of->second->type == "mimic") continue;
-    const Wrench w = r.on_b.about(state[of->second->bodies[1]].p);
-    auto [entry, first] = out.wrench.try_emplace(child.name, Vector6::Zero());
+    const BodyId body = of->second->bodies[mimic ? 0 : 1];
+    const Wrench w = (mimic ? r.on_a : r.on_b).about(state[body].p);
+    const std::string& key = mimic || loop ? r.name : model.bodies[static_cast<std::size_t>(body.index) - 1].name;
+    auto [entry, first] = out.wrench.try_emplace(key, Vector6::Zero());
     entry->second.head<3>() += w.force, entry->second.tail<3>() += w.moment;
   }
   for (std::size_t i = 0; i < model.bodies.size(); ++i) {
@@ -365,6 +371,11 @@ Forces in_bullet(const Robot& robot, const Reference& ref, const scene::Model& m
   const auto reactions = solver.reactions();
   for (const Reaction& r : reactions) EXPECT_EQ(r.native, r.name.ends_with(" limits")) << r.name;
   Forces out = of_reactions(robot, model, state, reactions);
+  for (const scene::SceneConstraint& c : model.constraints) {
+    if (!c.tree) continue;
+    const Wrench sensor = solver.joint_wrench(built.multibodies()->joint(c)).about(state[c.bodies[1]].p);
+    out.sensor[model.bodies[static_cast<std::size_t>(c.bodies[1].index) - 1].name] << sensor.force, sensor.moment;
+  }
   for (std::size_t k = 0; k < after.size(); ++k) {
     if (k > 0) built.before_step(step, step), w.world.stepSimulation(step, 0);
     built.after_step(step);
