@@ -49,8 +49,7 @@ constexpr double dt = 1.0 / 240;  // [s] of the step that a host takes from a st
 class Apart {
  public:
   explicit Apart(double least = 0) : size_(least) {}  ///< of the largest value
-  template <class A, class B>
-  void see(const A& is, const B& should) {
+  void see(const Matrix& is, const Matrix& should) {
     if (should.size() == 0) return;
     size_ = std::max(size_, should.cwiseAbs().maxCoeff());
     const double off = (is - should).cwiseAbs().maxCoeff();
@@ -62,6 +61,12 @@ class Apart {
  private:
   double worst_ = 0, size_;
 };
+/// D⁻¹ M D⁻¹. @param like  D² is its diagonal.
+Matrix with_unit_diagonal(Matrix M, const Matrix& like) {
+  for (Eigen::Index i = 0; i < M.rows(); ++i)
+    for (Eigen::Index k = 0; k < M.cols(); ++k) M(i, k) /= std::sqrt(like(i, i) * like(k, k));
+  return M;
+}
 #define EXPECT_TOGETHER(apart) EXPECT_LE((apart).relative(), scaled(1e-9)) << #apart << " of size " << (apart).size()
 
 // ---- a robot in linchpin ----
@@ -182,7 +187,8 @@ TEST_P(OfStructure, JointSpaceIsThatOfTheReference) {
     }
     EXPECT_TOGETHER(places);
     EXPECT_TOGETHER(accelerations);
-    operational.see(J * dynamics.inverse_mass_matrix() * J.transpose(), J_ref * answer.response * J_ref.transpose());
+    operational.see(J * Matrix(dynamics.inverse_mass_matrix()) * J.transpose(),
+                    J_ref * answer.response * J_ref.transpose());
     EXPECT_TOGETHER(operational);
     if (has_compounds(robot)) continue;  // Their coordinates are not those of the table.
 
@@ -198,9 +204,8 @@ TEST_P(OfStructure, JointSpaceIsThatOfTheReference) {
     Apart rates, mass_matrix, bias, gravity, jacobians, jacobian_rates;
     rates.see(dynamics.v(), T * ref.u);
     const Matrix M = ref.mass_matrix();
-    const Vector scale = M.diagonal().cwiseSqrt().cwiseInverse();
-    mass_matrix.see(scale.asDiagonal() * (T.transpose() * dynamics.mass_matrix() * T) * scale.asDiagonal(),
-                    scale.asDiagonal() * M * scale.asDiagonal());
+    mass_matrix.see(with_unit_diagonal(T.transpose() * Matrix(dynamics.mass_matrix()) * T, M),
+                    with_unit_diagonal(M, M));
     bias.see(dynamics.bias_force(), T * ref.bias_force());
     gravity.see(dynamics.gravity_force(), T * ref.gravity_force());
     jacobians.see(J * T, J_ref);
@@ -500,9 +505,7 @@ TEST_P(OfStructure, TheTreeIsThatOfBtMultiBody) {
       inverse.col(k - skip) = Eigen::Map<const Vector>(result.data(), n).tail(n - skip);
     }
     const Matrix should = T * answer.response * T.transpose();
-    const Vector scale = should.diagonal().cwiseSqrt().cwiseInverse();
-    inverse_mass.see(scale.asDiagonal() * inverse * scale.asDiagonal(),
-                     scale.asDiagonal() * should * scale.asDiagonal());
+    inverse_mass.see(with_unit_diagonal(inverse, should), with_unit_diagonal(should, should));
 
     for (int i = 1; i < static_cast<int>(robot.links.size()); ++i) {
       const Vector3d p = ref.point(i, Vector3d(0.3, -0.2, 0.1));
