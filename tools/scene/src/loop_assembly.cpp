@@ -4,6 +4,7 @@
 
 #include <Eigen/Cholesky>
 #include <Eigen/Geometry>
+#include <Eigen/QR>
 
 #include <algorithm>
 #include <cmath>
@@ -313,6 +314,19 @@ class LoopSearch {
         mu = std::max(10 * mu, 1e-10);
         if (mu > 1e6) break;
       }
+    }
+    return polished(std::move(here));
+  }
+
+  // Gauss–Newton steps of least norm, which have no damping and no square of the condition of J.
+  Here polished(Here here) {
+    for (int k = 0; k < 5 && here.gap > 1e-13 && here.gap < 1e-4; ++k) {
+      Eigen::CompleteOrthogonalDecomposition<Dense> factor;
+      factor.setThreshold(1e-9);
+      factor.compute(here.J);
+      Here next = moved(here, factor.solve(-here.r));
+      if (!(next.cost < here.cost)) break;
+      here = std::move(next);
     }
     return here;
   }

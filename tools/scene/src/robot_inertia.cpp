@@ -17,7 +17,7 @@ constexpr double least_mass = 1e-15;      // [kg]: single precision still has th
 constexpr double negligible = 1e-9;       // of the robot's mass
 constexpr double thinnest = 1e-6;         // smallest principal moment of a body, of the largest
 constexpr double rounding = 1e-12;        // of the largest moment
-constexpr double radius_squared = 1e-18;  // of gyration [m²], below which an inertia is zero
+constexpr double radius_squared = 1e-14;  // of gyration [m²], below which an inertia is zero: 0.1 µm
 
 constexpr RobotNotes::Kind massless{"link", "has less than 1e-9 of the robot's mass and is taken as massless",
                                     "have less than 1e-9 of the robot's mass and are taken as massless"};
