@@ -16,6 +16,7 @@
 #include "watch_status.h"
 
 #include <linchpin/report.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 
@@ -347,8 +348,9 @@ bool has_diverged(const System& system, const State& state) {
 
 }  // namespace
 
-Json run_bare(const scene::Model& model, const Simulation& simulation, const std::string& csv,
+Json run_bare(const scene::Model& scene, const Simulation& simulation, const std::string& csv,
               const recording::RecordingOptions* record) {
+  const scene::Model model = scene::with_joint_limits(scene);
   System system = model.system();
   if (simulation.gravity) {
     const auto& g = *simulation.gravity;
@@ -528,7 +530,7 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();
-  row["joints"] = model.constraints.size();
+  row["joints"] = scene.constraints.size();
   row["method"] = {{"integrator", integrator(model.options.method)}, {"stabilisation", stabilisation(model.options)}};
   row["status"] = status;
   if (recorder) row["motion"] = recorder->json();

@@ -23,6 +23,7 @@
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 #include <linchpin/version.h>
@@ -254,7 +255,7 @@ class Experiment {
 
   void move(const scene::Model& model, Outcome& out) const {
     const Simulation simulation = arguments_.simulation.check(opened(model));
-    System system = system_of(model);
+    System system = system_of(scene::with_joint_limits(model));
     Stepper stepper(system, system.initial_state(), model.options);
     const bool until = !arguments_.until.empty();
     if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
