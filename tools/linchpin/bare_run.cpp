@@ -356,7 +356,8 @@ Json run_bare(const scene::Model& scene, const Simulation& simulation, const std
     const auto& g = *simulation.gravity;
     system.set_gravity({g[0], g[1], g[2]});
   }
-  Json rank = dependent_rows(system, model, system.initial_state());
+  // The two limits of a joint never hold together, so they have no part in this.
+  Json rank = dependent_rows(scene.system(), scene, system.initial_state());
   auto stepper = std::make_unique<Stepper>(system, system.initial_state(), model.options);
   const Stepper::Start begun = stepper->start();
   std::unique_ptr<Table> table;
@@ -534,7 +535,7 @@ Json run_bare(const scene::Model& scene, const Simulation& simulation, const std
   row["method"] = {{"integrator", integrator(model.options.method)}, {"stabilisation", stabilisation(model.options)}};
   row["status"] = status;
   if (recorder) row["motion"] = recorder->json();
-  row["summary"] = summary(row, model);
+  row["summary"] = summary(row, scene);
   if (!model.expectations.empty()) row["expect"] = verdicts_json(judge);
   return row;
 }
