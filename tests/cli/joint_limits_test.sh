@@ -49,9 +49,9 @@ stops() { # file lower upper excess rebound
       if ($q <= lower && $1 > 6) low = 1
       if (low && $q > lower + rebound) bad = "rebounds from the lower limit to " $q
       if ($1 > 5.95 && $1 < 5.98) { if ($q > upper + 1e-3 || $q < upper - rebound) bad = "rests at " $q " at the upper limit"
-        if ($drive < 0.499 || $drive > 0.501) bad = "has a drive of " $drive }
+        if ($drive < 0.495 || $drive > 0.505) bad = "has a drive of " $drive }
       if ($1 > 11.95 && $1 < 11.98) { if ($q < lower - 1e-3 || $q > lower + rebound) bad = "rests at " $q " at the lower limit"
-        if ($drive > -0.499 || $drive < -0.501) bad = "has a drive of " $drive
+        if ($drive > -0.495 || $drive < -0.505) bad = "has a drive of " $drive
         if ($moment > 5e-3 || $moment < -5e-3) bad = "its pin has a moment of " $moment " about its own axis" } }
     END { if (!high) bad = "does not reach the upper limit"; if (!low) bad = "does not reach the lower limit"
       if (bad) { print bad; exit 1 } }' "$1" >"$scratch/why" || fail "$1: $(cat "$scratch/why")"
