@@ -3,6 +3,8 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/joints.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/joint_limits.h>
+#include <linchpin/scene/simulation.h>
 #include <linchpin/stepper.h>
 
 #include <gtest/gtest.h>
@@ -804,33 +806,42 @@ TEST_F(Robot, NotesNameAllTheyAreOf) {
             (std::vector<std::string>{"link \"a\" has no joint that a multibody supports, so it is a rigid body"}));
 }
 
-// As of a UR arm, whose joints go from −2π to 2π: a hinge of Bullet counts no turns, a multibody does.
-TEST_F(Robot, LimitsOfAWholeTurnAreAMultibodysOnly) {
-  const auto arm = [&](const std::string& lower, const std::string& upper, const std::string& as) {
+// As of a UR arm, whose joints go from −2π to 2π.
+TEST_F(Robot, LimitsOfAnySpanAreConstraintsWithoutAnEngine) {
+  const auto arm = [&](const std::string& lower, const std::string& upper, const std::string& more) {
     return robot(
         "<robot name='r'><link name='world'/><link name='arm'><inertial><mass value='1'/>"
         "<inertia ixx='1' iyy='1' izz='1'/></inertial></link><joint name='shoulder' type='revolute'>"
         "<parent link='world'/><child link='arm'/><axis xyz='0 0 1'/><limit lower='" +
             lower + "' upper='" + upper + "'/></joint></robot>",
-        "[model]\nurdf = 'robot.urdf'\n" + as);
+        "[model]\nurdf = 'robot.urdf'\n" + more);
   };
-  for (const auto& [lower, upper] :
-       {std::pair("-6.283185307179586", "6.283185307179586"), std::pair("0", "6.2832"), std::pair("-7", "1")}) {
-    const scene::Model bodies = arm(lower, upper, "");
-    EXPECT_FALSE(bodies.constraints.at(0).limits);
-    EXPECT_TRUE(bodies.native.empty()) << bodies.native[0];
-    EXPECT_EQ(
-        shown(bodies.notes),
-        (std::vector<std::string>{
-            "joint \"shoulder\" has limits that span a whole turn or more. Bullet's hinge cannot enforce them, so "
-            "it has no limits. With as = \"multibody\" the limits act"}));
-    const scene::Model multibody = arm(lower, upper, "as = 'multibody'\n");
-    EXPECT_TRUE(multibody.constraints.at(0).limits);
-    EXPECT_TRUE(multibody.notes.empty());
+  for (const auto& [lower, upper] : {std::pair("-6.283185307179586", "6.283185307179586"), std::pair("0", "6.2832"),
+                                     std::pair("-7", "1"), std::pair("-0.5", "0.5")}) {
+    for (const char* as : {"", "as = 'multibody'\n"}) {
+      const scene::Model model = arm(lower, upper, as);
+      ASSERT_TRUE(model.constraints.at(0).limits);
+      EXPECT_TRUE(model.notes.empty());
+      EXPECT_EQ(model.native.size(), 1u);
+    }
+    const scene::Model model = arm(lower, upper, "");
+    const scene::Model limited = scene::with_joint_limits(model);
+    ASSERT_EQ(limited.constraints.size(), 3u);
+    EXPECT_EQ(limited.constraints[1].name, "shoulder.lower");
+    EXPECT_EQ(limited.constraints[2].name, "shoulder.upper");
+    EXPECT_TRUE(limited.native.empty());
+    EXPECT_EQ(scene::with_joint_limits(limited).constraints.size(), 3u);
+    scene::Simulation simulation(model);
+    for (const auto& [force, stop] : {std::pair(1.0, upper), std::pair(-1.0, lower)}) {
+      simulation.joint("shoulder").set_force(force);
+      simulation.run(6);
+      EXPECT_NEAR(simulation.joint("shoulder").position(), std::stod(stop), 1e-9);
+      EXPECT_NEAR(simulation.joint("shoulder").velocity(), 0, 1e-9);
+      EXPECT_NEAR(simulation.joint("shoulder").force(), force, 1e-9);
+    }
   }
-  const scene::Model less = arm("2.5", "4", "");
-  EXPECT_TRUE(less.constraints.at(0).limits);
-  EXPECT_EQ(less.native.size(), 1u);
+  EXPECT_EQ(scene::with_joint_limits(arm("0", "0", "")).constraints.at(1).name, "shoulder.limits");
+  EXPECT_EQ(scene::with_joint_limits(arm("-1", "1", "[solver]\nmethod = 'rattle'\n")).constraints.size(), 1u);
 }
 
 // The same robot in both formats: poses of SDF are of the model, URDF's of the joint above.

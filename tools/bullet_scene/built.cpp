@@ -108,6 +108,7 @@ Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btR
     }
     not_native_.push_back(i);
   }
+  hinge_limits_.follow(0);
   std::vector<ConstraintId> rest;
   for (const std::size_t i : not_native_) {
     const ConstraintId id = mirror_.find_constraint(model_.constraints[i].name);
@@ -226,8 +227,10 @@ btTypedConstraint* Built::native_joint(const scene::SceneConstraint& c) {
                                                       bullet::to_bullet(frame_b.origin));
   } else if (c.type == "hinge") {
     auto made = std::make_unique<btHingeConstraint>(a, b, frame_of(frame_a, true), frame_of(frame_b, true));
-    // Bullet's hinge measures how its first body leads the second.
-    if (c.limits) made->setLimit(btScalar(-c.limits->second), btScalar(-c.limits->first));
+    if (HingeLimits::counts(c))
+      hinge_limits_.add(c, *made);
+    else if (c.limits)
+      set_limits(*made, c.limits->first, c.limits->second);
     joint = std::move(made);
   } else if (c.type == "slider") {
     auto made = std::make_unique<btSliderConstraint>(a, b, frame_of(frame_a, false), frame_of(frame_b, false), true);
@@ -355,6 +358,7 @@ void Built::before_step(double t, double dt) {
     const BodyState end = body.motion(t + dt);
     bodies_[i]->setWorldTransform(transform_of(end.p, end.q));
   }
+  hinge_limits_.follow(t);
   if (mirror_.forces().empty() && !native_loops_) return;
   const State now = state(t);
   if (native_loops_) native_loops_->aim(now, t + dt);
@@ -420,6 +424,7 @@ void Built::place(const State& state) {
     world_.updateSingleAabb(&to);
   }
   if (multibodies_) multibodies_->follow();
+  hinge_limits_.follow(state.t);
 }
 
 State Built::state(double t) const {

@@ -3,6 +3,7 @@
 // well.
 #pragma once
 
+#include "hinge_limits.h"
 #include "multibodies.h"
 #include "native_loops.h"
 #include "principal_axes.h"
@@ -104,6 +105,7 @@ class Built {
   std::unique_ptr<NativeLoops> native_loops_;
   std::vector<std::unique_ptr<btTypedConstraint>> owned_joints_;
   std::vector<Joint> joints_;
+  HingeLimits hinge_limits_;
   std::vector<std::size_t> not_native_;  // into model_.constraints
   System mirror_;
   std::vector<Constrained> constrained_;

@@ -16,6 +16,7 @@
 #include "watch_status.h"
 
 #include <linchpin/report.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 
@@ -347,14 +348,16 @@ bool has_diverged(const System& system, const State& state) {
 
 }  // namespace
 
-Json run_bare(const scene::Model& model, const Simulation& simulation, const std::string& csv,
+Json run_bare(const scene::Model& scene, const Simulation& simulation, const std::string& csv,
               const recording::RecordingOptions* record) {
+  const scene::Model model = scene::with_joint_limits(scene);
   System system = model.system();
   if (simulation.gravity) {
     const auto& g = *simulation.gravity;
     system.set_gravity({g[0], g[1], g[2]});
   }
-  Json rank = dependent_rows(system, model, system.initial_state());
+  // The two limits of a joint never hold together, so they have no part in this.
+  Json rank = dependent_rows(scene.system(), scene, system.initial_state());
   auto stepper = std::make_unique<Stepper>(system, system.initial_state(), model.options);
   const Stepper::Start begun = stepper->start();
   std::unique_ptr<Table> table;
@@ -528,11 +531,11 @@ Json run_bare(const scene::Model& model, const Simulation& simulation, const std
   row["gravity"] = {system.gravity().x(), system.gravity().y(), system.gravity().z()};
   row["gravity_from"] = simulation.gravity ? "option" : model.gravity_given ? "file" : "default";
   row["bodies"] = model.bodies.size();
-  row["joints"] = model.constraints.size();
+  row["joints"] = scene.constraints.size();
   row["method"] = {{"integrator", integrator(model.options.method)}, {"stabilisation", stabilisation(model.options)}};
   row["status"] = status;
   if (recorder) row["motion"] = recorder->json();
-  row["summary"] = summary(row, model);
+  row["summary"] = summary(row, scene);
   if (!model.expectations.empty()) row["expect"] = verdicts_json(judge);
   return row;
 }

@@ -8,6 +8,7 @@
 
 #include <linchpin/dynamics.h>
 #include <linchpin/report.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/stepper.h>
 
 #include <CLI/CLI.hpp>
@@ -169,8 +170,9 @@ void print(const Json& c, const std::string& unit) {
 }
 
 int run_explain(const ExplainArguments& arguments) {
-  const auto model = open_model(arguments.scene);
+  auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
+  model = scene::with_joint_limits(*std::move(model));
   if (!(arguments.at >= 0 && arguments.at <= 86400)) {
     std::cerr << "linchpin explain: --at is " << arguments.at << ", expected a time from 0 to 86400 s\n";
     return exit_usage;

@@ -23,6 +23,7 @@
 
 #include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
 #include <linchpin/stepper.h>
 #include <linchpin/version.h>
@@ -254,7 +255,8 @@ class Experiment {
 
   void move(const scene::Model& model, Outcome& out) const {
     const Simulation simulation = arguments_.simulation.check(opened(model));
-    System system = system_of(model);
+    const scene::Model limited = scene::with_joint_limits(model);
+    System system = system_of(limited);
     Stepper stepper(system, system.initial_state(), model.options);
     const bool until = !arguments_.until.empty();
     if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
@@ -285,7 +287,7 @@ class Experiment {
       out.status = "ok";
       return false;
     };
-    const nlohmann::ordered_json rank = dependent_rows(system, model, system.initial_state());
+    const nlohmann::ordered_json rank = dependent_rows(system, limited, system.initial_state());
     out.status = until ? arguments_.until + " did not cross zero within the duration" : "ok";
     observe();
     bool goes_on = true;

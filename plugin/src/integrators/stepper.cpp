@@ -210,12 +210,15 @@ std::string Stepper::Impl::name_of(const LawForce& e) const {
 }
 
 void Stepper::Impl::accept() {
-  for (const ConstraintId id : block().constraints) {
+  const auto accept_constraint = [&](ConstraintId id) {
     Constraint& constraint = system->constraint(id);
     work.scene.clear();
     for (const BodyId body : constraint.bodies()) work.scene.push_back(state[body]);
     constraint.function().accept(work.scene, state.t);
-  }
+  };
+  for (const ConstraintId id : block().constraints) accept_constraint(id);
+  // A released constraint counts the turns of its bodies, too, because its gap is watched.
+  for (const UnilateralMode& mode : switching.inactive_unilateral) accept_constraint(mode.on);
 }
 
 const StepReport& Stepper::Impl::step(double dt) {

@@ -118,7 +118,12 @@ double JointReader::force(std::string_view name, const Observation& at) const {
   const BodyState &P = at.state[BodyId{j.parent}], &C = at.state[BodyId{j.child}];
   const Vector3d axis = P.q * Vector3d(j.frame_P.axes.col(0)), p_WQ = C.p + C.q * j.frame_C.origin;
   double sum = 0;
+  const auto limits = [&](const std::string& of) {  // with_joint_limits()
+    return of.starts_with(name) && (of.substr(name.size()) == ".lower" || of.substr(name.size()) == ".upper" ||
+                                    of.substr(name.size()) == ".limits");
+  };
   for (const Reaction& r : at.reactions) {
+    if (limits(r.name)) continue;
     const ConstraintId id = at.system.find_constraint(r.name);
     if (id.index < 0) continue;
     const auto bodies = at.system.constraint(id).bodies();

@@ -57,7 +57,7 @@ class JointReader {
   double acceleration(std::string_view joint, const State& at, const Vector6& P, const Vector6& C) const;
   /// [N m or N] What the actuators of the joint, and the constraints and laws between the two bodies, exert on the
   /// child along the axis, in the sense of the coordinate. The joint itself exerts nothing there, so this is the drive,
-  /// the damping and the friction.
+  /// the damping and the friction. The forces of its limits are no part of it, as in an engine.
   double force(std::string_view joint, const Observation& at) const;
   const JointCoordinate& joint(std::string_view name) const { return joints_->find(name)->second; }
 

@@ -581,10 +581,6 @@ class Maker {
       JointFrame P, C;
     };
     std::vector<Frames> frames(file_.joints.size());
-    constexpr RobotNotes::Kind whole_turns{
-        "joint", "has limits that span a whole turn or more. Bullet's hinge cannot enforce them, so it has no limits",
-        "have limits that span a whole turn or more. Bullet's hinge cannot enforce them, so they have no limits",
-        "With as = \"multibody\" the limits act"};
     constexpr RobotNotes::Kind limits_in_loop{"joint", "closes a loop of a multibody: its limits are left out",
                                               "close loops of multibodies: their limits are left out"};
     for (std::size_t k = 0; k < file_.joints.size(); ++k) {
@@ -647,11 +643,7 @@ class Maker {
       }
       const bool nobodys = options_.multibody && !c.tree;
       if (j.limits && !j.mimic && nobodys) file_.notes.add(limits_in_loop, j.name);
-      // A hinge of Bullet's bodies counts no turns; the coordinate of a multibody does.
-      const bool whole_turn =
-          j.limits && j.turns() && !c.tree && j.limits->second - j.limits->first >= 2 * std::numbers::pi;
-      if (whole_turn && !j.mimic && !nobodys) file_.notes.add(whole_turns, j.name);
-      if (j.limits && !j.mimic && !nobodys && !whole_turn) {
+      if (j.limits && !j.mimic && !nobodys) {
         c.limits = j.limits;
         out_.native.push_back(c.name + ": limits " + shown(j.limits->first) + " to " + shown(j.limits->second) +
                               (j.turns() ? " rad" : " m"));

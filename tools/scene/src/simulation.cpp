@@ -2,6 +2,7 @@
 #include "channel.h"
 #include "joint_coordinate.h"
 
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/names.h>
 #include <linchpin/scene/simulation.h>
 
@@ -60,7 +61,7 @@ SimulationHost::~SimulationHost() = default;
 class SteppedModel final : public SimulationHost {
  public:
   explicit SteppedModel(const Model& model)
-      : system_(model.system()), stepper_(system_, system_.initial_state(), model.options) {}
+      : system_(with_joint_limits(model).system()), stepper_(system_, system_.initial_state(), model.options) {}
   const System& system() const override { return system_; }
   const State& state() const override { return stepper_.state(); }
   void set_state(const State& state) override { stepper_.set_state(state); }

@@ -148,7 +148,7 @@ struct SceneConstraint {
   bool rheonomic = false;       ///< time occurs in it
   JointFrame frame_a, frame_b;  ///< of ball, hinge, slider and weld: x along the axis; for hosts that have these
   std::optional<Quaterniond> own_axes;  ///< of a robot's joint, in its second body; else frame_b is its frame
-  /// Where a robot's joint stops, of its angle [rad] or shift [m]: for hosts that have limits.
+  /// Where a robot's joint stops, of its angle [rad] or shift [m]. A Stepper needs scene::with_joint_limits().
   std::optional<std::pair<double, double>> limits;
   /// Largest force or torque of an actuator of a robot's joint [N or N m], and largest rate at which it drives [rad/s
   /// or m/s]. The joint itself does not enforce them.

@@ -1,0 +1,17 @@
+// Limits of robots' joints without an engine: constraints that push at one end of the range each.
+#pragma once
+
+#include <linchpin/scene.h>
+
+namespace linchpin::scene {
+
+/// Returns a model in which SceneConstraint::limits of hinges and sliders are constraints of linchpin, for a Stepper.
+/// The constraint "NAME.lower" pushes the second body of the joint NAME upwards where its coordinate comes to the lower
+/// limit, "NAME.upper" pushes it downwards at the upper one. They stop the joint without rebound. If the two limits are
+/// equal, one constraint "NAME.limits" holds the coordinate. Their lines in Model::native are left out.
+///
+/// Joints whose limits are there already stay as they are. rattle and rattle4 have no steps with impacts: with these
+/// methods the result is the model itself. Hosts with limits of their own take the model itself, too.
+[[nodiscard]] LINCHPIN_SCENE_API Model with_joint_limits(Model model);
+
+}  // namespace linchpin::scene

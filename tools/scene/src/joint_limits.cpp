@@ -1,0 +1,61 @@
+#include "joint_coordinate.h"
+#include "robot.h"
+
+#include <linchpin/scene/joint_limits.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace linchpin::scene {
+
+namespace {
+
+bool has_constraint(const Model& model, const std::string& name) {
+  return std::any_of(model.constraints.begin(), model.constraints.end(),
+                     [&](const SceneConstraint& c) { return c.name == name; });
+}
+
+// value ≥ bound, value ≤ bound or value = bound.
+SceneConstraint limit(const SceneConstraint& c, const JointCoordinate& of, const char* end, double bound) {
+  SceneConstraint out;
+  out.name = c.name + end;
+  out.type = "limit";
+  out.bodies = c.bodies;
+  JointCoordinate joint = of;
+  joint.parent = 0, joint.child = 1;  // among the bodies of the constraint
+  joint.start += of.zero;             // by the frames alone, as the bound
+  out.make = [name = out.name, joint, by_frames = bound + of.zero](const std::vector<BodyId>& id) {
+    return couple(name, id, joint, joint, 0, by_frames);
+  };
+  return out;
+}
+
+}  // namespace
+
+Model with_joint_limits(Model model) {
+  if (model.options.method == Method::rattle || model.options.method == Method::rattle4) return model;
+  const auto limited = [](const SceneConstraint& c) { return c.limits && has_coordinate(c); };
+  if (std::none_of(model.constraints.begin(), model.constraints.end(), limited)) return model;
+  const State start = model.system().initial_state();
+  const std::size_t count = model.constraints.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const SceneConstraint c = model.constraints[i];
+    if (!limited(c) || has_constraint(model, c.name + ".lower") || has_constraint(model, c.name + ".upper") ||
+        has_constraint(model, c.name + ".limits"))
+      continue;
+    const JointCoordinate of = coordinate_of(c, start);
+    const auto [lower, upper] = *c.limits;
+    if (lower < upper) {
+      model.constraints.push_back(limit(c, of, ".lower", lower));
+      model.constraints.back().unilateral = Unilateral{.negative = false, .reengage = true};
+      model.constraints.push_back(limit(c, of, ".upper", upper));
+      model.constraints.back().unilateral = Unilateral{.negative = true, .reengage = true};
+    } else {
+      model.constraints.push_back(limit(c, of, ".limits", lower));
+    }
+    std::erase_if(model.native, [&](const std::string& each) { return each.starts_with(c.name + ": limits "); });
+  }
+  return model;
+}
+
+}  // namespace linchpin::scene
