@@ -234,4 +234,89 @@ sed 's/{ shoulder/{ sholder/' "$scratch/ball.toml" >"$scratch/fault.toml"
 expect 3 check "$scratch/fault.toml"
 says 'there is no joint "sholder" to replace; did you mean "shoulder"'
 
+# A joint beside a link without mass keeps its place in a compound joint.
+cat >"$scratch/chain.urdf" <<'URDF'
+<robot name="chain">
+  <link name="base"/>
+  <link name="cross"/>
+  <link name="arm"><inertial><mass value="2"/><inertia ixx="0.2" iyy="0.15" izz="0.1"/></inertial></link>
+  <joint name="roll" type="continuous"><parent link="base"/><child link="cross"/><axis xyz="1 0 0"/></joint>
+  <joint name="pitch" type="continuous"><parent link="cross"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+</robot>
+URDF
+for joint in roll pitch; do
+  printf 'schema = 2\n[model]\nurdf = "chain.urdf"\nreplace_joints = { %s = "ball" }\n' $joint >"$scratch/chain.toml"
+  expect 3 check "$scratch/chain.toml"
+  says "joint \"$joint\" cannot be replaced: it is beside a link without mass\. Give the link an <inertial>"
+done
+
+sed 's/"ball"/"weld"/' "$scratch/chain.toml" >"$scratch/welded.toml"
+expect 0 check "$scratch/welded.toml" --json
+holds '.degrees_of_freedom == 1'
+
+# A name has one meaning, also where only a log reads it.
+printf 'schema = 2\n[params]\ntool = [1, 2, 3]\n[model]\nurdf = "arm.urdf"\n[[log]]\nchannel = "tool.x"\n' >"$scratch/two.toml"
+expect 3 check "$scratch/two.toml"
+says '"tool" is both a frame and a parameter; rename one'
+printf 'schema = 2\n[model]\nurdf = "arm.urdf"\n[[body]]\nname = "tool"\nmass = 1\nshape = { sphere = 1 }\n' >"$scratch/two.toml"
+expect 3 check "$scratch/two.toml"
+says '"tool" is a body, and a frame in another one\. Rename the body, or write prefix in \[model\]'
+
+# Two frames that are turned far come together with the same axes, not with opposite ones.
+for type in weld hinge cylindrical planar; do
+  for angle in 0.4 3.0 -2.2 5; do
+    cat >"$scratch/far.toml" <<TOML
+schema = 2
+[world]
+gravity = [0, 0, 0]
+duration = 0.05
+[[body]]
+name = "fan"
+mass = 1000
+inertia = [1000, 1000, 1000]
+position = [1, 2, 3]
+rotation = { axis = [1, 2, 3], angle = 2.5 }
+[[body]]
+name = "blade"
+mass = 1
+inertia = [0.1, 0.2, 0.25]
+position = [-1, 0, 3]
+rotation = { axis = [1, -2, 0.3], angle = $angle }
+[[frame]]
+name = "hub"
+body = "fan"
+position = [0.1, 0.2, 0.3]
+rotation = { axis = [0.3, 1, 0.2], angle = 3.0 }
+[[frame]]
+name = "root"
+body = "blade"
+position = [0.3, -0.2, 0.1]
+rotation = { axis = [0.3, -1, 0.2], angle = 1.3 }
+[[joint]]
+name = "bearing"
+type = "$type"
+frame_a = "hub"
+frame_b = "root"
+$([[ $type == weld ]] || echo 'axis_a = [0, 0, 1]')
+[[expect]]
+value = "hub.axis(0, 0, 1) - root.axis(0, 0, 1)"
+at = 0.05
+is = "[0, 0, 0]"
+tolerance = 1e-12
+TOML
+    # The coordinate of a hinge is 0 where the frames coincide, however far they are apart at the start.
+    [[ $type != hinge ]] || cat >>"$scratch/far.toml" <<'TOML'
+[[expect]]
+value = "[cos(joint_position(bearing)), sin(joint_position(bearing)), 0] - hub.to_frame(hub.position + root.axis(1, 0, 0))"
+at = 0.05
+is = "[0, 0, 0]"
+tolerance = 1e-12
+TOML
+    for host in bare bullet-float64; do
+      expect 0 run "$scratch/far.toml" --json --host $host
+      holds '[.solver.expect[].met] | all'
+    done
+  done
+done
+
 done_testing

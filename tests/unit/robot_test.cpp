@@ -297,6 +297,43 @@ TEST_F(Robot, MimicJointsFollowThroughManyTurns) {
   EXPECT_NEAR(energy(system, stepper.state()), energy_0, 1e-6);
 }
 
+TEST_F(Robot, MimicJointsFollowWhereASimulationSetsTheirLeader) {
+  const std::string inertial = "<inertial><mass value='1'/><inertia ixx='.1' iyy='.1' izz='.1'/></inertial>";
+  scene::Simulation hand(robot("<robot name='hand'><link name='world'/><link name='palm'>" + inertial +
+                                   "</link><link name='finger'>" + inertial + "</link><link name='rack'>" + inertial +
+                                   R"(</link>
+    <joint name="a" type="continuous"><parent link="world"/><child link="palm"/><axis xyz="0 1 0"/></joint>
+    <joint name="c" type="continuous"><parent link="palm"/><child link="finger"/><origin xyz=".4 0 0"/><axis xyz="0 1 0"/>
+      <mimic joint="a" multiplier="-1.7" offset=".3"/></joint>
+    <joint name="d" type="prismatic"><parent link="world"/><child link="rack"/><axis xyz="0 0 1"/>
+      <limit lower="-9" upper="9"/><mimic joint="c" multiplier=".05"/></joint></robot>)",
+                               "[world]\ngravity = [0, 0, 0]\n[model]\nurdf = 'robot.urdf'\nprefix = 'left_'\n"));
+  hand.joint("left_a").set_position(0.4);
+  hand.joint("left_a").set_velocity(2);
+  const auto expect = [&](double a, double rate) {
+    EXPECT_NEAR(hand.joint("left_a").position(), a, 1e-12);
+    EXPECT_NEAR(hand.joint("left_c").position(), 0.3 - 1.7 * a, 1e-12);
+    EXPECT_NEAR(hand.joint("left_d").position(), 0.05 * (0.3 - 1.7 * a), 1e-12);
+    EXPECT_NEAR(hand.joint("left_a").velocity(), rate, 1e-12);
+    EXPECT_NEAR(hand.joint("left_c").velocity(), -1.7 * rate, 1e-12);
+    EXPECT_NEAR(hand.joint("left_d").velocity(), -0.085 * rate, 1e-12);
+  };
+  expect(0.4, 2);
+  EXPECT_LE(hand.stepper().start().moved, 1e-12);
+  EXPECT_LE(hand.stepper().start().impulse_energy, 1e-20);
+  hand.joint("left_a").set_position(-0.9);
+  expect(-0.9, 2);
+  try {
+    hand.joint("left_c").set_position(0.1);
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "joint \"left_c\" mimics joint \"left_a\", so that it cannot be set. Set \"left_a\"");
+  }
+  EXPECT_THROW(hand.joint("left_d").set_velocity(1), std::invalid_argument);
+  EXPECT_THROW(hand.joint("left_a").set_position(1.2), std::invalid_argument);  // c would turn by 3.57 rad
+  expect(-0.9, 2);
+}
+
 TEST_F(Robot, MasslessLinksLieInWhatTheyAreFixedTo) {
   const scene::Model model = robot(R"(<robot name="r"><link name="base"/>
     <link name="body"><inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -180,6 +181,8 @@ TEST(Simulation, RefusesNumbersThatAreNoneUnknownNamesAndLoops) {
   EXPECT_THROW(wheel.joint("spin").set_force(std::numeric_limits<double>::quiet_NaN()), std::invalid_argument);
   EXPECT_THROW(wheel.joint("spin").set_position(std::numeric_limits<double>::infinity()), std::invalid_argument);
   EXPECT_THROW(wheel.joint("spin").set_position(4), std::invalid_argument);
+  for (const double duration : {-1., std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+    EXPECT_THROW(wheel.run(duration), std::invalid_argument);
   Simulation loop(
       load_text(std::string(wheel_and_bar) +
                     "[[joint]]\nname = \"arm\"\ntype = \"hinge\"\na = \"wheel\"\nb = \"bar\"\nat = [0.5, 0, "
@@ -205,6 +208,18 @@ TEST(Controller, IsCalledAtItsRate) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_NEAR(times[i], 0.004 * double(i), 1e-12);
   EXPECT_THROW(wheel.set_controller({}, {.period = 0.0015}), std::invalid_argument);
   EXPECT_THROW(wheel.set_controller({}, {.period = -1}), std::invalid_argument);
+}
+
+TEST(Controller, CannotStepOrReplaceItself) {
+  Simulation wheel(model_of(""));
+  const std::function<void()> faults[] = {[&] { wheel.step(); }, [&] { wheel.set_controller({}); }};
+  for (const auto& fault : faults) {
+    wheel.set_controller([&](const JointState&, std::vector<double>&) { fault(); });
+    wheel.step();
+    ASSERT_EQ(wheel.failure_count(), 1);
+    EXPECT_NE(wheel.failures()[0].message.find("a controller cannot call "), std::string::npos);
+  }
+  EXPECT_NEAR(wheel.t(), 0.002, 1e-15);
 }
 
 // Each fault is reported with its time, and the motors get the command that the program has chosen.

@@ -266,8 +266,13 @@ std::array<Vector3d, 2> perpendiculars(const Vector3d& u) {
   return {e, u.cross(e)};
 }
 
+// The dots of the two axes also vanish where the axes are opposite.
 void keep_along(JointRows& rows, const Vector3d& u_A, const Vector3d& u_B) {
   for (const Vector3d& e : perpendiculars(u_A)) rows.dots.push_back({e, u_B, 0});
+  rows.alignment.of = JointRows::Alignment::Of::direction;
+  rows.alignment.A << rows.dots[0].u_A, rows.dots[1].u_A, u_A;
+  const auto [x, y] = perpendiculars(u_B);
+  rows.alignment.B << x, y, u_B;
 }
 
 void keep_on_line(JointRows& rows, const Vector3d& p_AQ, const Vector3d& u_A, const Vector3d& p_BQ) {

@@ -349,7 +349,10 @@ class SceneReader {
     }
     if (const toml::table* replaced = table.table("replace_joints"))
       scene::read_replacements(*replaced, context, loops.replacements);
-    for (const auto& [name, replacement] : loops.replacements) options.replaced[name] = replacement.place;
+    for (const auto& [name, replacement] : loops.replacements) {
+      options.replaced[name] = replacement.place;
+      if (replacement.type == "weld") options.welded.insert(name);
+    }
     table.done();
     model_.files.push_back(path.string());
     scene::Robot robot = scene::read_robot(read_text(path.string(), file.place), path.string(), options, file.place);
@@ -880,6 +883,7 @@ class SceneReader {
       read_start(Table(*context, *table, "start"), *context);
     }
     no_definition_of_a_constraint_name();
+    no_name_of_two_kinds();
     check_coefficients();
     check_whole();
   }
@@ -901,7 +905,7 @@ class SceneReader {
     if (found.outcome == scene::LoopAssembly::Outcome::not_closable) {
       const std::string least =
           open + ", and no pose within the limits of the joints was found that closes them. The " + "least gap was " +
-          shown(found.gap) + " at \"" + found.worst + "\". The robot starts in the pose of the file. ";
+          shown(found.gap) + " m or rad at \"" + found.worst + "\". The robot starts in the pose of the file. ";
       if (found.beyond_limits.empty())
         model_.notes.push_back({least + "Check the frames of", std::move(found.opened)});
       else
@@ -1172,6 +1176,22 @@ class SceneReader {
       const auto at = params_.find({context.source.get(), name});
       fail(at == params_.end() ? Place{context.source, 0, 0} : at->second,
            "\"" + name + "\" is both a " + (body ? "body" : "frame") + " and a parameter; rename one");
+    }
+  }
+
+  // Also where only logs and expectations read them. Those of included files have none.
+  void no_name_of_two_kinds() const {
+    for (const auto& [key, place] : params_) {
+      const bool body = body_at_.count(key.second) > 0;
+      if (key.first == outermost_->source.get() && (body || frame_at_.count(key.second)))
+        fail(place, "\"" + key.second + "\" is both a " + (body ? "body" : "frame") + " and a parameter; rename one");
+    }
+    for (const SceneFrame& frame : model_.frames) {
+      const auto body = body_at_.find(frame.name);
+      if (body != body_at_.end() && body->second != frame.body.index)
+        fail(body_places_.at(frame.name), "\"" + frame.name +
+                                              "\" is a body, and a frame in another one. Rename the body, or write "
+                                              "prefix in [model], which changes the names of a robot");
     }
   }
 

@@ -1,5 +1,7 @@
 #include "parts.h"
 
+#include "joint_coordinate.h"
+
 #include <Eigen/Cholesky>
 #include <Eigen/Geometry>
 
@@ -526,6 +528,12 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
   out.rheonomic = plan.motion && plan.motion->uses_time;
   out.frame_a = d.A;
   out.frame_b = d.B;
+  if (plan.frame_a && plan.frame_b && has_coordinate(out)) {  // its zero is where the frames coincide
+    JointCoordinate coordinate;
+    coordinate.slides = out.type == "slider";
+    coordinate.frame_P = d.A, coordinate.frame_C = d.B;
+    out.start = coordinate_row(coordinate, A, B, 0).value;
+  }
   d.length = plan.length ? *plan.length : plan.radius ? *plan.radius : (A.point(d.p_A) - B.point(d.p_B)).norm();
   if (plan.type == "rod" && !plan.motion && !(d.length > 0))
     fail(plan.place,

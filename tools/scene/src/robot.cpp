@@ -370,6 +370,10 @@ class Maker {
     return by >= 0 && cluster_of(joint(by).parent).role == Role::frame;
   }
 
+  static std::string cannot_replace_by_massless(const std::string& name) {
+    return "joint \"" + name + "\" cannot be replaced: it is beside a link without mass. Give the link an <inertial>";
+  }
+
   // The joints from the last link with a mass to this one.
   void find_chain(const Cluster& to) {
     std::vector<int> chain;
@@ -381,6 +385,9 @@ class Maker {
     std::reverse(chain.begin(), chain.end());
     for (const int k : chain) {
       chained_[static_cast<std::size_t>(k)] = 1;
+      if (const auto asked = options_.replaced.find(joint(k).name);
+          asked != options_.replaced.end() && joint(k).kind == Joint::Kind::floating)
+        fail(asked->second, cannot_replace_by_massless(joint(k).name));
       if (joint(k).kind == Joint::Kind::floating)
         fail(joint(k).at, "joint \"" + joint(k).name + "\" is floating and connects link \"" +
                               link(joint(k).child).name +
@@ -664,6 +671,8 @@ class Maker {
       SceneConstraint c;
       c.name = options_.prefix + j.name + ".mimic";
       c.type = "mimic";
+      c.mimic = {options_.prefix + j.name, options_.prefix + joint(j.mimic->of).name, j.mimic->multiplier,
+                 j.mimic->offset};
       const auto index = [&](int body) {
         const auto found = std::find(c.bodies.begin(), c.bodies.end(), BodyId{body});
         if (found != c.bodies.end()) return static_cast<int>(found - c.bodies.begin());
@@ -688,17 +697,15 @@ class Maker {
     }
   }
 
-  // The joints that the scene replaces are floating, so that no constraint was made of them.
+  // The joints that the scene replaces are floating or fixed. No constraint was made of the floating ones.
   void note_replaced_joints() {
     for (const Joint& j : file_.joints) {
       const auto asked = options_.replaced.find(j.name);
-      if (asked == options_.replaced.end()) continue;
+      if (asked == options_.replaced.end() || j.kind == Joint::Kind::fixed) continue;
       const int a = cluster_of(j.parent).body, b = cluster_of(j.child).body;
       const bool massless = cluster_of(j.parent).role != Role::body || cluster_of(j.child).role != Role::body;
-      if (massless || a == b)
-        fail(asked->second, "joint \"" + j.name + "\" cannot be replaced: " +
-                                (massless ? "it connects a link without mass. Give the link an <inertial>"
-                                          : "its two links are one body"));
+      if (massless) fail(asked->second, cannot_replace_by_massless(j.name));
+      if (a == b) fail(asked->second, "joint \"" + j.name + "\" cannot be replaced: its two links are one body");
       out_.replaced.push_back({j.name, BodyId{a}, BodyId{b},
                                in_body(a, pose(j.parent) * j.in_parent, Matrix3d::Identity()),
                                in_body(b, pose(j.child) * j.in_child, Matrix3d::Identity()), j.axis});
@@ -822,7 +829,7 @@ class Maker {
   Robot out_;
 };
 
-// Frees the links at the joints that the scene replaces.
+// Frees the links at the joints that the scene replaces, or fixes them to each other.
 void free_replaced_joints(RobotFile& file, const RobotOptions& options) {
   constexpr RobotNotes::Kind lost{
       "joint", "is replaced by the scene, so its limits, damping, friction and <mimic> of the file do not act",
@@ -839,7 +846,7 @@ void free_replaced_joints(RobotFile& file, const RobotOptions& options) {
       if (follower.mimic && file.joints[static_cast<std::size_t>(follower.mimic->of)].name == name)
         fail(place, "joint \"" + name + "\" cannot be replaced, because joint \"" + follower.name + "\" mimics it");
     if (found->limits || found->damping > 0 || found->friction > 0 || found->mimic) file.notes.add(lost, name);
-    found->kind = Joint::Kind::floating;
+    found->kind = options.welded.count(name) > 0 ? Joint::Kind::fixed : Joint::Kind::floating;
     found->limits.reset(), found->mimic.reset();
     found->damping = found->friction = 0;
   }

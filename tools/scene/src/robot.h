@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ struct RobotOptions {
   Place moving;                                  ///< where the two stand, if one is not zero
   /// Names of joints, without the prefix, that the scene replaces by joints of its own, and where it says so.
   std::map<std::string, Place, std::less<>> replaced;
+  std::set<std::string, std::less<>> welded;  ///< those of them that become fixed joints
 };
 
 /// A joint of the file that the scene replaces: the two bodies that it connected, and its frames on them.

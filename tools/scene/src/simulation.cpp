@@ -104,6 +104,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   std::vector<double> positions, velocities, forces;
   std::vector<ControllerFailure> failures;
   long failure_count = 0;
+  bool in_controller = false;
 
   Impl(Model from, const HostFactory& factory) : model(std::move(from)) {
     find_joints();
@@ -196,8 +197,35 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
                                   ". It must be a finite number");
   }
 
+  using Mimic = SceneConstraint::Mimic;
+
+  void refuse_to_set_follower(std::size_t joint) const {
+    for (const SceneConstraint& c : model.constraints)
+      if (c.mimic && c.mimic->follower == names[joint])
+        throw std::invalid_argument("joint \"" + names[joint] + "\" mimics joint \"" + c.mimic->leader +
+                                    "\", so that it cannot be set. Set \"" + c.mimic->leader + "\"");
+  }
+
+  // Calls `set` with each joint that mimics this one, and with the coupling.
+  void for_followers(std::size_t joint, const std::function<void(std::size_t, const Mimic&)>& set) const {
+    for (const SceneConstraint& c : model.constraints) {
+      if (!c.mimic || c.mimic->leader != names[joint]) continue;
+      const auto found = std::find(names.begin(), names.end(), c.mimic->follower);
+      if (found != names.end()) set(static_cast<std::size_t>(found - names.begin()), *c.mimic);
+    }
+  }
+
   void set_position(std::size_t joint, double position) {
     require_finite(joint, "position", position);
+    refuse_to_set_follower(joint);
+    State state = host->state();
+    place(joint, position, state);
+    host->set_state(state);
+    read_positions();
+  }
+
+  // Places a joint, and those that mimic it.
+  void place(std::size_t joint, double position, State& state) const {
     const double by = position - joints[joint].position;
     const bool slides = joints[joint].coordinate.slides;
     if (!slides && std::fabs(by) >= std::numbers::pi)
@@ -205,21 +233,28 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
                                   " rad is half a turn or more from the present position " +
                                   number(joints[joint].position) + " rad, so that its whole turns are not known");
     const std::vector<char> moves = moving_with_child(joint);
-    State state = host->state();
     const auto [axis, point] = axis_and_point(joint, state);
     const BodyState parent = state[BodyId{joints[joint].coordinate.parent}];
     const Quaterniond turn(slides ? Eigen::AngleAxisd(0, axis) : Eigen::AngleAxisd(by, axis));
     const Vector3d shift = slides ? Vector3d(by * axis) : Vector3d::Zero();
     for (std::size_t i = 1; i < moves.size(); ++i)
       if (moves[i]) turn_with(state.bodies[i], parent, point, turn, shift);
-    host->set_state(state);
-    read_positions();
+    for_followers(joint, [&](std::size_t follower, const Mimic& mimic) {
+      place(follower, mimic.multiplier * position + mimic.offset, state);
+    });
   }
 
   void set_velocity(std::size_t joint, double velocity) {
     require_finite(joint, "rate", velocity);
-    const std::vector<char> moves = moving_with_child(joint);
+    refuse_to_set_follower(joint);
     State state = host->state();
+    set_rate(joint, velocity, state);
+    host->set_state(state);
+  }
+
+  // Sets the rate of a joint, and of those that mimic it.
+  void set_rate(std::size_t joint, double velocity, State& state) const {
+    const std::vector<char> moves = moving_with_child(joint);
     const double by = velocity - reader->velocity(names[joint], state);
     const auto [axis, point] = axis_and_point(joint, state);
     for (std::size_t i = 1; i < moves.size(); ++i) {
@@ -232,7 +267,9 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
         body.w += by * axis;
       }
     }
-    host->set_state(state);
+    for_followers(joint, [&](std::size_t follower, const Mimic& mimic) {
+      set_rate(follower, mimic.multiplier * velocity, state);
+    });
   }
 
   void set_force(std::size_t joint, double force) {
@@ -245,7 +282,13 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     if (host->force_instant() == ForceInstant::present) (*exerted)[joint] = force;
   }
 
+  void refuse_in_controller(const char* what) const {
+    if (in_controller)
+      throw OrderError(std::string("a controller cannot call ") + what + ". Call it between two steps");
+  }
+
   void step() {
+    refuse_in_controller("step() or run()");
     control();
     *exerted = commands;
     host->step(model.dt);
@@ -287,6 +330,8 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     }
     forces.assign(joints.size(), 0.0);
     const auto began = std::chrono::steady_clock::now();
+    in_controller = true;
+    const std::unique_ptr<bool, void (*)(bool*)> back(&in_controller, [](bool* flag) { *flag = false; });
     try {
       controller({state().t, names, positions, velocities}, forces);
     } catch (const std::exception& e) {
@@ -335,11 +380,15 @@ SimulatedJoint Simulation::joint(std::string_view name) {
 void Simulation::step() { impl_->step(); }
 
 void Simulation::run(double duration) {
+  if (!(duration >= 0) || !std::isfinite(duration))
+    throw std::invalid_argument("run: the duration is " + number(duration) +
+                                " s. It must be a finite number, at least 0");
   const double steps = std::ceil(duration / impl_->model.dt - 1e-6);
   for (long i = 0; static_cast<double>(i) < steps; ++i) step();
 }
 
 void Simulation::set_controller(Controller controller, ControllerOptions options) {
+  impl_->refuse_in_controller("set_controller()");
   const double dt = impl_->model.dt, ratio = options.period / dt;
   const bool is_multiple = options.period == 0 || (ratio > 0.5 && std::fabs(ratio - std::round(ratio)) < 1e-6);
   if (!is_multiple || ratio > 1e9)

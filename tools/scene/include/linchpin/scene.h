@@ -153,10 +153,17 @@ struct SceneConstraint {
   /// Largest force or torque of an actuator of a robot's joint [N or N m], and largest rate at which it drives [rad/s
   /// or m/s]. The joint itself does not enforce them.
   std::optional<double> max_force, max_rate;
-  double start = 0;       ///< of a robot's joint at t = 0, of which the limits are: angle [rad] or shift [m]
-  double rate = 0;        ///< rate of a robot's joint at t = 0 [rad/s or m/s]; it is in the bodies' velocities
-  bool tree = false;      ///< holds a link of a multibody, its second body, to its parent: there by coordinates
-  bool imported = false;  ///< a joint of an included .bullet file
+  /// The position of a joint that mimics another is multiplier · the position of the other + offset.
+  struct Mimic {
+    std::string follower, leader;  ///< names of the two joints
+    double multiplier = 1;         ///< number, or [m/rad] or [rad/m]
+    double offset = 0;             ///< [rad or m]
+  };
+  std::optional<Mimic> mimic;  ///< of a constraint that couples two joints of a robot's file
+  double start = 0;            ///< of a robot's joint at t = 0, of which the limits are: angle [rad] or shift [m]
+  double rate = 0;             ///< rate of a robot's joint at t = 0 [rad/s or m/s]; it is in the bodies' velocities
+  bool tree = false;           ///< holds a link of a multibody, its second body, to its parent: there by coordinates
+  bool imported = false;       ///< a joint of an included .bullet file
 };
 
 /// Returns the coefficients of a law of the constraint whose mu_kinetic is above mu at a state, where one is. The law

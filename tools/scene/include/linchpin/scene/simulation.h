@@ -57,11 +57,13 @@ class LINCHPIN_SCENE_API SimulatedJoint {
   /// Rate at which set_force() has no effect in the direction of motion [rad/s or m/s], from the file.
   std::optional<double> max_rate() const;
 
-  /// Moves the child, and all bodies that joints connect to it, to a position. Rates and the time stay.
-  /// @throws std::invalid_argument for a number that is not finite, for a joint in a closed loop, and for half a turn
-  /// or more at once
+  /// Moves the child, and all bodies that joints connect to it, to a position. Joints that mimic it follow. Rates and
+  /// the time stay.
+  /// @throws std::invalid_argument for a number that is not finite, for a joint in a closed loop or one that mimics
+  /// another, and for half a turn or more at once
   void set_position(double position);
-  /// Sets the rate, and changes the velocities of the child and of all bodies that joints connect to it.
+  /// Sets the rate, and changes the velocities of the child and of all bodies that joints connect to it. Joints that
+  /// mimic it follow.
   /// @throws std::invalid_argument as set_position()
   void set_velocity(double velocity);
   /// Sets the force of a motor that acts until it is set again [N m or N]. It is limited to max_force().
@@ -135,15 +137,17 @@ class LINCHPIN_SCENE_API Simulation {
   SimulatedJoint joint(std::string_view name);
 
   /// Takes one step of Model::dt. @throws std::runtime_error with the reason if the step has no result
+  /// @throws OrderError in a controller
   void step();
-  /// Takes steps until the time has grown by `duration` [s].
+  /// Takes steps until the time has grown by `duration` [s]. @throws std::invalid_argument for a duration below 0 or
+  /// not finite @throws OrderError in a controller
   void run(double duration);
   double t() const { return state().t; }  ///< Time [s].
 
   /// Calls a controller before a step, at a fixed rate. Its forces act until the next call, limited to
   /// SimulatedJoint::max_force(). A failed call does not end the motion: the motors get the command of on_failure, and
   /// failures() has the reason. The next period calls the controller again.
-  /// @throws std::invalid_argument for a period that is no multiple of the step
+  /// @throws std::invalid_argument for a period that is no multiple of the step @throws OrderError in a controller
   void set_controller(Controller controller, ControllerOptions options = {});
   /// Failed calls since set_controller(), the first 100 of them.
   std::span<const ControllerFailure> failures() const;
