@@ -645,8 +645,8 @@ TEST(Contacts, ALawWithNothingToRubOnIsNamed) {
 
 TEST(Contacts, ASmoothLawWithNothingToRubOnIsNamedToo) {
   System system;
-  const BodyId a = system.add_body("a", 1, Vector3d(0.1, 0.1, 0.1), {}, {});
-  const BodyId b = system.add_body("b", 1, Vector3d(0.1, 0.1, 0.1), {}, {});
+  const BodyId a = system.add_body("a", 1, Vector3d(0.1, 0.1, 0.1), {});
+  const BodyId b = system.add_body("b", 1, Vector3d(0.1, 0.1, 0.1), {});
   const ConstraintId rail = system.add(joints::slider("rail", ground, {}, a, {}));
   const ConstraintId seam = system.add(joints::weld("seam", a, {}, b, {}));
   add_law(system, seam, laws::viscous(0.1) + laws::viscous_torque(0.1) + laws::constant_force({1, 0, 0}));
