@@ -406,7 +406,7 @@ class SceneReader {
         }
         const BodyId of = in_scene(found->body);
         body = name_of(of);
-        into = scene::NamedFrame{found->name, of.index, found->in_body.p, found->in_body.q.toRotationMatrix()};
+        into = named(*found, of);
         at = found->in_body.p;
       };
       end(loop.frame_a, plan.a, plan.frame_a, plan.at_a);
@@ -610,12 +610,17 @@ class SceneReader {
       fail(place, "the scene has more than " + std::to_string(most_bodies) + " bodies, which is the limit");
   }
 
+  // A frame as expressions and joints take it. @param body  its body in the scene
+  static scene::NamedFrame named(const SceneFrame& frame, BodyId body) {
+    return {frame.name, body.index, frame.in_body.p, frame.in_body.q.toRotationMatrix()};
+  }
+
   // A frame may have the name of a link's body, and no other.
   void add_frame(SceneFrame frame, const Place& place) {
     if (frame.name == "world") return;  // it is that of the scene, wherever the link of a robot is
     if (!frame_at_.emplace(frame.name, static_cast<int>(model_.frames.size())).second)
       fail(place, "there are two frames \"" + frame.name + "\"");
-    names_.frames.push_back({frame.name, frame.body.index, frame.in_body.p, frame.in_body.q.toRotationMatrix()});
+    names_.frames.push_back(named(frame, frame.body));
     model_.frames.push_back(std::move(frame));
   }
 

@@ -23,11 +23,6 @@ namespace {
 using Dense = Eigen::MatrixXd;
 using Column = Eigen::VectorXd;
 
-Vector3d rotation_vector(const Quaterniond& q) {
-  const Eigen::AngleAxisd turn(Eigen::Quaterniond(q.w() < 0 ? Eigen::Quaterniond(-q.coeffs()) : Eigen::Quaterniond(q)));
-  return turn.angle() * turn.axis();
-}
-
 // A joint that closes a loop, by the frames that it brings together.
 struct ClosingJoint {
   enum class Kind { ball, hinge, slider, weld };
@@ -58,14 +53,11 @@ Vector6 frame_gap(const ClosingJoint& joint, const Pose& A, const Pose& B) {
   r.head<3>() = A.q.conjugate() * Vector3d(B.p - A.p);
   if (joint.kind == ClosingJoint::Kind::slider) r[0] = 0;
   if (joint.kind == ClosingJoint::Kind::ball) return r;
-  const Quaterniond turn = (A.q.conjugate() * B.q).normalized();
-  if (joint.kind != ClosingJoint::Kind::hinge) {
-    r.tail<3>() = rotation_vector(turn);
-    return r;
-  }
-  const Vector3d axis = turn * Vector3d::UnitX();
-  r.tail<3>() = rotation_vector(Quaterniond(Eigen::Quaterniond::FromTwoVectors(Vector3d::UnitX(), axis)));
-  r[3] = 0;
+  Quaterniond turn = (A.q.conjugate() * B.q).normalized();
+  const bool hinge = joint.kind == ClosingJoint::Kind::hinge;
+  if (hinge) turn = Eigen::Quaterniond::FromTwoVectors(Vector3d::UnitX(), turn * Vector3d::UnitX());
+  r.tail<3>() = turn_between(Quaterniond::Identity(), turn);
+  if (hinge) r[3] = 0;
   return r;
 }
 

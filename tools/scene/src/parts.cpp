@@ -67,6 +67,18 @@ struct End {
   Vector3d point(const Vector3d& p) const { return frame ? Vector3d(frame->p_BF + frame->R_BF * p) : p; }
   Vector3d direction(const Vector3d& u) const { return frame ? Vector3d(frame->R_BF * u) : u; }
 };
+// The name of a body under a key. @param key_of_frame  the key that takes a frame in its place, or empty
+std::string read_body_name(Table& table, const Names& names, const std::string& key, const std::string& key_of_frame) {
+  const Text text = table.text(key);
+  if (std::find(names.bodies.begin(), names.bodies.end(), text.value) != names.bodies.end()) return text.value;
+  const bool is_frame =
+      !key_of_frame.empty() && std::any_of(names.frames.begin(), names.frames.end(),
+                                           [&](const NamedFrame& frame) { return frame.name == text.value; });
+  fail(text.place,
+       table.what() + ": there is no body \"" + text.value + "\"" +
+           (is_frame ? ". It is a frame: write " + key_of_frame : suggestion_or_all(text.value, names.bodies)));
+}
+
 // @param side  "a" or "b": of the keys a or frame_a, b or frame_b
 std::optional<End> read_end(Table& table, const Names& names, const std::string& side) {
   const std::string key = "frame_" + side;
@@ -77,14 +89,7 @@ std::optional<End> read_end(Table& table, const Names& names, const std::string&
     return End{names.bodies[static_cast<std::size_t>(frame.body)], frame};
   }
   if (!table.has(side)) return {};
-  const Text text = table.text(side);
-  if (std::find(names.bodies.begin(), names.bodies.end(), text.value) == names.bodies.end()) {
-    const bool is_frame = std::any_of(names.frames.begin(), names.frames.end(),
-                                      [&](const NamedFrame& frame) { return frame.name == text.value; });
-    fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
-                         (is_frame ? ". It is a frame: write " + key : suggestion_or_all(text.value, names.bodies)));
-  }
-  return End{text.value, {}};
+  return End{read_body_name(table, names, side, key), {}};
 }
 
 struct OfTime {  // a scalar or vector of t with its two derivatives
@@ -412,13 +417,7 @@ JointPlan read_joint(Table& table, Context& context) {
   if (plan.type == "gear") {
     plan.ratio = table.number("ratio");
     if (*plan.ratio == 0) table.refuse("ratio", "the ratio of a gear must not be 0");
-    if (table.has("carrier")) {
-      const Text text = table.text("carrier");
-      if (std::find(context.names.bodies.begin(), context.names.bodies.end(), text.value) == context.names.bodies.end())
-        fail(text.place, table.what() + ": there is no body \"" + text.value + "\"" +
-                             suggestion_or_all(text.value, context.names.bodies));
-      plan.carrier = text.value;
-    }
+    if (table.has("carrier")) plan.carrier = read_body_name(table, context.names, "carrier", {});
   }
   if (!kind.motion) return plan;
   const bool is_rod = plan.type == "rod";
@@ -952,10 +951,10 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
   if (table.has("potential")) return conservative_force(name.value, table, context, start);
   if (table.has("coordinate")) return generalized_force(name.value, table, context, find, start);
   if (table.has("body") && table.has("frame")) table.refuse("frame", "give body or frame, one of the two");
-  std::optional<NamedFrame> frame_of_at;
+  End target;
   if (table.has("frame")) {
-    frame_of_at = frame_named(table.text("frame"), names, table.what());
-    out.bodies = {BodyId{frame_of_at->body}};
+    target.frame = frame_named(table.text("frame"), names, table.what());
+    out.bodies = {BodyId{target.frame->body}};
   } else if (table.has("body")) {
     out.bodies = {body_named(table.text("body"), find, names, table.what())};
   } else {
@@ -966,8 +965,7 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
     out.bodies.push_back(body_named(table.text("against"), find, names, table.what()));
     if (out.bodies[0] == out.bodies[1]) table.refuse("against", "a force acts between two bodies");
   }
-  Vector3d at = table.vector("at", Vector3d::Zero());
-  if (frame_of_at) at = frame_of_at->p_BF + frame_of_at->R_BF * at;
+  const Vector3d at = target.point(table.vector("at", Vector3d::Zero()));
   if (!table.has("force") && !table.has("moment")) table.refuse("needs force = \"[x, y, z]\" in newtons, or moment");
   const auto part = [&](std::string_view key, Type type) -> std::optional<OnForce> {
     const toml::node* node = table.find(key);
