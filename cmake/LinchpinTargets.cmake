@@ -109,14 +109,18 @@ function(linchpin_headers target)
   set_property(GLOBAL PROPERTY LINCHPIN_HEADERS_OF_${arg_SHARED_BY} ${target})
 endfunction()
 
-# linchpin_batches(<target> <size> [<header>...]): with LINCHPIN_BATCHES, as many sources as <size> are compiled as one,
-# so that the compiler reads the headers, which are most of its work, once for all of them. The named headers are those
-# of linchpin_headers(). A source that has compile options of its own is always compiled alone. Private functions of two
+# linchpin_batches(<target> <size> [SHARED_BY <group>] [<header>...]): with LINCHPIN_BATCHES, as many sources as <size>
+# are compiled as one, so that the compiler reads the headers, which are most of its work, once for all of them. The named
+# headers are those of linchpin_headers(), which a target of one batch does not need of its own. A source that has compile options of its own is always compiled alone. Private functions of two
 # sources must not share a name: a call could find the wrong overload (tests/architecture/private_names.cpp). A local
 # name may hide a name of another source, so -Wshadow is off.
 function(linchpin_batches target size)
-  linchpin_headers(${target} ${ARGN})
   linchpin_has_batches(batches ${target})
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  if(NOT batches OR count GREATER size OR "SHARED_BY" IN_LIST ARGN)
+    linchpin_headers(${target} ${ARGN})
+  endif()
   if(NOT batches)
     return()
   endif()
