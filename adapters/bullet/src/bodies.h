@@ -18,6 +18,12 @@ using linchpin::detail::type_of;
 
 inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
+/// Returns whether a body is the one that stands for the world in Bullet's joints. Each copy of Bullet in a program has
+/// one of its own, without mass and shape: a host that loads linchpin as a plugin has another than linchpin.
+inline bool is_fixed_body(const btRigidBody& body) {
+  return &body == &btTypedConstraint::getFixedBody() || (body.getInvMass() == 0 && !body.getCollisionShape());
+}
+
 /// A kinematic body is BodyKind::kinematic. A body that nothing can turn is a particle. A disabled body and one that is
 /// not supported are fixed.
 BodyKind kind_of(const btRigidBody& body);

@@ -18,7 +18,7 @@ template struct SerialPeek<&btRigidBody::m_debugBodyId>;
 }  // namespace
 
 bool BodyTable::in_world(const btRigidBody& body) const {
-  if (&body == &btTypedConstraint::getFixedBody()) return true;
+  if (is_fixed_body(body)) return true;
   const btCollisionObjectArray& all = world_->getCollisionObjectArray();
   const int index = body.getWorldArrayIndex();
   return index >= 0 && index < all.size() && all[index] == &body;
@@ -42,7 +42,7 @@ bool BodyTable::is_there(int id) const {
 }
 
 BodyId BodyTable::id(btRigidBody& body) {
-  if (&body == &btTypedConstraint::getFixedBody()) return linchpin::ground;
+  if (is_fixed_body(body)) return linchpin::ground;
   const BodyKind kind = kind_of(body);
   if (const int old = find(body); old >= 0) drop_if_gone(old);
   const int known = find(body);

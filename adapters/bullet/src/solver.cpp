@@ -33,6 +33,7 @@ Solver::~Solver() = default;
 btConstraintSolver* Solver::constraint_solver() { return binding_->hooks(); }
 void Solver::attach(btDiscreteDynamicsWorld& world) { demand(binding_->attach(world)); }
 void Solver::detach() { binding_->uninstall(); }
+bool Solver::has_world() const { return binding_->world().world() != nullptr; }
 
 host::ConstraintSolver& Solver::core() { return binding_->solver(); }
 const host::ConstraintSolver& Solver::core() const { return binding_->solver(); }

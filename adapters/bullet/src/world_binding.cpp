@@ -10,6 +10,7 @@
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
 #include <BulletDynamics/MLCPSolvers/btMLCPSolver.h>
+#include <BulletSoftBody/btSoftMultiBodyDynamicsWorld.h>
 
 #include <cmath>
 #include <sstream>
@@ -24,6 +25,11 @@ const char* const supported_solvers =
     "btSequentialImpulseConstraintSolver and btNNCGConstraintSolver; btMLCPSolver in Mode::passive; "
     "btConstraintSolverPoolMt of sequential impulse solvers in a btDiscreteDynamicsWorldMt; "
     "btMultiBodyConstraintSolver in a btMultiBodyDynamicsWorld";
+
+// The class is known by its type. A dynamic_cast to it would need Bullet's library of soft bodies.
+bool has_soft_bodies(btMultiBodyDynamicsWorld& world) {
+  return static_cast<btSoftMultiBodyDynamicsWorld&>(world).getSoftBodyArray().size() > 0;
+}
 
 const Options& checked(const Options& o) {
   for (const auto& [name, value] :
@@ -61,10 +67,10 @@ std::string WorldBinding::install(btDiscreteDynamicsWorld& world) {
   if (threads_ && options_.mode == Mode::passive)
     return "linchpin: Mode::passive does not support a btDiscreteDynamicsWorldMt, because its solvers run in several "
            "threads. Use Mode::exact";
-  if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD)
-    return "linchpin: worlds with soft bodies (btSoftRigidDynamicsWorld) are not supported. Put the mechanism into a "
-           "world without soft bodies";
-  if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD)
+  const bool may_be_soft = links_world_ && world.getWorldType() == BT_SOFT_MULTIBODY_DYNAMICS_WORLD;
+  if (world.getWorldType() == BT_SOFT_RIGID_DYNAMICS_WORLD || (may_be_soft && has_soft_bodies(*links_world_)))
+    return "linchpin: worlds with soft bodies are not supported. Put the mechanism into a world without soft bodies";
+  if (world.getWorldType() != BT_DISCRETE_DYNAMICS_WORLD && !may_be_soft)
     return "linchpin: the type of the world (getWorldType() = " + std::to_string(world.getWorldType()) +
            ") is not supported. Use a btDiscreteDynamicsWorld or a btMultiBodyDynamicsWorld";
   btConstraintSolver* const found = world.getConstraintSolver();

@@ -308,6 +308,8 @@ class LINCHPIN_BULLET_API Solver {
   /// Does what the destructor does. The native solver then solves all constraints. After attach() it is a new solver
   /// that the world owns.
   void detach();
+  /// Returns whether the Solver is installed in a world, which has not been destroyed.
+  bool has_world() const;
 
   // ---- constraints of the program's own ----
 
