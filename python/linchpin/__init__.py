@@ -1,0 +1,37 @@
+"""Exact constraint forces for mechanisms and robots.
+
+``solve`` is the equation of Udwadia and Kalaba as a function of arrays. ``load`` makes a simulation from a scene or a
+robot. ``Scene`` makes one from Python. ``Dynamics`` has what controllers need.
+"""
+
+from . import laws
+from ._core import ConstraintReaction, Dynamics, FileError, Joint, Law, OrderError, SceneError
+from .equation import Solution, solve
+from .reactions import Reaction, Reactions, Wrench
+from .scene import Scene
+from .simulation import ControllerFailure, Simulation, load, loads
+from .trace import Trace
+from .version import __version__
+
+__all__ = [
+    "ConstraintReaction",
+    "ControllerFailure",
+    "Dynamics",
+    "FileError",
+    "Joint",
+    "Law",
+    "OrderError",
+    "Reaction",
+    "Reactions",
+    "Scene",
+    "SceneError",
+    "Simulation",
+    "Solution",
+    "Trace",
+    "Wrench",
+    "__version__",
+    "laws",
+    "load",
+    "loads",
+    "solve",
+]

@@ -1,0 +1,14 @@
+// linchpin._core: the part of the Python package that is C++. The package adds what is easier to read in Python.
+#include "module.h"
+
+#include <linchpin/version.h>
+
+NB_MODULE(_core, m) {
+  m.doc() = "The compiled part of linchpin. Use the package `linchpin`.";
+  m.attr("version") = LINCHPIN_VERSION;
+  linchpin::python::add_errors(m);
+  linchpin::python::add_solve(m);
+  linchpin::python::add_laws(m);
+  linchpin::python::add_simulation(m);
+  linchpin::python::add_dynamics(m);
+}

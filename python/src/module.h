@@ -1,0 +1,14 @@
+// Parts of the extension module linchpin._core: each function adds the Python names of one subject.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace linchpin::python {
+
+void add_errors(nanobind::module_& m);      ///< SceneError, OrderError, FileError
+void add_solve(nanobind::module_& m);       ///< the equation as a function
+void add_laws(nanobind::module_& m);        ///< the catalogue of force laws
+void add_simulation(nanobind::module_& m);  ///< models and simulations
+void add_dynamics(nanobind::module_& m);    ///< mass matrix, Jacobians, operational space
+
+}  // namespace linchpin::python

@@ -1,0 +1,26 @@
+"""Programs in documents are those of python/examples."""
+
+import re
+
+import pytest
+from conftest import SOURCE
+
+PATTERN = re.compile(r"<!-- python: (\w+) -->\n```python\n(.*?)```", re.DOTALL)
+FOUND = [
+    (path, name, code)
+    for path in [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
+    for name, code in PATTERN.findall(path.read_text())
+]
+
+
+@pytest.mark.parametrize("path, name, code", FOUND, ids=[f"{path.name}-{name}" for path, name, _ in FOUND])
+def test_a_program_in_a_document_is_an_example(path, name, code):
+    example = (SOURCE / "python" / "examples" / f"{name}.py").read_text()
+    assert example.split('"""', 2)[2].strip() == code.strip()
+
+
+def test_other_blocks_are_python():
+    for path in (SOURCE / "docs" / "how-to").glob("py*.md"):
+        for block in re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL):
+            compile(block, str(path), "exec")
+    assert len(FOUND) == 2
