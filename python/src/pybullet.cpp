@@ -1,0 +1,391 @@
+// linchpin in the world of a PyBullet client. linchpin/pybullet.py is its interface.
+#include "arrays.h"
+#include "callables.h"
+#include "pybullet_plugin.h"
+#include "pybullet_world.h"
+#include "reaction_arrays.h"
+
+#include <linchpin/bullet.h>
+#include <linchpin/scene.h>
+
+#include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
+#include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
+#include <BulletSoftBody/btSoftMultiBodyDynamicsWorld.h>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace linchpin::python {
+
+namespace {
+
+/// A link of a body of PyBullet: unique id of the body, and index of the link; -1 is the base.
+using PyBulletLink = std::pair<int, int>;
+using bullet::BodyRef;
+using bullet::Link;
+
+/// linchpin in the world of one client. PyBullet steps in the thread that calls stepSimulation(), or with a window in
+/// a thread of its own.
+class Attachment {
+ public:
+  Attachment() : calls_{this, &on_attach, &on_before_step, &on_after_step, &on_close} {}
+  ~Attachment() { detach(); }
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  /// The address that the plugin gets, as a hexadecimal number.
+  std::string address() {
+    std::ostringstream text;
+    text << std::hex << reinterpret_cast<std::uintptr_t>(&calls_);
+    return text.str();
+  }
+  /// Throws what a call of the plugin could not throw. @throws std::runtime_error
+  void check() {
+    if (!error_.empty()) throw std::runtime_error(error_);
+    if (closed_) throw OrderError("this PyBullet client is no longer attached: it was disconnected or detached");
+  }
+  /// The solver of the present world. @throws as check()
+  bullet::Solver& solver() {
+    check();
+    follow_world();
+    check();
+    return *solver_;
+  }
+  btMultiBodyDynamicsWorld& world() { return *world_; }
+  void set_enabled(bool on) { enabled_ = on; }
+  bool enabled() const { return enabled_; }
+  long resets() const { return resets_; }
+  bool closed() const { return closed_; }
+  std::recursive_mutex& mutex() { return mutex_; }
+
+  void detach() {
+    solver_.reset();
+    world_ = nullptr;
+    closed_ = true;
+  }
+
+  /// The body that PyBullet calls by this id.
+  BodyRef body(const PyBulletLink& link) {
+    const auto [body, index] = link;
+    for (int i = 0; i < world_->getNumMultibodies(); ++i) {
+      btMultiBody* const candidate = world_->getMultiBody(i);
+      if (candidate->getUserIndex2() != body) continue;
+      if (index < -1 || index >= candidate->getNumLinks())
+        throw std::invalid_argument("body " + std::to_string(body) + " has no link " + std::to_string(index) +
+                                    "; its links are -1 (the base) to " + std::to_string(candidate->getNumLinks() - 1));
+      return Link{candidate, index};
+    }
+    for (int i = 0; i < world_->getNumCollisionObjects(); ++i) {
+      btRigidBody* const candidate = btRigidBody::upcast(world_->getCollisionObjectArray()[i]);
+      if (candidate && candidate->getUserIndex2() == body) {
+        if (index == -1) return candidate;
+        throw std::invalid_argument("body " + std::to_string(body) + " has no link " + std::to_string(index) +
+                                    "; it has a base only, -1");
+      }
+    }
+    throw std::invalid_argument("this client has no body " + std::to_string(body));
+  }
+  Link link(const PyBulletLink& at) {
+    for (int i = 0; i < world_->getNumMultibodies(); ++i)
+      if (btMultiBody* const candidate = world_->getMultiBody(i); candidate->getUserIndex2() == at.first) {
+        if (at.second >= 0 && at.second < candidate->getNumLinks()) return {candidate, at.second};
+        throw std::invalid_argument("body " + std::to_string(at.first) + " has no joint " + std::to_string(at.second) +
+                                    "; its joints are 0 to " + std::to_string(candidate->getNumLinks() - 1));
+      }
+    throw std::invalid_argument("this client has no multibody " + std::to_string(at.first));
+  }
+
+ private:
+  /// Runs a part of a step. An error ends the attachment's work, and the next call from Python throws it.
+  template <class Work>
+  void guarded(Work work) noexcept {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      fail(e.what());
+    }
+  }
+  void fail(const std::string& why) noexcept {
+    if (error_.empty())
+      std::fprintf(stderr, "linchpin: %s\nPyBullet solves all constraints from here on.\n", why.c_str());
+    error_ = why;
+    solver_.reset();
+    world_ = nullptr;
+  }
+
+  /// Installs the solver in the present world, if this is another one than before.
+  void follow_world() {
+    if (closed_ || !error_.empty()) return;
+    btDiscreteDynamicsWorld& present = finder_->world();
+    // A new world may have the address of the old one.
+    if (world_ == &present && solver_ && solver_->has_world()) return;
+    if (world_) ++resets_;
+    solver_.reset();  // Its world is gone, which it knows.
+    guarded([&] {
+      auto* const links = dynamic_cast<btMultiBodyDynamicsWorld*>(&present);
+      if (!links) throw std::runtime_error("the world of this client is not a btMultiBodyDynamicsWorld");
+      native_ = present.getConstraintSolver();
+      solver_ = std::make_unique<bullet::Solver>(present);
+      world_ = links;
+      hand_back();
+    });
+  }
+
+  // Between steps the world has its own solver, because setPhysicsEngineParameter() deletes the solver of the world.
+  void take_over() { world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(hooks())); }
+  void hand_back() {
+    hooks_ = world_->getConstraintSolver();
+    world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(native_));
+  }
+  btConstraintSolver* hooks() const { return hooks_; }
+
+  void before_step() {
+    follow_world();
+    if (!solver_ || !enabled_) return;
+    if (world_->getConstraintSolver() != native_)
+      return fail(
+          "the constraint solver of the world was replaced (constraintSolverType of setPhysicsEngineParameter). "
+          "linchpin supports PyBullet's default solver only. Set it before attach()");
+    if (world_->getWorldType() == BT_SOFT_MULTIBODY_DYNAMICS_WORLD &&
+        static_cast<btSoftMultiBodyDynamicsWorld*>(world_)->getSoftBodyArray().size() > 0)
+      return fail("the world has soft bodies, which linchpin does not support");
+    take_over();
+    in_step_ = true;
+  }
+  void after_step() {
+    if (std::exchange(in_step_, false) && solver_) hand_back();
+  }
+
+  static Attachment& self(void* attachment) { return *static_cast<Attachment*>(attachment); }
+  static void on_attach(void* attachment, void* processor) {
+    Attachment& a = self(attachment);
+    const std::lock_guard lock(a.mutex_);
+    try {
+      a.finder_.emplace(processor);
+    } catch (const std::exception& e) {
+      a.error_ = e.what();
+      return;
+    }
+    a.follow_world();
+  }
+  // A step with a window is in a thread of its own. The lock is held from its beginning to its end.
+  static void on_before_step(void* attachment) {
+    self(attachment).mutex_.lock();
+    self(attachment).guarded([&] { self(attachment).before_step(); });
+  }
+  static void on_after_step(void* attachment) {
+    self(attachment).guarded([&] { self(attachment).after_step(); });
+    self(attachment).mutex_.unlock();
+  }
+  static void on_close(void* attachment) {
+    const std::lock_guard lock(self(attachment).mutex_);
+    self(attachment).detach();
+  }
+
+  PluginCalls calls_;
+  std::optional<PyBulletWorld> finder_;
+  btMultiBodyDynamicsWorld* world_ = nullptr;
+  btConstraintSolver *native_ = nullptr, *hooks_ = nullptr;
+  std::unique_ptr<bullet::Solver> solver_;
+  std::string error_;
+  bool enabled_ = true, closed_ = false, in_step_ = false;
+  long resets_ = 0;
+  std::recursive_mutex mutex_;
+};
+
+/// Runs a function with the solver, locked.
+template <class Function>
+auto with(Attachment& a, Function function) {
+  std::unique_lock<std::recursive_mutex> lock(a.mutex(), std::defer_lock);
+  {
+    const nb::gil_scoped_release release;  // A step in another thread may need the interpreter.
+    lock.lock();
+  }
+  return function(a.solver());
+}
+
+/// A scene of one equation, whose bodies are where those of PyBullet are.
+std::string scene_of(bullet::Solver& solver, Attachment& a, const std::string& name, const std::string& key,
+                     const std::string& equation, const std::vector<std::pair<std::string, PyBulletLink>>& bodies,
+                     const std::map<std::string, double>& params,
+                     const std::vector<std::pair<std::string, nb::object>>& points) {
+  std::ostringstream text;
+  text.precision(17);
+  const auto quoted = [](const std::string& t) {
+    std::string out = "\"";
+    for (const char c : t)
+      if (c == '"' || c == '\\')
+        (out += '\\') += c;
+      else
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+    return out + '"';
+  };
+  text << "schema = 2\n";
+  if (!params.empty()) text << "[params]\n";
+  for (const auto& [param, value] : params) text << param << " = " << value << "\n";
+  for (const auto& [body_name, link] : bodies) {
+    (void)solver.id(a.body(link));
+    text << "[[body]]\nname = " << quoted(body_name) << "\nmass = 1\nshape = { sphere = 1 }\n";
+    const auto [uid, index] = link;
+    for (int i = 0; i < a.world().getNumMultibodies(); ++i) {
+      btMultiBody& body = *a.world().getMultiBody(i);
+      if (body.getUserIndex2() != uid) continue;
+      const btTransform x = index < 0 ? body.getBaseWorldTransform() : body.getLink(index).m_cachedWorldTransform;
+      const btQuaternion q = x.getRotation();
+      text << "position = [" << x.getOrigin().x() << ", " << x.getOrigin().y() << ", " << x.getOrigin().z() << "]\n"
+           << "rotation = [" << q.w() << ", " << q.x() << ", " << q.y() << ", " << q.z() << "]\n";
+    }
+  }
+  text << "[[constraint]]\nname = " << quoted(name) << "\n" << key << " = " << quoted(equation) << "\n";
+  if (points.empty()) return text.str();
+  text << "application_points = {";
+  for (const auto& [body_name, point] : points) {
+    const Vector3d p = vector3_argument("application_points[\"" + body_name + "\"]", point);
+    text << (&point == &points.front().second ? " " : ", ") << quoted(body_name) << " = [" << p.x() << ", " << p.y()
+         << ", " << p.z() << "]";
+  }
+  text << " }\n";
+  return text.str();
+}
+
+void add_equation(Attachment& a, const std::string& name, const std::string& key, const std::string& equation,
+                  const std::vector<std::pair<std::string, PyBulletLink>>& bodies,
+                  const std::map<std::string, double>& params,
+                  const std::vector<std::pair<std::string, nb::object>>& points) {
+  with(a, [&](bullet::Solver& solver) {
+    const scene::Model model =
+        scene::load_text(scene_of(solver, a, name, key, equation, bodies, params, points), "constraint " + name);
+    const scene::SceneConstraint& found = model.constraints[0];
+    std::vector<BodyId> ids;
+    for (const BodyId id : found.bodies)
+      ids.push_back(id == ground ? ground : solver.id(a.body(bodies[static_cast<std::size_t>(id.index) - 1].second)));
+    solver.add(found.make(ids));
+  });
+}
+
+Constraint joint_of(const std::string& name, const std::string& kind, BodyId a, const Vector3d& at_a,
+                    const Vector3d& axis_a, BodyId b, const Vector3d& at_b, const Vector3d& axis_b, double length) {
+  if (kind == "ball") return joints::ball(name, a, at_a, b, at_b);
+  if (kind == "hinge") return joints::hinge(name, a, at_a, axis_a, b, at_b, axis_b);
+  if (kind == "universal") return joints::universal(name, a, at_a, axis_a, b, at_b, axis_b);
+  if (kind == "cylindrical") return joints::cylindrical(name, a, at_a, axis_a, b, at_b, axis_b);
+  if (kind == "planar") return joints::planar(name, a, at_a, axis_a, b, at_b, axis_b);
+  if (kind == "point_on_line") return joints::point_on_line(name, a, at_a, axis_a, b, at_b);
+  if (kind == "point_on_plane") return joints::point_on_plane(name, a, at_a, axis_a, b, at_b);
+  if (kind == "rod") return joints::rod(name, a, at_a, b, at_b, length);
+  throw std::invalid_argument("there is no joint \"" + kind +
+                              "\"; known: ball, hinge, universal, cylindrical, planar, point_on_line, point_on_plane "
+                              "and rod");
+}
+
+void add_joint(Attachment& at, const std::string& name, const std::string& kind, const PyBulletLink& a,
+               const nb::object& at_a, const nb::object& axis_a, const PyBulletLink& b, const nb::object& at_b,
+               const nb::object& axis_b, double length) {
+  with(at, [&](bullet::Solver& solver) {
+    solver.add(joint_of(name, kind, solver.id(at.body(a)), vector3_argument("at_a", at_a),
+                        vector3_argument("axis_a", axis_a), solver.id(at.body(b)), vector3_argument("at_b", at_b),
+                        vector3_argument("axis_b", axis_b), length));
+  });
+}
+
+bullet::Handle found(bullet::Solver& solver, const std::string& name) {
+  bullet::Handle handle = solver.find(name);
+  (void)handle.reaction();  // throws with the nearest name
+  return handle;
+}
+
+}  // namespace
+
+}  // namespace linchpin::python
+
+NB_MODULE(_pybullet, m) {
+  using namespace linchpin::python;
+  namespace bullet = linchpin::bullet;
+  m.doc() = "linchpin in the world of a PyBullet client. Use linchpin.pybullet.";
+  nb::module_::import_("linchpin._core");  // knows the types
+  nb::class_<Attachment>(m, "Attachment")
+      .def(nb::init<>())
+      .def_prop_ro("address", &Attachment::address)
+      .def("check", [](Attachment& a) { with(a, [](bullet::Solver&) {}); })
+      .def("detach",
+           [](Attachment& a) {
+             const std::lock_guard lock(a.mutex());
+             a.detach();
+           })
+      .def_prop_ro("closed", &Attachment::closed)
+      .def_prop_ro("resets", &Attachment::resets)
+      .def_prop_rw("enabled", &Attachment::enabled, &Attachment::set_enabled)
+      .def("bodies",
+           [](Attachment& a) {
+             return with(a, [&](bullet::Solver&) {
+               std::vector<std::pair<int, double>> out;
+               for (int i = 0; i < a.world().getNumMultibodies(); ++i)
+                 out.emplace_back(a.world().getMultiBody(i)->getUserIndex2(), a.world().getMultiBody(i)->getBaseMass());
+               return out;
+             });
+           })
+      .def("gravity",
+           [](Attachment& a) {
+             return with(a, [&](bullet::Solver&) {
+               const btVector3 g = a.world().getGravity();
+               return new_array(g.m_floats, {3});
+             });
+           })
+      .def("add_equation", &add_equation, nb::arg("name"), nb::arg("key"), nb::arg("equation"), nb::arg("bodies"),
+           nb::arg("params"), nb::arg("points"))
+      .def("add_joint", &add_joint, nb::arg("name"), nb::arg("kind"), nb::arg("a"), nb::arg("at_a"), nb::arg("axis_a"),
+           nb::arg("b"), nb::arg("at_b"), nb::arg("axis_b"), nb::arg("length"))
+      .def("add_law_on_joint",
+           [](Attachment& a, const PyBulletLink& joint, const nb::object& law) {
+             with(a, [&](bullet::Solver& solver) {
+               bullet::Handle handle = solver.handle(a.link(joint));
+               handle.law(law_of(law, std::string(handle.name())));
+             });
+           })
+      .def("add_law",
+           [](Attachment& a, const std::string& name, const nb::object& law) {
+             with(a, [&](bullet::Solver& solver) { found(solver, name).law(law_of(law, name)); });
+           })
+      .def("remove",
+           [](Attachment& a, const std::string& name) {
+             with(a, [&](bullet::Solver& solver) { found(solver, name).remove(); });
+           })
+      .def("joint_wrench",
+           [](Attachment& a, const PyBulletLink& joint) {
+             return with(a, [&](bullet::Solver& solver) { return tuple_of(solver.joint_wrench(a.link(joint))); });
+           })
+      .def("joint_forces",
+           [](Attachment& a, const PyBulletLink& joint) {
+             return with(a, [&](bullet::Solver& solver) {
+               const bullet::JointForces f = solver.joint_forces(a.link(joint));
+               nb::dict out;
+               out["gravity"] = new_vector(f.gravity), out["velocity"] = new_vector(f.velocity);
+               out["damping"] = new_vector(f.damping), out["applied"] = new_vector(f.applied);
+               out["constraint"] = new_vector(f.constraint), out["contact"] = new_vector(f.contact);
+               out["friction"] = new_vector(f.friction), out["laws"] = new_vector(f.laws);
+               out["native"] = new_vector(f.native), out["inertia"] = new_vector(f.inertia);
+               return out;
+             });
+           })
+      .def("reactions",
+           [](Attachment& a) { return with(a, [](bullet::Solver& solver) { return arrays_of(solver.reactions()); }); })
+      .def("summary", [](Attachment& a) { return with(a, [](bullet::Solver& solver) { return solver.summary(); }); })
+      .def("energy", [](Attachment& a) { return with(a, [](bullet::Solver& solver) { return solver.energy(); }); })
+      .def("reset", [](Attachment& a) { with(a, [](bullet::Solver& solver) { solver.reset(); }); });
+}

@@ -1,0 +1,79 @@
+#include "pybullet_world.h"
+
+#include <malloc.h>
+
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+namespace linchpin::python {
+
+/// PhysicsCommandProcessorInterface of PyBullet: its virtual functions in their order, up to the one that is called.
+/// The type is not local to this file: the compiler would then know that no class derives from it.
+struct CommandProcessor {
+  virtual ~CommandProcessor() = default;
+  virtual bool connect() = 0;
+  virtual void disconnect() = 0;
+  virtual bool isConnected() const = 0;
+  virtual bool processCommand(const void* command, void* status, char* buffer, int size) = 0;
+  virtual bool receiveStatus(void* status, char* buffer, int size) = 0;
+  virtual void renderScene(int flags) = 0;
+  virtual void physicsDebugDraw(int flags) = 0;
+  virtual void setGuiHelper(void* helper) = 0;
+};
+
+/// GUIHelperInterface of PyBullet: its virtual functions in their order, up to the one that setGuiHelper() calls.
+struct GuiHelper {
+  virtual ~GuiHelper() = default;
+  virtual void createRigidBodyGraphicsObject(void*, const void*) {}
+  virtual void createCollisionObjectGraphicsObject(void*, const void*) {}
+  virtual void createCollisionShapeGraphicsObject(void*) {}
+  virtual void syncPhysicsToGraphics(const void*) {}
+  virtual void syncPhysicsToGraphics2(const void*) {}
+  virtual void syncPhysicsToGraphics2(const void*, int) {}
+  virtual void render(const void*) {}
+  virtual void createPhysicsDebugDrawer(btDiscreteDynamicsWorld* world) { found = world; }
+  btDiscreteDynamicsWorld* found = nullptr;
+};
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw std::runtime_error("linchpin cannot use this build of PyBullet: " + why +
+                           ". Use the wheel of PyBullet 3.2.7 (pip install pybullet==3.2.7)");
+}
+
+}  // namespace
+
+PyBulletWorld::PyBulletWorld(void* processor) {
+  if (!processor) refuse("it has handed over no command processor");
+  // The word after the table of virtual functions is the address of the processor's data.
+  char* data = nullptr;
+  std::memcpy(&data, static_cast<char*>(processor) + sizeof(void*), sizeof data);
+  if (!data) refuse("its command processor has no data");
+  constexpr std::size_t word = sizeof(void*);
+  const std::size_t words = malloc_usable_size(data) / word;
+  const auto at = [&](std::size_t i) {
+    void* value = nullptr;
+    std::memcpy(&value, data + i * word, word);
+    return value;
+  };
+  std::vector<void*> before(words);
+  for (std::size_t i = 0; i < words; ++i) before[i] = at(i);
+  GuiHelper helper;
+  auto* const interface = static_cast<CommandProcessor*>(processor);
+  interface->setGuiHelper(&helper);
+  int changed = 0, worlds = 0;
+  void* helper_before = nullptr;
+  for (std::size_t i = 0; i < words; ++i) {
+    if (at(i) == &helper && before[i] != at(i)) helper_before = before[i], ++changed;
+    if (helper.found && at(i) == helper.found)
+      slot_ = reinterpret_cast<btDiscreteDynamicsWorld**>(data + i * word), ++worlds;
+  }
+  if (changed == 1) interface->setGuiHelper(helper_before);
+  if (changed != 1) refuse("its helper for drawing is not where it was expected");
+  if (!helper.found || worlds != 1) refuse("its world is not where it was expected");
+}
+
+}  // namespace linchpin::python
