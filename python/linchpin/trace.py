@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import html
 import math
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import _core
 from .names import nearest
 
 if TYPE_CHECKING:
@@ -25,13 +28,16 @@ class Trace:
     columns, ``NAME.x``, ``NAME.y`` and ``NAME.z``.
     """
 
-    def __init__(self, columns: list[str], units: list[str], data: NDArray[np.float64]) -> None:
+    def __init__(
+        self, columns: list[str], units: list[str], data: NDArray[np.float64], recorder: _core.Recorder
+    ) -> None:
         self.columns = columns
         """Names of the columns."""
         self.units = units
         """Units of the columns; may be empty."""
         self.data = data
         """[states, columns] The numbers."""
+        self._recorder = recorder
 
     @property
     def t(self) -> NDArray[np.float64]:
@@ -57,12 +63,30 @@ class Trace:
         return pandas.DataFrame(self.data[:, 1:], columns=self.columns[1:], index=pandas.Index(self.t, name="t"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the table as a CSV file with a row of titles."""
+        """Writes a file, by the end of its name.
+
+        ``.csv`` is the table with a row of titles. ``.html`` is a page that shows the motion, the forces and the gaps in
+        a browser. ``.glb`` and ``.gltf`` are animations, ``.mcap`` is a log for Foxglove and Rerun, and ``.rec`` is a
+        recording for the command.
+        """
+        name = os.fspath(path)
+        if not name.endswith(".csv"):
+            self._recorder.write(name)
+            return
         titles = [f"{name} [{unit}]" if unit else name for name, unit in zip(self.columns, self.units)]
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(titles)
             writer.writerows([[repr(x) for x in row] for row in self.data.tolist()])
+
+    def _repr_html_(self) -> str:
+        """The page of the run, for Jupyter."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.html")
+            self._recorder.write(path)
+            with open(path, encoding="utf-8") as file:
+                page = file.read()
+        return f'<iframe srcdoc="{html.escape(page)}" width="100%" height="700" style="border:0"></iframe>'
 
     def __repr__(self) -> str:
         return f"<Trace of {len(self)} states: {', '.join(self.columns)}>"
@@ -85,11 +109,12 @@ def record(simulation: Simulation, duration: float, every: int) -> Trace:
         columns += [title] if size == 1 else [f"{title}.{axis}" for axis in "xyz"]
         units += [unit] * size
     steps = math.ceil(duration / simulation.dt - 1e-6)
+    recorder = _core.Recorder(core)
     rows = [_row(simulation)]
     for first in range(0, steps, every):
-        simulation.step(min(every, steps - first))
+        recorder.step(min(every, steps - first))
         rows.append(_row(simulation))
-    return Trace(columns, units, np.array(rows))
+    return Trace(columns, units, np.array(rows), recorder)
 
 
 def _row(simulation: Simulation) -> NDArray[np.float64]:

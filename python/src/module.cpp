@@ -10,5 +10,6 @@ NB_MODULE(_core, m) {
   linchpin::python::add_solve(m);
   linchpin::python::add_laws(m);
   linchpin::python::add_simulation(m);
+  linchpin::python::add_recording(m);
   linchpin::python::add_dynamics(m);
 }

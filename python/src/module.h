@@ -9,6 +9,7 @@ void add_errors(nanobind::module_& m);      ///< SceneError, OrderError, FileErr
 void add_solve(nanobind::module_& m);       ///< the equation as a function
 void add_laws(nanobind::module_& m);        ///< the catalogue of force laws
 void add_simulation(nanobind::module_& m);  ///< models and simulations
+void add_recording(nanobind::module_& m);   ///< recordings of simulations
 void add_dynamics(nanobind::module_& m);    ///< mass matrix, Jacobians, operational space
 
 }  // namespace linchpin::python

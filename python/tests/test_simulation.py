@@ -183,6 +183,13 @@ def test_a_trace_has_joints_and_channels(tmp_path):
     trace.save(tmp_path / "run.csv")
     lines = (tmp_path / "run.csv").read_text().splitlines()
     assert lines[0].startswith("t [s],q.shoulder [rad],") and len(lines) == 13
+    page = trace._repr_html_()
+    assert page.startswith("<iframe srcdoc=") and "elbow force" in page
+    for name in ("run.html", "run.glb", "run.mcap", "run.rec"):
+        trace.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+    with pytest.raises(ValueError, match="run.png"):
+        trace.save(tmp_path / "run.png")
     with pytest.raises(KeyError, match="did you mean 'q.elbow'"):
         trace["q.elbwo"]
     with pytest.raises(ValueError, match="every is 0"):

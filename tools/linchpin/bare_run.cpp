@@ -4,7 +4,6 @@
 #include "csv.h"
 #include "divergence.h"
 #include "law_works.h"
-#include "looks.h"
 #include "messages.h"
 #include "mode_changes.h"
 #include "prescribing.h"
@@ -18,6 +17,7 @@
 #include <linchpin/report.h>
 #include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
+#include <linchpin/scene_recorder.h>
 #include <linchpin/stepper.h>
 
 #include <algorithm>
@@ -43,10 +43,7 @@ using Clock = std::chrono::steady_clock;
 // Of the rows of each constraint, by the first: what its gap is told in.
 std::vector<RowUnit> units_of_gaps(const scene::Model& model, const System& system) {
   std::vector<RowUnit> out;
-  for (const scene::SceneConstraint& c : model.constraints) {
-    const ConstraintFunction& f = system.constraint(system.find_constraint(c.name)).function();
-    out.push_back(f.level() == Level::position ? f.unit(0) : RowUnit::custom);
-  }
+  for (const scene::SceneConstraint& c : model.constraints) out.push_back(scene::gap_unit(system, c));
   return out;
 }
 
@@ -138,7 +135,8 @@ class Recorder {
   Recorder(const recording::RecordingOptions& options, const Simulation& simulation, const scene::Model& model,
            const System& system)
       : ids_(ids_of(model, system)),
-        recording_(options, simulation.dt, simulation.steps, bodies(model), links(model, system), signals(model)) {}
+        recording_(options, simulation.dt, simulation.steps, scene::recorded_bodies(model),
+                   scene::recorded_joints(model, system), scene::recorded_signals(model)) {}
 
   void row(const scene::Observation& at, bool forces, std::span<const double> logs) {
     gaps_.clear();
@@ -158,34 +156,6 @@ class Recorder {
   Json json() const { return recording::Columns::json(recording_); }
 
  private:
-  static std::vector<recording::Recording::Body> bodies(const scene::Model& model) {
-    std::vector<recording::Recording::Body> out;
-    for (const scene::SceneBody& body : model.bodies) {
-      out.push_back(
-          {body.name, body.kind, look_of(body.shape), body.unit, scene::force_unit(body.unit), parts_of(body)});
-    }
-    return out;
-  }
-  static std::vector<recording::Recording::Joint> links(const scene::Model& model, const System& system) {
-    const std::vector<RowUnit> units = units_of_gaps(model, system);
-    std::vector<recording::Recording::Joint> out;
-    for (const scene::SceneConstraint& c : model.constraints) {
-      const RowUnit unit = units[out.size()];
-      recording::Recording::Joint link{c.name, unit == RowUnit::metre ? "m" : unit == RowUnit::radian ? "rad" : "", {}};
-      for (const BodyId id : c.bodies) link.bodies.push_back(id == ground ? -1 : id.index - 1);
-      out.push_back(std::move(link));
-    }
-    return out;
-  }
-  static std::vector<recording::Recording::Signal> signals(const scene::Model& model) {
-    std::vector<recording::Recording::Signal> out;
-    for (const scene::Channel& log : model.logs) {
-      if (log.size() == 1) out.push_back({log.title(), log.unit()});
-      for (const char* part : {".x", ".y", ".z"})
-        if (log.size() == 3) out.push_back({log.title() + part, log.unit()});
-    }
-    return out;
-  }
   std::vector<ConstraintId> ids_;
   recording::Recording recording_;
   std::vector<double> gaps_;

@@ -1,9 +1,9 @@
 #include "recorder.h"
 
 #include "gaps.h"
-#include "looks.h"
 
 #include <linchpin/bullet_recorder.h>
+#include <linchpin/scene_recorder.h>
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,7 @@ recording::Recording Recorder::make(const recording::RecordingOptions& options,
     // The links of robots have several shapes, which are known by themselves.
     const scene::SceneBody* of = scene_.built() ? &scene_.built()->model().bodies[i] : nullptr;
     if (of && !of->more_shapes.empty())
-      bodies.back().parts = parts_of(*of);
+      bodies.back().parts = scene::placed_visual_shapes(*of);
     else
       bodies.back().shape = bullet::visual_shape_of(*bodies_[i]->getCollisionShape());
   }
