@@ -60,7 +60,7 @@ void subtract_given_accelerations(std::span<const BodyState> X, const Linearizat
   }
 }
 
-struct Pose {
+struct PartPose {
   const Vector3d& p;
   const Eigen::Quaterniond& q;
   Vector3d rotate(const Vector3d& u) const { return q * u; }
@@ -85,7 +85,7 @@ class JointFunction final : public ConstraintFunction {
   }
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    const Pose A{X[0].p, X[0].q}, B{X[1].p, X[1].q};
+    const PartPose A{X[0].p, X[0].q}, B{X[1].p, X[1].q};
     std::size_t at = 0;
     detail::for_each_primitive([&]<class P>(P) {
       for (const auto& fixed : P::of(rows_)) {

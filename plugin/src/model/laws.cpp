@@ -27,7 +27,7 @@ void require_positive(const std::string& law, const char* what, double x) {
     refuse_law(law, std::string(what) + " must be finite and positive, got " + text(x));
 }
 
-void require_finite(const std::string& law, const char* what, const Vector3d& x) {
+void require_finite_vector(const std::string& law, const char* what, const Vector3d& x) {
   if (!x.allFinite()) refuse_law(law, std::string(what) + " must be finite, got " + text(x));
 }
 
@@ -167,7 +167,7 @@ Law& Law::on_belt(const Vector3d& velocity) {
 
 Law& Law::on_belt(const Vector3d& velocity, Side on, Axes in) {
   for (Term& term : terms_) {
-    require_finite(term.name, "the belt's velocity", velocity);
+    require_finite_vector(term.name, "the belt's velocity", velocity);
     term.belt_on = on;
     term.belt = [=](const ConstraintReaction& n) { return to_world(n, in, velocity); };
   }
@@ -314,7 +314,7 @@ Law drag(double coefficient) {
 }
 
 Law constant_force(const Vector3d& force, Axes in) {
-  require_finite("constant_force", "force", force);
+  require_finite_vector("constant_force", "force", force);
   return smooth("constant_force", false, [=](const ConstraintReaction& n) {
     return ForceMoment{to_world(n, in, force), Vector3d::Zero()};
   });
@@ -322,8 +322,8 @@ Law constant_force(const Vector3d& force, Axes in) {
 
 Law lorentz(double charge, const Vector3d& E, const Vector3d& B) {
   if (!std::isfinite(charge)) refuse_law("lorentz", "charge must be finite, got " + text(charge));
-  require_finite("lorentz", "E", E);
-  require_finite("lorentz", "B", B);
+  require_finite_vector("lorentz", "E", E);
+  require_finite_vector("lorentz", "B", B);
   return smooth("lorentz", false, [=](const ConstraintReaction& n) {
     return ForceMoment{charge * (E + n.relative_velocity.cross(B)), Vector3d::Zero()};
   });
