@@ -139,7 +139,9 @@ void Multibodies::wake(int tree) {
   for (int i = 0; i < b.getNumLinks(); ++i) wake(b.getLink(i).m_collider);
 }
 
-void Multibodies::move(int tree, const articulated::Configuration& to) { write_configuration(to, body(tree)); }
+void Multibodies::move(int tree, const articulated::Configuration& to) {
+  write_configuration(to, body(tree), kinematics_);
+}
 
 BodyId Multibodies::current_id(BodyId id) {
   btRigidBody* const rigid = host_.bodies.body(id);

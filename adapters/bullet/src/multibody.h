@@ -125,6 +125,7 @@ class Multibodies final : private articulated::TreeWorld {
   btMultiBodyJacobianData* jacobians_ = nullptr;  // during couple()
   std::vector<const btRigidBody*> rigid_;         // scratch
   std::vector<btScalar> change_;                  // scratch
+  KinematicsMemory kinematics_;                   // scratch
 };
 
 // Of the facade. The text of an error begins with `who`, or with the name of the call.

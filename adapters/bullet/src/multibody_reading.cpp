@@ -111,7 +111,7 @@ void read_tree(const btMultiBody& body, articulated::TreeModel& model, articulat
   read_state(body, state);
 }
 
-void write_configuration(const articulated::Configuration& at, btMultiBody& body) {
+void write_configuration(const articulated::Configuration& at, btMultiBody& body, KinematicsMemory& memory) {
   if (!body.hasFixedBase()) {
     body.setBasePos(to_bullet(at.p));
     const Quaterniond b = at.q.conjugate();
@@ -120,9 +120,7 @@ void write_configuration(const articulated::Configuration& at, btMultiBody& body
   for (int i = 0; i < body.getNumLinks(); ++i)
     if (const btMultibodyLink& link = body.getLink(i); link.m_posVarCount > 0)
       body.setJointPosMultiDof(i, at.joints.data() + link.m_cfgOffset);
-  btAlignedObjectArray<btQuaternion> rotations;
-  btAlignedObjectArray<btVector3> places;
-  body.forwardKinematics(rotations, places);
+  body.forwardKinematics(memory.rotations, memory.places);
 }
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

@@ -19,7 +19,12 @@ bool is_asleep(const btMultiBody& body);
 articulated::LinkModel read_link(const btMultiBody& body, int link);  ///< −1: the base, without a joint
 /// Reads masses, joints, configuration, velocities and applied forces.
 void read_tree(const btMultiBody& body, articulated::TreeModel& model, articulated::TreeState& state);
+/// Memory of Bullet's forward kinematics.
+struct KinematicsMemory {
+  btAlignedObjectArray<btQuaternion> rotations;
+  btAlignedObjectArray<btVector3> places;
+};
 /// Writes a configuration back to Bullet, and its caches.
-void write_configuration(const articulated::Configuration& at, btMultiBody& body);
+void write_configuration(const articulated::Configuration& at, btMultiBody& body, KinematicsMemory& memory);
 
 }  // namespace LINCHPIN_BULLET_NAMESPACE

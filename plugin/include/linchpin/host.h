@@ -557,8 +557,10 @@ struct Finding {
 class LINCHPIN_API Companion {
  public:
   virtual ~Companion() = default;
-  /// Computes reactions and balances of the last step, if they are not known yet.
+  /// Computes the reactions of the last step, if they are not known yet.
   virtual void update_reports() = 0;
+  /// Appends the momentum balances of its bodies in the last step to those of the solver, if it has not yet.
+  virtual void append_balances() {}
   /// Computes which of its constraints are redundant or undetermined.
   virtual void update_redundancy() = 0;
   /// Number of rows of its constraints.
@@ -822,7 +824,8 @@ class LINCHPIN_API ConstraintSolver {
   /// Returns the reports of all terms of all laws, in the order of the reactions.
   std::span<LawWork> laws();
   std::span<LawWork> laws_of(int entry);  ///< @throw std::out_of_range  there is no such entry
-  /// Returns the momentum balances of the last step, one for each body that exact islands move.
+  /// Returns the momentum balances of the last step, one for each body that exact islands move. A companion adds its
+  /// own.
   std::span<const MomentumBalance> momentum_balances() const;
   /// Returns the counts since the start or the last reset().
   Counts& counts();

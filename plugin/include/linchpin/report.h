@@ -74,18 +74,21 @@ LINCHPIN_API std::string velocity_residual_text(const VelocityResidual& residual
 /// Momentum balance of one body over one step, in impulses [N·s, N·m·s]: momentum = applied + host + constraints +
 /// (imbalance). Each term is recorded separately, none by subtraction (T11).
 struct LINCHPIN_API MomentumBalance {
-  BodyId body;                         ///< The body.
+  BodyId body;                         ///< The body. A link of an articulated body counts as one.
   Vector6 momentum = Vector6::Zero();  ///< M (v₁ − v₀).
   Vector6 applied = Vector6::Zero();   ///< dt·Q as the step applied it.
   /// Contacts, limits, motors and springs of the host.
   Vector6 host = Vector6::Zero();
-  /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15).
+  /// All constraints: the sum of the impulses of their `Reaction`s, and the torque of geometric stiffness (T15). On a
+  /// link also the joints of its articulated body.
   Vector6 constraints = Vector6::Zero();
   /// M·(velocity as written to the host − v₁).
   Vector6 rounding = Vector6::Zero();
   /// Largest single impulse summed in `constraints`. The round-off of the sum is measured by it.
   double gross_force = 0, gross_moment = 0;
-  double linear_motion = 0, angular_motion = 0;  ///< Size of M v₀. The imbalance ignores 16 roundings of it.
+  /// Size of M v₀. The imbalance ignores 16 roundings of it. For a link: summed without cancellation over the links
+  /// outward of its joint, whose motion goes through the joint.
+  double linear_motion = 0, angular_motion = 0;
   /// |momentum − applied − host − constraints| relative to the largest term or single impulse. Forces and moments are
   /// compared separately. The scale of moments is at least that of the forces on an arm of 1 mm. The scale of forces is
   /// at least that of the moments over 1 km.

@@ -170,6 +170,24 @@ void KinematicTree::integrate(const Configuration& from, std::span<const double>
   }
 }
 
+void KinematicTree::integrate_back(const Configuration& end, std::span<const double> u, double dt,
+                                   Configuration& to) const {
+  to.joints = end.joints;
+  to.p = end.p - dt * three_at(u, 3);
+  to.q = (rotation_(three_at(u, 0), dt).conjugate() * end.q).normalized();
+  for (const LinkModel& own : model_.links) {
+    double* position = to.joints.data() + own.first_position;
+    const int at = 6 + own.first_rate;
+    if (own.joint == JointKind::spherical) {
+      const Quaterniond then = rotation_of(position);  // A turn about u leaves u as it is in the link.
+      const Quaterniond from = (rotation_(then * three_at(u, at), dt).conjugate() * then).normalized();
+      position[0] = from.x(), position[1] = from.y(), position[2] = from.z(), position[3] = from.w();
+    } else if (own.rates == 1) {
+      position[0] -= dt * u[z(at)];
+    }
+  }
+}
+
 bool KinematicTree::factorize() {
   forward_kinematics(state_.at, state_.velocity, motions_);
   angular_.resize(z(model_.rates));
@@ -322,6 +340,17 @@ void KinematicTree::times_mass(std::span<const double> v, std::span<double> out)
   link_forces_.resize(z(links() + 1));
   for (int i = 0; i <= links(); ++i) link_forces_[z(i)] = acceleration_force(i);
   project_on_coordinates(link_forces_, out);
+}
+
+void KinematicTree::motion_impulses(std::span<const double> dv, double h, std::vector<Vector6>& out) const {
+  accelerate(dv);
+  out.resize(z(links() + 1));
+  for (int i = 0; i <= links(); ++i) {
+    const LinkMotion& at = motions_[z(i)];
+    const LinkForce own = acceleration_force(i);
+    out[z(i)] << own.force + h * model_.mass(i - 1) * at.a,
+        own.moment + h * (at.R * (model_.inertia(i - 1).asDiagonal() * (at.R.transpose() * at.alpha)));
+  }
 }
 
 void KinematicTree::mass_matrix(std::vector<double>& out) const {

@@ -48,6 +48,8 @@ class KinematicTree {
   void forward_kinematics(const Configuration& at, std::span<const double> u, std::vector<LinkMotion>& out) const;
   /// Where the host's integrator ends from a configuration.
   void integrate(const Configuration& from, std::span<const double> u, double dt, Configuration& to) const;
+  /// Where the host's integrator has to begin to end in a configuration. @param to  another one than `end`
+  void integrate_back(const Configuration& end, std::span<const double> u, double dt, Configuration& to) const;
   /// Computes motions(), joint axes and the factor of M at the state. O(links).
   /// @return false when M is not positive definite, or a number is not finite: then only motions() and axes are good
   bool factorize();
@@ -99,6 +101,9 @@ class KinematicTree {
   void free_acceleration(std::span<double> out) const;
   /// M v, [columns] → [columns], as the forces that accelerate all links by v.
   void times_mass(std::span<const double> v, std::span<double> out) const;
+  /// The impulses [N·s; N·m·s] by which links change their motion when the coordinates change their velocities by dv in
+  /// the time h: M (J dv + h J̇q̇) of each link about its centre, base first. @param dv [columns] @param out [links + 1]
+  void motion_impulses(std::span<const double> dv, double h, std::vector<Vector6>& out) const;
   /// M itself, row by row [columns × columns], for reports: O(links²).
   void mass_matrix(std::vector<double>& out) const;
   double kinetic_energy() const { return kinetic_energy(motions_); }  ///< [J] at the state, summed over the links

@@ -42,6 +42,17 @@ void ConstrainedTree::try_displacement(std::span<const double> d, double scale) 
   tree.forward_kinematics(end, velocity, at_end);
 }
 
+double ConstrainedTree::energy_from_rest(const Vector3d& g, double dt) {
+  tree.forces_by_cause(g, causes);
+  std::vector<double>& force = causes.gravity;
+  for (std::size_t k = 0; k < force.size(); ++k) force[k] += causes.applied[k];
+  wrenches.assign(z(tree.links() + 1), Vector6::Zero());
+  tree.solve_factor(wrenches, force);
+  double sum = 0;
+  for (const double x : force) sum += x * x;
+  return 0.5 * dt * dt * sum;
+}
+
 // ---- layout ----
 
 void TreeConstraints::clear() {

@@ -30,7 +30,8 @@ struct ConstrainedTree {
   std::vector<double> velocity;  ///< scratch of a motion that is tried [velocities]
   Configuration end;             ///< where that motion ends
   std::vector<LinkMotion> at_end;
-  std::vector<Vector6> wrenches;  ///< scratch: on the links, on their way inward
+  KinematicTree::ForcesByCause causes;  ///< scratch
+  std::vector<Vector6> wrenches;        ///< scratch: on the links, on their way inward
 
   /// Computes motions, factor and free acceleration where the state has changed since they were.
   void refresh();
@@ -43,6 +44,8 @@ struct ConstrainedTree {
   void try_motion(std::span<const double> v, double h);
   /// The same for `scale` of a displacement d; a fixed base stays where it is.
   void try_displacement(std::span<const double> d, double scale);
+  /// Energy that gravity `g` [m/s²] and the applied forces could give from rest in a step [J]. Needs the factor.
+  double energy_from_rest(const Vector3d& g, double dt);
 };
 
 /// The state of a link as that of a body whose acceleration has a known part.

@@ -59,10 +59,19 @@ struct Tree : ConstrainedTree {
   std::vector<double> row_acceleration;  ///< change of velocity by the host's rows, per dt [velocities]
   RowImpulses rows;                      ///< of the host
   std::vector<Wrench> on_links;          ///< wrenches of the host's rows; reports add the exact constraints
+  std::vector<Wrench> row_wrenches;      ///< of the host's rows alone
+  std::vector<Wrench> law_wrenches;      ///< mean wrenches that laws prescribe in the step; empty: none
+  /// Velocities at the end of the step, and the same as the host has them [velocities].
+  std::vector<double> velocity_end, velocity_written;
+  TreeState start;                       ///< at the start of a step in substeps
+  std::vector<double> row_forces;        ///< mean forces of the host's rows in such a step [columns]
+  std::vector<Wrench> joint_impulses;    ///< impulses through the joints in such a step, about their pivots
+  std::vector<MomentumBalance> balance;  ///< of the links, base first, in the step or its accepted substeps
   JointReports reports;
-  EnergyAccount energy;     ///< of a tree that is not in the problem
-  bool was_read = false;    ///< in a step
-  bool was_asleep = false;  ///< at the start of the step
+  EnergyAccount energy;        ///< of a tree that is not in the problem
+  bool was_read = false;       ///< in a step
+  bool step_is_known = false;  ///< The data of its last step are complete.
+  bool was_asleep = false;     ///< at the start of the step
 };
 
 /// A rigid body of the problem.
@@ -72,6 +81,9 @@ struct LoopBody {
   Vector6 applied = Vector6::Zero();  ///< change of velocity by applied forces, which the host adds
   Vector6 own = Vector6::Zero();      ///< change of velocity by the constraints
   bool among_rows = false;            ///< It is in the host's row solver.
+  Vector6 by_rows = Vector6::Zero();  ///< mean acceleration by the host's rows
+  Vector6 by_laws = Vector6::Zero();  ///< mean force and moment that laws prescribe
+  MomentumBalance balance = {};       ///< of the step or its accepted substeps
 };
 
 /// Vectors of a step beside those that all islands have.
@@ -81,6 +93,7 @@ struct TreeVectors {
   std::vector<double> reported;      ///< multipliers of the report [rows]
   std::vector<double> correction;    ///< mean multipliers of the step beyond these [rows]
   std::vector<double> v_before_newton, impulse_before_newton;
+  std::vector<double> v_of_whole, impulse_of_whole;  ///< of a step that is tried in substeps, too
 };
 
 /// The effect of the forces that laws prescribe.
@@ -100,6 +113,8 @@ struct TreeIsland : host::Island {
   bool has_problem() const { return constraints.columns() > 0 && (constraints.rows() > 0 || has(host::Trait::laws)); }
   /// Returns whether rows are factored, and held until the step's end.
   bool is_held() const { return phase == host::Phase::begun || phase == host::Phase::solved; }
+  /// Returns whether the step was taken in substeps.
+  bool in_substeps() const { return step.division == host::Division::substeps; }
   /// Returns whether some row of the host acts on what the problem moves.
   bool has_rows() const { return step.rows != host::HostRows::none; }
   Tree& tree(LinkTable::Place place) const { return *trees[z(place.tree)]; }
@@ -113,6 +128,9 @@ struct TreeIsland : host::Island {
   TreeProjection projection;
   TreeVectors vectors;
   PrescribedMotion prescribed;
+  double last_length = 0;           ///< of the last substep of the step [s]
+  double unexplained_energy = 0;    ///< of the substeps of the step, see energy_of_integration() [J]
+  std::vector<LinkMotion> motions;  ///< scratch
   double dt = 0;  ///< length of the last step [s]: that of the solver may be reset before its reports are read
 };
 

@@ -1,8 +1,11 @@
 #include "articulated/tree_island_solver.h"
 
+#include "articulated/tree_substep.h"
+#include "host/tuning.h"
 #include "host/write_back.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace linchpin::articulated {
@@ -121,13 +124,13 @@ void TreeIslandSolver::project(host::Island& b, std::span<double> change) {
 
 // ---- its end ----
 
-bool TreeIslandSolver::finish(host::Island& b, host::SubstepStates&) {
+bool TreeIslandSolver::finish(host::Island& b, host::SubstepStates& states) {
   TreeIsland& t = trees_of(b);
   laws_.resolve();
   solve_forces(t);
   if (finite(t.x.v)) {
     add_forces(t);
-    if (c_.options.drift_correction) solve_end_of_step(t);
+    if (c_.options.drift_correction) solve_end_of_step(t, states);
   }
   // The step's impulses beyond the reported forces, as mean multipliers.
   for (std::size_t r = 0; r < t.x.multipliers.size(); ++r)
@@ -171,7 +174,7 @@ void TreeIslandSolver::add_forces(TreeIsland& t) {
   }
 }
 
-void TreeIslandSolver::solve_end_of_step(TreeIsland& t) {
+void TreeIslandSolver::solve_end_of_step(TreeIsland& t, host::SubstepStates& states) {
   const double tolerance = std::max(c_.options.newton_tolerance, t.constraints.pose_rounding());
   t.vectors.v_before_newton = t.x.v;
   t.vectors.impulse_before_newton = t.x.multipliers;
@@ -182,21 +185,67 @@ void TreeIslandSolver::solve_end_of_step(TreeIsland& t) {
   for (int round = 1; round < 4 && ends && t.prescribed.is_known && laws_.reapply_stick(); ++round)
     ends = newton();  // the constraints have the last iteration
   c_.counts.newton_solves += t.projection.take_solves();
+  t.last_length = c_.dt;
+  if (!ends || gains_too_much(t)) {
+    t.vectors.v_of_whole = t.x.v;
+    t.vectors.impulse_of_whole = t.x.multipliers;
+    if (redo_in_substeps(t, states, tolerance)) {
+      ends = true;
+    } else if (ends) {
+      t.x.v = t.vectors.v_of_whole;
+      t.x.multipliers = t.vectors.impulse_of_whole;
+      ends = newton();  // at its end
+    }
+  }
   t.step.outcome.no_step_keeps_rows = !ends;
   if (!ends) {
     // The step is too long. It gets the velocities that the constraints allow now; the gap that is left is closed by
     // moving.
     ++c_.counts.fallbacks;
+    const char* const why = why_no_substeps(t);
     c_.notes.fallback_reason =
-        "multibodies: the end of a step does not satisfy the constraints. linchpin has corrected its velocities only; "
-        "the next step closes the gap. Use a shorter step";
+        std::string("multibodies: the end of a step does not satisfy the constraints, and ") +
+        (why ? why : "neither do its substeps") +
+        ". linchpin has corrected its velocities only; the next step closes the gap. Use a shorter step";
     t.x.v = t.vectors.v_before_newton;
     t.x.multipliers = t.vectors.impulse_before_newton;
     t.projection.project_velocities(t.x.v, t.x.multipliers);
   }
   // Rows that contradict others are known by the residual that is left of them.
   for (const ConstraintRows& c : t.constraints.constraints())
-    if (t.projection.is_unmet(c, c_.dt)) c_.constraints[c.owner].outcome.contradictory = true;
+    if (t.projection.is_unmet(c, t.last_length)) c_.constraints[c.owner].outcome.contradictory = true;
+}
+
+namespace {
+
+/// Returns whether contacts of the host have acted on what the problem moves, or rows of it that may be contacts.
+bool has_contacts(const TreeIsland& t) {
+  const auto acts = [](double impulse) { return impulse != 0; };
+  for (const auto& tree : t.trees)
+    if (tree->column >= 0 && std::any_of(tree->rows.contact.begin(), tree->rows.contact.end(), acts)) return true;
+  return std::any_of(t.loop_bodies.begin(), t.loop_bodies.end(),
+                     [](const LoopBody& b) { return !b.by_rows.isZero(0); });
+}
+
+}  // namespace
+
+/// Returns whether the energy of a step that ends on the constraints shows that it was too long. Rows that contradict
+/// each other may give energy. Contacts that are spread over substeps are deeper, so they are not for this alone.
+bool TreeIslandSolver::gains_too_much(TreeIsland& t) {
+  if (why_no_substeps(t) || has_contacts(t)) return false;
+  for (const ConstraintRows& c : t.constraints.constraints())
+    if (t.projection.is_unmet(c, c_.dt)) return false;
+  const TreeEnergyGain of = energy_gain(t, c_.dt, t.x.multipliers);
+  return of.gain > host::tuning::allowed_gain * std::max(of.start, of.end) &&
+         is_too_much(of.gain, allowed_energy(c_, t, world_.gravity()), of.end);
+}
+
+/// Takes the step in substeps, and makes the reported forces those of the step's start again.
+bool TreeIslandSolver::redo_in_substeps(TreeIsland& t, host::SubstepStates& states, double tolerance) {
+  if (why_no_substeps(t)) return false;
+  const bool ends = take_tree_substeps({c_, world_, t}, balance_, states, tolerance);
+  solve_forces(t);
+  return ends;
 }
 
 }  // namespace linchpin::articulated

@@ -1,6 +1,7 @@
 // Solves the problem of constraints on links. Private to the core.
 #pragma once
 
+#include "articulated/tree_balance.h"
 #include "articulated/tree_island.h"
 #include "articulated/tree_laws.h"
 #include "host/context.h"
@@ -11,11 +12,13 @@
 
 namespace linchpin::articulated {
 
-/// Takes the steps of a TreeIsland, as the other island solvers take those of islands of rigid bodies. A step is never
-/// divided: where it is too long, it gets the velocities that the constraints allow at its start.
+/// Takes the steps of a TreeIsland, as the other island solvers take those of islands of rigid bodies. A step that does
+/// not end on the constraints is taken in substeps. Where these fail too, it gets the velocities that the constraints
+/// allow at its start.
 class TreeIslandSolver final : public host::IslandSolver {
  public:
-  TreeIslandSolver(const TreeContext& context, TreeLaws& laws) : c_(context.host), world_(context.world), laws_(laws) {}
+  TreeIslandSolver(const TreeContext& context, TreeLaws& laws, TreeBalance& balance)
+      : c_(context.host), world_(context.world), laws_(laws), balance_(balance) {}
 
   /// Reads the problem at the step's start, closes its gaps, factors it, and evaluates its laws.
   ///
@@ -23,7 +26,7 @@ class TreeIslandSolver final : public host::IslandSolver {
   bool begin(host::Island& b, bool among_rows) override;
   bool start(host::Island& b) override;
   void project(host::Island& b, std::span<double> change) override;
-  /// @param states  not used: a step has no substeps
+  /// @param states  memory of substeps
   /// @return false where the velocities are not finite
   bool finish(host::Island& b, host::SubstepStates& states) override;
 
@@ -33,11 +36,14 @@ class TreeIslandSolver final : public host::IslandSolver {
   void project_positions(TreeIsland& t);
   void solve_forces(TreeIsland& t);
   void add_forces(TreeIsland& t);
-  void solve_end_of_step(TreeIsland& t);
+  void solve_end_of_step(TreeIsland& t, host::SubstepStates& states);
+  bool gains_too_much(TreeIsland& t);
+  bool redo_in_substeps(TreeIsland& t, host::SubstepStates& states, double tolerance);
 
   host::Context& c_;
   TreeWorld& world_;
   TreeLaws& laws_;
+  TreeBalance& balance_;
 };
 
 /// Reads the states of all bodies of the problem that are no links.

@@ -57,6 +57,8 @@ class TreeLaws {
   void answer_at_start();
 
   // ---- for reports ----
+  /// Mean wrenches on the links of a tree of the problem that laws prescribe, about the centres, base first.
+  const std::vector<Wrench>& prescribed_on(std::size_t tree) const { return prescribed_[tree]; }
   std::span<const Prescribed> prescribed() const { return t_.dynamics->prescribed(); }
   /// The entry of a constraint of the maximal problem; −1: a joint that has no name.
   int entry_of(std::size_t constraint) const { return entry_of_constraint_[constraint]; }

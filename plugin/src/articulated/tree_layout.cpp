@@ -33,8 +33,10 @@ std::vector<int> TreeLayout::set_trees(std::span<const int> before) {
   for (auto& tree : t_.trees)
     if (tree) t_.gone.push_back(std::move(tree));
   t_.trees = std::move(fresh);
-  for (int i = 0; i < static_cast<int>(t_.trees.size()); ++i)
+  for (int i = 0; i < static_cast<int>(t_.trees.size()); ++i) {
     t_.trees[z(i)]->tree.update([&](TreeModel& model, TreeState& state) { world_.read(i, model, state); });
+    t_.trees[z(i)]->step_is_known = false;
+  }
 
   std::vector<int> entries;
   for (int i = 0; i < t_.links.size(); ++i) {

@@ -121,9 +121,12 @@ void TreeReports::measure_gap(const ConstraintRows& c, Reaction& to) {
 void TreeReports::report_constraints() {
   if (has_laws()) laws_.update_reactions();
   t_.constraints.row_velocities(t_.constraints.start_velocity(), t_.x.row);
-  for (const ConstraintRows& c : t_.constraints.constraints())
+  std::size_t first = 0;  // of its bodies in the sums of substeps
+  for (const ConstraintRows& c : t_.constraints.constraints()) {
     if (const host::ConstraintEntry& r = c_.constraints[c.owner]; r.reaction >= 0)
-      report_constraint(c, c_.reactions[r.reaction]);
+      report_constraint(c, first, c_.reactions[r.reaction]);
+    first += c.bodies.size();
+  }
   for (std::size_t i = 0; has_laws() && i < laws_.constraints(); ++i) {
     if (laws_.entry_of(i) < 0) continue;
     const host::ConstraintEntry& r = c_.constraints[laws_.entry_of(i)];
@@ -140,7 +143,8 @@ Vector3d TreeReports::application_point(const ConstraintRows& c, int body) const
 }
 
 /// Reports one constraint; x.row has the velocities of its rows at the start.
-void TreeReports::report_constraint(const ConstraintRows& c, Reaction& to) {
+/// @param first  place of its bodies in the sums of substeps
+void TreeReports::report_constraint(const ConstraintRows& c, std::size_t first, Reaction& to) {
   to.t = t_.constraints.problem().t;
   to.native = false;
   const auto reported = c.own(std::span<const double>(t_.vectors.reported));
@@ -159,6 +163,11 @@ void TreeReports::report_constraint(const ConstraintRows& c, Reaction& to) {
     };
     to.on(k) = to.ideal.on(k) = at(t_.vectors.reported);
     to.stabilisation.on(k) = at(t_.vectors.correction);
+    if (t_.in_substeps()) {
+      const Vector6& mean = t_.sums.wrenches[first + z(k)];
+      to.stabilisation.on(k) = Wrench{mean.head<3>(), mean.tail<3>(), s.p}.about(point);
+      add_wrench(to.stabilisation.on(k), to.ideal.on(k), -1);
+    }
     to.prescribed.on(k) = to.induced.on(k) = none_at(point);
     if (!has_laws()) continue;
     to.induced.on(k) = at(t_.prescribed.lambda);
@@ -201,8 +210,7 @@ void TreeReports::report_joint(int entry, Reaction& to) {
   to.stabilisation.on_a = to.stabilisation.on_b = Wrench{};
   write_joint_reaction(entry, joint, t, to);
   if (!is_in_problem(t)) return;
-  const Wrench w =
-      t.tree.without_free_part(joint.link, corrections_through_joints(t)[z(joint.link + 1)]).about(to.on_b.point);
+  const Wrench w = correction_through_joint(t, joint.link, to.ideal.on_b).about(to.on_b.point);
   const Wrenches of_laws = std::exchange(to.stabilisation, {});  // what laws do in the step beyond its start
   to.stabilisation.on_b = Wrench{of_laws.on_b.force + w.force, of_laws.on_b.moment + w.moment, w.point};
   to.stabilisation.on_a = Wrench{of_laws.on_a.force - w.force, of_laws.on_a.moment - w.moment, w.point};
@@ -309,6 +317,14 @@ const std::vector<Wrench>& TreeReports::corrections_through_joints(Tree& t) {
     }
   t.tree.joint_wrenches_at_rest(dv, out, out);
   return out;
+}
+
+/// What the step applied beyond the reaction through the joint of a link, but for what acts along it.
+Wrench TreeReports::correction_through_joint(Tree& t, int link, const Wrench& reaction) {
+  if (!t_.in_substeps()) return t.tree.without_free_part(link, corrections_through_joints(t)[z(link + 1)]);
+  const Wrench& sum = t.joint_impulses[z(link + 1)];
+  const Wrench then = reaction.about(t.tree.motion(link).pivot);
+  return {sum.force / t_.dt - then.force, sum.moment / t_.dt - then.moment, then.point};
 }
 
 /// Computes the forces along the coordinates by cause.

@@ -37,7 +37,7 @@ class TreeReports {
  private:
   void measure_gap(const ConstraintRows& c, Reaction& to);
   void report_constraints();
-  void report_constraint(const ConstraintRows& c, Reaction& to);
+  void report_constraint(const ConstraintRows& c, std::size_t first, Reaction& to);
   Vector3d application_point(const ConstraintRows& c, int body) const;
   void add_prescribed(std::size_t constraint, int entry, Reaction& to);
   void report_joint(int entry, Reaction& to);
@@ -46,6 +46,7 @@ class TreeReports {
   void demand_report(LinkTable::Place joint);
   const std::vector<Wrench>& wrenches_through_joints(Tree& t);
   const std::vector<Wrench>& corrections_through_joints(Tree& t);
+  Wrench correction_through_joint(Tree& t, int link, const Wrench& reaction);
   void update_forces(Tree& t);
   bool is_in_problem(const Tree& t) const { return t_.is_held() && t.column >= 0; }
   bool has_laws() const { return t_.prescribed.is_known; }

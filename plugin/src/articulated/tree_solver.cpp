@@ -92,6 +92,7 @@ std::vector<host::Finding> TreeSolver::Impl::check() {
   world.find_trees();
   update_reports();
   t.phase = host::Phase::waiting;
+  balance.forget();
   lay_out();
   if (!t.has_problem()) return out;
   for (int i = 0; i < static_cast<int>(t.trees.size()); ++i) {

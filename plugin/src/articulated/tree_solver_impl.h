@@ -1,6 +1,7 @@
 // The parts of a tree solver. Private to the core.
 #pragma once
 
+#include "articulated/tree_balance.h"
 #include "articulated/tree_island.h"
 #include "articulated/tree_island_solver.h"
 #include "articulated/tree_laws.h"
@@ -23,11 +24,16 @@ struct LINCHPIN_PRIVATE TreeSolver::Impl final : host::Companion {
         world(w),
         t(rotation),
         laws(parts, layout),
-        solver(parts, laws),
+        balance(parts, laws, layout),
+        solver(parts, laws, balance),
         reports(parts, laws) {}
 
   // host::Companion
   void update_reports() override { reports.update(); }
+  void append_balances() override {
+    world.find_trees();  // Trees that have gone since have no balances.
+    balance.append();
+  }
   void update_redundancy() override { reports.update_redundancy(); }
   int rows() const override { return t.is_held() ? t.constraints.solver().rows() : 0; }
   int rank() const override { return t.is_held() ? t.constraints.solver().rank() : 0; }
@@ -61,11 +67,12 @@ struct LINCHPIN_PRIVATE TreeSolver::Impl final : host::Companion {
   void read_velocities_among_rows(bool first);
   void add_change();
   void read_row_impulses();
+  void note_step();
   void read_velocities_of_bodies();
   void write_velocities();
   void add_work();
   void report_joints();
-  void report_joint(const ConstraintRows& rows);
+  void report_joint(const ConstraintRows& rows, std::size_t first);
 
   host::ConstraintSolver& owner;
   host::Context& c;
@@ -75,10 +82,12 @@ struct LINCHPIN_PRIVATE TreeSolver::Impl final : host::Companion {
   TreeLayout layout{parts};
   TreeUnilateral unilateral{parts};
   TreeLaws laws;
+  TreeBalance balance;
   TreeIslandSolver solver;
   TreeReports reports;
   TreeWatch watch{parts, layout};
   std::vector<host::HostPart> notes;  ///< constraints of which laws are not in force
+  host::SubstepStates states;         ///< memory of steps in substeps
   std::vector<double> velocity;       ///< scratch: of one tree
 };
 

@@ -28,6 +28,7 @@ bool TreeSolver::begin_step(double dt) {
   s.t.history.failure.clear();
   s.t.prescribed.is_known = false;
   s.reports.begin_step();
+  s.balance.forget();
   s.c.dt = s.t.dt = dt;
   s.read_trees();
   s.unilateral.switch_all();
@@ -170,25 +171,34 @@ void TreeSolver::finish() {
   Impl& s = *impl_;
   s.reports.make_joints_stale();
   s.read_row_impulses();
-  if (!s.t.is_held()) return;
+  if (!s.t.is_held()) return s.note_step();
   s.reports.make_stale();
   s.read_velocities_of_links();
   s.read_velocities_of_bodies();
   s.t.vectors.host_v = s.t.x.v;
-  host::SubstepStates no_substeps;
-  if (!s.solver.finish(s.t, no_substeps)) {
+  s.balance.note_rows();
+  if (!s.solver.finish(s.t, s.states)) {
     ++s.c.counts.non_finite;
     s.c.notes.fallback_reason = "multibodies: " + s.t.history.failure;
     return;
   }
   s.t.phase = host::Phase::solved;
+  s.balance.note_step();
   s.write_velocities();
+  s.balance.note_velocities(s.world);
   s.add_work();
   s.laws.account();
   s.report_joints();
   s.unilateral.release_all();
   s.laws.answer_at_start();
   s.reports.collect();
+}
+
+/// Keeps the data for the balances of a step in which nothing is held.
+void TreeSolver::Impl::note_step() {
+  balance.note_rows();
+  balance.note_step();
+  balance.note_velocities(world);
 }
 
 /// Reads what the host's own rows did to every tree, in the problem or not.
@@ -236,6 +246,8 @@ void TreeSolver::Impl::write_velocities() {
     motion.turns = b.dof == 6;
     motion.v = head(t.x.v, b.column);
     if (motion.turns) motion.w = head(t.x.v, b.column + 3);
+    motion.write_pose = t.step.poses.start_changed;
+    if (motion.write_pose) motion.start = {c.bodies.base[b.id].p, c.bodies.base[b.id].q};
     c.world.write({&motion, 1});
   }
 }
@@ -247,22 +259,25 @@ void TreeSolver::Impl::add_work() {
   for (const ConstraintRows& rows : t.constraints.constraints())
     if (host::ConstraintEntry& r = c.constraints[rows.owner]; r.reaction >= 0)
       for (int k = rows.row; k < rows.row + rows.rows; ++k)
-        c.reactions.add_work(r, t.x.multipliers[z(k)] * t.x.row[z(k)]);
+        c.reactions.add_work(r, t.in_substeps() ? t.sums.work[z(k)] : t.x.multipliers[z(k)] * t.x.row[z(k)]);
   watch.note_constraint_work();
 }
 
 /// Reports the joints between rigid bodies that are solved here, in the host's own ways. Breaks constraints.
 void TreeSolver::Impl::report_joints() {
+  std::size_t first = 0;  // of its bodies in the sums of substeps
   for (const ConstraintRows& rows : t.constraints.constraints()) {
-    if (c.constraints[rows.owner].is_joint()) report_joint(rows);
+    if (c.constraints[rows.owner].is_joint()) report_joint(rows, first);
+    first += rows.bodies.size();
     host::break_if_overloaded(c, rows.owner, rows.own(std::span<const double>(t.x.multipliers)));
   }
 }
 
-void TreeSolver::Impl::report_joint(const ConstraintRows& rows) {
+void TreeSolver::Impl::report_joint(const ConstraintRows& rows, std::size_t first) {
   Wrench on[2];
   for (const int k : {0, 1}) {
-    const Vector6 p = t.constraints.wrench_on(rows, k, t.x.multipliers) / t.dt;
+    const Vector6 p = t.in_substeps() ? t.sums.wrenches[first + z(k)]
+                                      : Vector6(t.constraints.wrench_on(rows, k, t.x.multipliers) / t.dt);
     on[k] = {p.head<3>(), p.tail<3>(), Vector3d::Zero()};
   }
   const host::JointImpulse impulse{rows.owner, t.dt * on[0].force.norm()};

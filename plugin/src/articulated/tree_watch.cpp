@@ -8,12 +8,31 @@
 
 namespace linchpin::articulated {
 
+bool may_give_energy(const host::Context& c, const ConstraintRows& rows) {
+  return c.constraints[rows.owner].owner == host::ConstraintEntry::Owner::user_on_links;
+}
+
+// M(q₀)(v₁ − v₀) + dt h is the impulse of everything that acts on the tree, with h = the velocity terms at the start.
+// Its work is that with the mean velocity. The rest of T(q₁, v₁) − T(q₀, v₀) is T(q₁, v₁) − T(q₀, v₁) − dt hᵀ½(v₀ +
+// v₁).
+double energy_of_integration(const KinematicTree& tree, std::span<const double> v1, std::span<const LinkMotion> at_end,
+                             double dt, std::vector<LinkMotion>& scratch) {
+  tree.forward_kinematics(tree.state().at, v1, scratch);
+  double power = 0;
+  for (int i = tree.fixed_velocities() > 0 ? 1 : 0; i <= tree.links(); ++i) {
+    const LinkForce force = tree.velocity_force(i);
+    const LinkMotion &a = tree.motions()[z(i)], &b = scratch[z(i)];
+    power += 0.5 * (force.force.dot(a.v + b.v) + force.moment.dot(a.w + b.w));
+  }
+  return tree.kinetic_energy(at_end) - tree.kinetic_energy(scratch) - dt * power;
+}
+
 void TreeWatch::note_constraint_work() {
   constraint_work_ = 0;
   for (const ConstraintRows& rows : t_.constraints.constraints()) {
-    // A constraint of the user's own may depend on time, and is a source.
-    if (c_.constraints[rows.owner].owner == host::ConstraintEntry::Owner::user_on_links) continue;
-    for (int k = rows.row; k < rows.row + rows.rows; ++k) constraint_work_ += t_.x.multipliers[z(k)] * t_.x.row[z(k)];
+    if (may_give_energy(c_, rows)) continue;
+    for (int k = rows.row; k < rows.row + rows.rows; ++k)
+      constraint_work_ += t_.in_substeps() ? t_.sums.work[z(k)] : t_.x.multipliers[z(k)] * t_.x.row[z(k)];
   }
 }
 
@@ -47,36 +66,15 @@ void TreeWatch::compare_energies() {
     together.unexplained += change.unexplained;
   }
   if (first < 0) return;
+  if (t_.in_substeps()) together.unexplained = t_.unexplained_energy;
   together.unexplained += constraint_work_;
   account(t_.history.energy, together, first);
 }
 
-// M(q₀)(v₁ − v₀) + dt h is the impulse of everything that acts on the tree, with h = the velocity terms at the start.
-// Its work is that with the mean velocity. The rest of T(q₁, v₁) − T(q₀, v₀) is T(q₁, v₁) − T(q₀, v₁) − dt hᵀ½(v₀ +
-// v₁).
 TreeWatch::Change TreeWatch::change_of(Tree& tree) {
-  tree.tree.forward_kinematics(tree.tree.state().at, tree.after.state().velocity, motions_);
-  Change out{.start = tree.tree.kinetic_energy(), .end = tree.tree.kinetic_energy(tree.at_end)};
-  double power = 0;
-  for (int i = tree.tree.fixed_velocities() > 0 ? 1 : 0; i <= tree.tree.links(); ++i) {
-    const LinkForce force = tree.tree.velocity_force(i);
-    const LinkMotion &a = tree.tree.motions()[z(i)], &b = motions_[z(i)];
-    power += 0.5 * (force.force.dot(a.v + b.v) + force.moment.dot(a.w + b.w));
-  }
-  out.unexplained = out.end - tree.tree.kinetic_energy(motions_) - c_.dt * power;
-  return out;
-}
-
-/// Energy that the applied forces could give a tree from rest in a step [J].
-double TreeWatch::energy_from_rest(Tree& tree) {
-  tree.tree.forces_by_cause(world_.gravity(), forces_);
-  std::vector<double>& force = forces_.gravity;
-  for (std::size_t k = 0; k < force.size(); ++k) force[k] += forces_.applied[k];
-  tree.wrenches.assign(z(tree.tree.links() + 1), Vector6::Zero());
-  tree.tree.solve_factor(tree.wrenches, force);
-  double sum = 0;
-  for (const double x : force) sum += x * x;
-  return 0.5 * c_.dt * c_.dt * sum;
+  return {.start = tree.tree.kinetic_energy(),
+          .end = tree.tree.kinetic_energy(tree.at_end),
+          .unexplained = energy_of_integration(tree.tree, tree.after.state().velocity, tree.at_end, c_.dt, t_.motions)};
 }
 
 void TreeWatch::account(EnergyAccount& account, const Change& change, int first_tree) {
@@ -88,7 +86,7 @@ void TreeWatch::account(EnergyAccount& account, const Change& change, int first_
     for (int i = first_tree; i < static_cast<int>(t_.trees.size()); ++i)
       if (Tree& tree = *t_.trees[z(i)];
           tree.has_factor() && (is_problem ? t_.is_held() && tree.column >= 0 : i == first_tree))
-        rest += energy_from_rest(tree);
+        rest += tree.energy_from_rest(world_.gravity(), c_.dt);
     account.raise_floor(rest);
   }
   account.accept_step();

@@ -7,7 +7,18 @@
 #include "articulated/tree_island.h"
 #include "articulated/tree_layout.h"
 
+#include <span>
+#include <vector>
+
 namespace linchpin::articulated {
+
+/// Returns whether a constraint may depend on time, and so be a source of energy: one of the user's own.
+bool may_give_energy(const host::Context& c, const ConstraintRows& rows);
+/// Returns the part of the change of kinetic energy in a step or substep of dt that is the error of the host's method
+/// [J].
+/// @param tree    at the start @param v1  velocities at the end @param at_end  motions there @param scratch  memory
+double energy_of_integration(const KinematicTree& tree, std::span<const double> v1, std::span<const LinkMotion> at_end,
+                             double dt, std::vector<LinkMotion>& scratch);
 
 class TreeWatch {
  public:
@@ -29,18 +40,15 @@ class TreeWatch {
     double start = 0, end = 0, unexplained = 0;  // [J]
   };
   Change change_of(Tree& tree);
-  double energy_from_rest(Tree& tree);
   void account(EnergyAccount& account, const Change& change, int first_tree);
 
   host::Context& c_;
   TreeWorld& world_;
   TreeIsland& t_;
   TreeLayout& layout_;
-  double constraint_work_ = 0;           // of the step [J]
-  std::vector<LinkMotion> motions_;      // scratch
-  KinematicTree::ForcesByCause forces_;  // scratch
-  std::vector<BodyState> states_;        // scratch
-  std::vector<double> A_, rows_;         // scratch
+  double constraint_work_ = 0;     // of the step [J]
+  std::vector<BodyState> states_;  // scratch
+  std::vector<double> A_, rows_;   // scratch
 };
 
 }  // namespace linchpin::articulated

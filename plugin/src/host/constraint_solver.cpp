@@ -186,7 +186,10 @@ std::span<LawWork> ConstraintSolver::laws_of(int entry) {
   (void)impl_->c.laws.all(impl_->c.constraints);
   return impl_->c.laws.of(impl_->c.constraints.at(entry));
 }
-std::span<const MomentumBalance> ConstraintSolver::momentum_balances() const { return impl_->c.balance.all(); }
+std::span<const MomentumBalance> ConstraintSolver::momentum_balances() const {
+  if (impl_->c.companion) impl_->c.companion->append_balances();
+  return impl_->c.balance.all();
+}
 Counts& ConstraintSolver::counts() { return impl_->c.counts; }
 const std::vector<LawWarning>& ConstraintSolver::law_warnings() const { return impl_->c.laws.warnings.all(); }
 const std::vector<LawWarning>& ConstraintSolver::law_failures() const { return impl_->c.laws.failures.all(); }

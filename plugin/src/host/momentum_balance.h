@@ -16,6 +16,8 @@ class MomentumBalances {
   void begin_step() { all_.clear(); }
   /// Adds the bodies of an island, and the work of its constraints where it is counted here.
   void add(Context& c, Island& b);
+  /// Appends the balance of a body that is in no island of rigid bodies.
+  void append(const MomentumBalance& balance) { all_.push_back(balance); }
   const std::vector<MomentumBalance>& all() const { return all_; }
 
  private:

@@ -101,7 +101,8 @@ using host::warning_text;
 /// - The island has laws of dry friction, or laws with an internal state.
 /// - The step did not succeed in substeps as short as max_substeps makes them.
 ///
-/// Links of multibodies are always stepped semi-implicitly. adaptive takes six factorisations a substep and one a step,
+/// Links of multibodies are always stepped semi-implicitly, in substeps where a step does not end on the constraints or
+/// gives energy (T15). adaptive takes six factorisations a substep and one a step,
 /// rk4 four a substep.
 using host::Stepping;
 
@@ -175,6 +176,7 @@ struct Options {
   /// substeps. It is for semi_implicit only. Multibodies do not have it.
   bool geometric_stiffness = false;
   /// Largest number of substeps of one step, as for a chain that becomes taut. Bullet solves an island that needs more.
+  /// Multibodies that need more get the velocities that their constraints allow at the start of the step.
   int max_substeps = 1024;
   /// |φ| at the start of a step above which poses are corrected. Not set: 1e-9 in double, 1e-5 in single.
   std::optional<double> gap_tolerance{};
@@ -490,7 +492,10 @@ class LINCHPIN_BULLET_API Solver {
   }
   /// Returns force, power and work of every term of every law, in the order of reactions().
   std::span<const LawWork> laws() { return core().laws(); }
-  /// Returns the momentum balances of the last step, one for each movable body of the exact islands (T11).
+  /// Returns the momentum balances of the last step, one for each movable body of the exact islands (T11). Then come
+  /// the links of multibodies that can move and do not sleep, base first, each as a body with the id of `id(link(…))`.
+  /// Links get their ids with the first call. Multibodies without exact constraints have balances, too. After the links
+  /// come the rigid bodies that constraints join to them.
   std::span<const MomentumBalance> momentum_balances() {
     core().update_reports();
     return core().momentum_balances();
