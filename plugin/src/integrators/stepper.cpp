@@ -77,6 +77,11 @@ std::string Stepper::Impl::begin_at(bool forget) {
     return "the state has " + std::to_string(state.bodies.size()) + " bodies, but the system has " +
            std::to_string(count) + ". Use system.initial_state()";
   SystemParts::of(*system).bring_in(state);  // Bodies added since.
+  if (forget) {                              // At a new state those may hold that were open at the last one.
+    for (const UnilateralMode& p : switching.inactive_unilateral)
+      if (!system->removed(p.on)) system->enable(p.on, true);
+    switching.inactive_unilateral.clear();
+  }
   restructure_dynamics();
   dynamics.set_step(0);
   dynamics.compute_rates(options.method == Method::rk4);

@@ -219,9 +219,17 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     require_finite(joint, "position", position);
     refuse_to_set_follower(joint);
     State state = host->state();
-    place(joint, position, state);
+    place(joint, within_rigid_limits(joint, position), state);
     host->set_state(state);
     read_positions();
+  }
+
+  // Without an engine no pose is beyond a limit. A projection onto the limit would move other joints, too.
+  double within_rigid_limits(std::size_t joint, double position) const {
+    const auto& limits = constraint(joint).limits;
+    const auto held = [&](const char* end) { return host->system().find_constraint(names[joint] + end).index >= 0; };
+    if (!stepped || !limits || !(held(".lower") || held(".limits"))) return position;
+    return std::clamp(position, limits->first, limits->second);
   }
 
   // Places a joint, and those that mimic it.

@@ -51,7 +51,7 @@ class LINCHPIN_SCENE_API SimulatedJoint {
   /// The wrench on the child by the parent that the joint itself transmits, with its laws [N, N m]: about the point of
   /// the joint, world axes. It belongs to the same instant as force(). @throws OrderError as force()
   Wrench wrench() const;
-  /// Lower and upper limit of the position in the file. An engine enforces them; a Simulation without one does not.
+  /// Lower and upper limit of the position in the file. They act on every host.
   std::optional<std::pair<double, double>> limits() const;
   std::optional<double> max_force() const;  ///< Largest size of set_force() [N m or N], from the file.
   /// Rate at which set_force() has no effect in the direction of motion [rad/s or m/s], from the file.
@@ -59,6 +59,9 @@ class LINCHPIN_SCENE_API SimulatedJoint {
 
   /// Moves the child, and all bodies that joints connect to it, to a position. Joints that mimic it follow. Rates and
   /// the time stay.
+  ///
+  /// A position beyond limits() is allowed, and the limit pushes the joint back. Without an engine limits are rigid, so
+  /// that the joint is at its limit when the function returns. In Bullet each step takes back a fifth of the excess.
   /// @throws std::invalid_argument for a number that is not finite, for a joint in a closed loop or one that mimics
   /// another, and for half a turn or more at once
   void set_position(double position);
