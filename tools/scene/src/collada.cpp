@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <numbers>
+#include <span>
 #include <utility>
 #endif
 
@@ -168,16 +170,20 @@ class Collada {
 
   // Adds the points of a geometry to a part.
   void add(const Element& geometry, const Transform& in, std::size_t part) {
-    const std::vector<Vector3d>& all = surfaces(geometry);
-    check_mesh_points(count_ += all.size());
-    for (const Vector3d& p : all) {
-      out_[part].points.emplace_back(in * p);
-      if (!out_[part].points.back().allFinite()) throw MeshError("has a transform that makes its points not finite");
+    const MeshPart& all = surfaces(geometry);
+    MeshPart& to = out_[part];
+    check_mesh_points(count_ += all.points.size());
+    check_mesh_points(corners_ += 3 * all.triangles.size());
+    const auto first = static_cast<std::uint32_t>(to.points.size());
+    for (const Vector3d& p : all.points) {
+      to.points.emplace_back(in * p);
+      if (!to.points.back().allFinite()) throw MeshError("has a transform that makes its points not finite");
     }
+    for (const auto& t : all.triangles) to.triangles.push_back({first + t[0], first + t[1], first + t[2]});
   }
 
-  // The points that the surfaces of a geometry use.
-  const std::vector<Vector3d>& surfaces(const Element& geometry) {
+  // The surfaces of a geometry, with the points that they use.
+  const MeshPart& surfaces(const Element& geometry) {
     const auto [known, is_new] = surfaces_.try_emplace(&geometry);
     const Element* mesh = geometry.FirstChildElement("mesh");
     if (!is_new || !mesh) return known->second;
@@ -196,29 +202,65 @@ class Collada {
         points = &positions(*mesh, reference(*input, "source"));
       }
       if (!points) continue;
-      std::vector<char> used(points->size());
+      std::vector<std::vector<std::uint32_t>> lists;  // of corners, by <p>
       for (const Element* p = e->FirstChildElement("p"); p; p = p->NextSiblingElement("p"))
-        use(*p, stride, offset, used);
+        lists.push_back(corners_in(*p, stride, offset, points->size()));
       for (const Element* ph = e->FirstChildElement("ph"); ph; ph = ph->NextSiblingElement("ph"))
-        if (const Element* p = ph->FirstChildElement("p")) use(*p, stride, offset, used);
-      for (std::size_t i = 0; i < used.size(); ++i)
-        if (used[i]) known->second.push_back((*points)[i]);
-      check_mesh_points(known->second.size());
+        if (const Element* p = ph->FirstChildElement("p"))
+          lists.push_back(corners_in(*p, stride, offset, points->size()));
+      MeshPart& to = known->second;
+      std::vector<std::uint32_t> place(points->size(), unused);
+      for (const auto& list : lists)
+        for (const std::uint32_t i : list) place[i] = 0;
+      for (std::size_t i = 0; i < place.size(); ++i)
+        if (place[i] != unused) {
+          place[i] = static_cast<std::uint32_t>(to.points.size());
+          to.points.push_back((*points)[i]);
+        }
+      check_mesh_points(to.points.size());
+      for (auto& list : lists) {
+        for (std::uint32_t& i : list) i = place[i];
+        add_polygons(kind, *e, list, to);
+      }
     }
     return known->second;
   }
 
-  static void use(const Element& p, std::size_t stride, std::size_t offset, std::vector<char>& used) {
+  static constexpr std::uint32_t unused = ~std::uint32_t(0);
+
+  // @param list  the corners of one <p>
+  static void add_polygons(std::string_view kind, const Element& e, std::span<const std::uint32_t> list, MeshPart& to) {
+    if (kind == "triangles") {
+      for (; list.size() >= 3; list = list.subspan(3)) add_polygon(to, list.first(3));
+    } else if (kind == "tristrips") {
+      for (; list.size() >= 3; list = list.subspan(1)) add_polygon(to, list.first(3));
+    } else if (const Element* counts = e.FirstChildElement("vcount"); counts && kind == "polylist") {
+      MeshWords words(content_of(*counts));
+      for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
+        const long count = mesh_index(word);
+        if (count < 0 || static_cast<std::size_t>(count) > list.size()) return;  // The points of the file still count.
+        add_polygon(to, list.first(static_cast<std::size_t>(count)));
+        list = list.subspan(static_cast<std::size_t>(count));
+      }
+    } else {
+      add_polygon(to, list);
+    }
+  }
+
+  std::vector<std::uint32_t> corners_in(const Element& p, std::size_t stride, std::size_t offset, std::size_t size) {
+    std::vector<std::uint32_t> out;
     MeshWords words(content_of(p));
     std::size_t i = 0;
     for (std::string_view word = words.next(); !word.empty(); word = words.next(), ++i) {
       if (i % stride != offset) continue;
       const long index = mesh_index(word);
-      if (index < 0 || static_cast<std::size_t>(index) >= used.size())
-        throw MeshError("has a triangle with vertex " + std::to_string(index) + ", but only " +
-                        std::to_string(used.size()) + " vertices");
-      used[static_cast<std::size_t>(index)] = 1;
+      if (index < 0 || static_cast<std::size_t>(index) >= size)
+        throw MeshError("has a triangle with vertex " + std::to_string(index) + ", but only " + std::to_string(size) +
+                        " vertices");
+      check_mesh_points(++read_corners_);
+      out.push_back(static_cast<std::uint32_t>(index));
     }
+    return out;
   }
 
   // Of <vertices id="…">, by way of its POSITION.
@@ -263,9 +305,10 @@ class Collada {
 
   tinyxml2::XMLDocument document_;
   std::map<std::string, const Element*> geometries_, nodes_, scenes_;
-  std::map<const Element*, std::vector<Vector3d>> sources_, surfaces_;  // which instances share
+  std::map<const Element*, std::vector<Vector3d>> sources_;
+  std::map<const Element*, MeshPart> surfaces_;  // which instances share
   std::vector<MeshPart> out_;
-  std::size_t visits_ = 0, count_ = 0;
+  std::size_t visits_ = 0, count_ = 0, corners_ = 0, read_corners_ = 0;
 };
 
 }  // namespace

@@ -43,6 +43,11 @@ void begin_part(std::vector<MeshPart>& parts, std::string_view name) {
     parts.push_back({std::string(name.substr(0, 200)), {}});
 }
 
+// Of a part whose points are the corners of one triangle after the other.
+void add_all_triangles(MeshPart& part) {
+  for (std::uint32_t i = 0; i + 2 < part.points.size(); i += 3) part.triangles.push_back({i, i + 1, i + 2});
+}
+
 constexpr std::size_t stl_head = 84, stl_triangle = 50;
 
 std::vector<MeshPart> read_binary_stl(std::string_view text) {
@@ -60,6 +65,7 @@ std::vector<MeshPart> read_binary_stl(std::string_view text) {
       if (!p.allFinite()) throw MeshError("has a corner of triangle " + std::to_string(i) + " that is not finite");
       out.points.push_back(p);
     }
+  add_all_triangles(out);
   return {std::move(out)};
 }
 
@@ -81,6 +87,7 @@ std::vector<MeshPart> read_text_stl(std::string_view text) {
       out.back().points.push_back(p);
     }
   }
+  for (MeshPart& part : out) add_all_triangles(part);
   return out;
 }
 
@@ -114,9 +121,14 @@ std::vector<MeshPart> read_stl(std::string_view text) {
 
 std::vector<MeshPart> read_obj(std::string_view text) {
   std::vector<Vector3d> vertices;
-  std::vector<std::size_t> used;  // the number of parts when a vertex was used last
+  struct Use {
+    std::size_t parts = 0;    // their number when the vertex was used last
+    std::uint32_t point = 0;  // of that part
+  };
+  std::vector<Use> used;  // by vertex
+  std::vector<std::uint32_t> polygon;
   std::vector<MeshPart> out(1);
-  std::size_t count = 0;
+  std::size_t count = 0, corners = 0;
   while (!text.empty()) {
     // A line, which goes on behind a backslash at its end.
     std::string joined;
@@ -138,10 +150,11 @@ std::vector<MeshPart> read_obj(std::string_view text) {
       Vector3d p;
       for (int k = 0; k < 3; ++k) p[k] = mesh_number(words.next());
       vertices.push_back(p);
-      used.push_back(0);
+      used.emplace_back();
     } else if (key == "o" || key == "g") {
       begin_part(out, words.line());
     } else if (key == "f") {
+      polygon.clear();
       for (std::string_view corner = words.next(); !corner.empty(); corner = words.next()) {
         const long index = mesh_index(corner.substr(0, corner.find('/')));
         const long size = static_cast<long>(vertices.size());
@@ -149,11 +162,15 @@ std::vector<MeshPart> read_obj(std::string_view text) {
           throw MeshError("has a face with vertex " + std::to_string(index) + ", but only " + std::to_string(size) +
                           " vertices before it");
         const auto i = static_cast<std::size_t>(index > 0 ? index - 1 : size + index);
-        if (used[i] == out.size()) continue;
-        used[i] = out.size();
-        check_mesh_points(++count);
-        out.back().points.push_back(vertices[i]);
+        if (used[i].parts != out.size()) {
+          used[i] = {out.size(), static_cast<std::uint32_t>(out.back().points.size())};
+          check_mesh_points(++count);
+          out.back().points.push_back(vertices[i]);
+        }
+        check_mesh_points(++corners);
+        polygon.push_back(used[i].point);
       }
+      add_polygon(out.back(), polygon);
     }
   }
   return out;
@@ -170,6 +187,10 @@ std::vector<MeshPart> read_mesh(const std::string& path) {
   std::erase_if(out, [](const MeshPart& part) { return part.points.empty(); });
   if (out.empty()) throw MeshError("has no triangles");
   return out;
+}
+
+void add_polygon(MeshPart& part, std::span<const std::uint32_t> corners) {
+  for (std::size_t k = 2; k < corners.size(); ++k) part.triangles.push_back({corners[0], corners[k - 1], corners[k]});
 }
 
 }  // namespace linchpin::scene

@@ -1,11 +1,14 @@
 // The files of meshes: STL (binary and text), OBJ and COLLADA (.dae). A collision uses convex hulls, so the readers
-// keep the points of the surfaces and nothing else. They are written for damaged and hostile files: every index is
+// keep the surfaces and nothing else. They are written for damaged and hostile files: every index is
 // checked, no other file is opened, and the size of what is read has a limit.
 #pragma once
 
 #include <linchpin/system.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -25,6 +28,7 @@ struct MeshError : std::runtime_error {
 struct MeshPart {
   std::string name;
   std::vector<Vector3d> points;  ///< the corners of its triangles [m]; finite; the same point may occur often
+  std::vector<std::array<std::uint32_t, 3>> triangles = {};  ///< indices of points; polygons are fans of triangles
 };
 
 /// Reads a file by the end of its name, in upper or lower case. Parts without a point are left out. STL and OBJ have no
@@ -32,6 +36,10 @@ struct MeshPart {
 /// file are those of the link.
 /// @throws MeshError for a file that cannot be read, is of another format or damaged, or has no points.
 std::vector<MeshPart> read_mesh(const std::string& path);
+
+/// Adds a polygon as a fan of triangles.
+/// @param corners  indices of points
+void add_polygon(MeshPart& part, std::span<const std::uint32_t> corners);
 
 /// The readers of the formats by themselves, for a text in memory. They throw as read_mesh().
 std::vector<MeshPart> read_stl(std::string_view text);
