@@ -113,6 +113,52 @@ for title in 'part.qw' 'part.wz [rad/s]' 'q [rad]' 'pin.Fx [N]'; do
     fail "limits that are not reached change $title"
 done
 
+# What check says is true for the host of the scene.
+robot revolute -1 1
+scene torque 0 bodies
+expect 0 check "$scratch/robot.toml"
+prints '^the host bare holds the limits of joints by unilateral constraints: pin\.lower, pin\.upper$'
+expect 0 check "$scratch/robot.toml" --json
+holds '.native == [] and .limits == ["pin.lower", "pin.upper"]'
+sed 's/^\[world\]/&\nhost = "bullet"/' "$scratch/robot.toml" >"$scratch/bullet.toml"
+expect 0 check "$scratch/bullet.toml"
+prints '^left to the native solver: pin: limits -1 to 1 rad$'
+sed 's/pin = 0/pin = 1.5/' "$scratch/robot.toml" >"$scratch/beyond.toml"
+expect 3 run "$scratch/beyond.toml"
+says '"pin" = 1\.5 is beyond the limits of the joint, which goes from -1 to 1 rad\. Give a position between them'
+
+# Joints of a compound joint stop on every host: a universal joint whose second axis goes from -0.3 to 0.5 rad.
+cat >"$scratch/cross.urdf" <<'URDF'
+<robot name="cross"><link name="world"/><link name="m"/>
+<link name="bar"><inertial><origin xyz="0 0 -0.4"/><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.05"/></inertial></link>
+<joint name="first" type="continuous"><parent link="world"/><child link="m"/><axis xyz="1 0 0"/></joint>
+<joint name="second" type="revolute"><parent link="m"/><child link="bar"/><axis xyz="0 1 0"/>
+<limit lower="-0.3" upper="0.5" effort="1" velocity="1"/><dynamics damping="0.2"/></joint></robot>
+URDF
+for end in "1 0.5" "-1 -0.3"; do
+  read -r way stop <<<"$end"
+  # Gravity along x presses the bar against a limit: its angle is that of the limit.
+  cat >"$scratch/cross.toml" <<TOML
+schema = 2
+[world]
+gravity = [$((-way * 9)), 0, 0]
+duration = 3
+[model]
+urdf = "cross.urdf"
+[[expect]]
+value = "atan2(bar.axis(0, 0, 1).x, bar.axis(0, 0, 1).z)"
+at = 3
+is = $stop
+tolerance = 1e-4
+single = 1e-3
+TOML
+  for host in bare bullet-float64 bullet "bullet-float64 --as multibody"; do
+    # shellcheck disable=SC2086
+    expect 0 run "$scratch/cross.toml" --host $host --json
+    holds '[.solver.expect[].met] | all'
+  done
+done
+
 # Equal limits lock the joint. rattle has no impacts, so the run states that it leaves the limits out.
 robot revolute 0 0
 scene torque 0 bodies

@@ -319,4 +319,49 @@ TOML
   done
 done
 
+# Messages that say what to write.
+cat >"$scratch/named.urdf" <<'URDF'
+<robot name="named"><link name="base"/><link name="part"><inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial></link>
+<link name="tool-0"/><joint name="pin" type="continuous"><parent link="base"/><child link="part"/><axis xyz="0 1 0"/></joint>
+<joint name="tip" type="fixed"><parent link="part"/><child link="tool-0"/></joint></robot>
+URDF
+printf 'schema = 2\n[model]\nurdf = "named.urdf"\n' >"$scratch/inner.toml"
+wrong() { # TEXT PATTERN
+  { cat "$scratch/inner.toml"; printf '%b' "$1"; } >"$scratch/wrong.toml"
+  expect 3 check "$scratch/wrong.toml"
+  says "$2"
+}
+wrong '[[log]]\nchannel = "tool-0.position"\n' "The name \"tool-0\" has characters besides letters, digits and _, so write 'tool-0' with its quotes"
+wrong '[[log]]\nchannel = "moment(pin, tool-0)"\n' "so write 'tool-0' with its quotes"
+wrong '[[log]]\nchannel = "moment(pin, '"'tool-0'"')"\n' '"tool-0" is not a body of the constraint "pin"\. It is a frame of the body "part"'
+wrong '[[frame]]\nname = "x"\nframe = "y"\n[[frame]]\nname = "y"\nbody = "part"\n' 'the frame "y" stands below\. Frames are read in order.*above this one'
+wrong '[[force]]\nname = "f"\nbody = "tool-0"\nforce = [0, 0, 1]\n' 'It is a frame of the body "part": give this body, or write frame = "tool-0"'
+wrong '[[force]]\nname = "f"\nbody = "part"\nagainst = "tool-0"\nforce = [0, 0, 1]\n' 'there is no body "tool-0"\. It is a frame of the body "part": give this body$'
+sed 's/schema = 2/schema = 2\ninclude = ["inner.toml"]/' "$scratch/inner.toml" >"$scratch/twice.toml"
+expect 3 check "$scratch/twice.toml"
+says 'there are two bodies "base"\. Write prefix = ".*" in \[model\]'
+# Definitions read sensors, for logs.
+cat >"$scratch/sensed.toml" <<'TOML'
+schema = 2
+[world]
+duration = 0.1
+[definitions]
+load = "norm(wrist_force)"
+[model]
+urdf = "named.urdf"
+[[sensor]]
+name = "wrist"
+joint = "pin"
+[[expect]]
+value = "load"
+at = 0
+is = 9.81
+tolerance = 1e-9
+TOML
+expect 0 run "$scratch/sensed.toml" --json
+holds '[.solver.expect[].met] | all'
+printf '[[force]]\nname = "f"\nbody = "part"\nforce = "[0, 0, load]"\n' >>"$scratch/sensed.toml"
+expect 3 check "$scratch/sensed.toml"
+says 'in the definition "load": the sensor "wrist" gives a result of the run\. It can be used in \[\[log\]\] and \[\[expect\]\] only'
+
 done_testing

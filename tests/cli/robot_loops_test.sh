@@ -62,6 +62,20 @@ TOML
 expect 0 run "$scratch/given.toml" --json
 holds '[.solver.expect[].met] | all'
 
+# Rates that the scene gives hold exactly at the start, where the loop permits them.
+sed '/loops/a rates = { left_motor = 0.7, right_motor = -0.3 }' "$scratch/scene.toml" >"$scratch/rates.toml"
+for rate in left_motor=0.7 right_motor=-0.3; do
+  printf '[[expect]]\nvalue = "joint_velocity(%s)"\nat = 0\nis = %s\ntolerance = 1e-12\nsingle = 1e-5\n' "${rate%=*}" "${rate#*=}" >>"$scratch/rates.toml"
+done
+for host in bare bullet-float64 bullet "bullet-float64 --as multibody"; do
+  # shellcheck disable=SC2086
+  expect 0 run "$scratch/rates.toml" --json --duration 0.1 --host $host
+  holds '[.solver.expect[].met] | all'
+done
+sed 's/right_motor = -0.3/right_motor = -0.3, left_elbow = 5/' "$scratch/rates.toml" >"$scratch/rates2.toml"
+expect 0 check "$scratch/rates2.toml"
+says 'the loops of the robot do not permit the rates that the scene gives together.*left_motor \(0\.7 rad/s in the scene, 3\.2[0-9]* rad/s at the start\)'
+
 # Out of reach: the bars of 0.2 m leave 0.2 m. Within limits of 0.1 rad there is no pose either, but beyond them.
 robot 0.2 1.5 >"$scratch/robot.urdf"
 expect 4 check "$scratch/scene.toml"
@@ -95,6 +109,7 @@ fault 'closed_loop: [[stop, crank]]\n' 'closed_loop has 1 pair of frames, and ty
 fault 'closed_loop: [[stop, crank]]\ntype: [5d]\n' 'robot.yaml:2:8: error: type: a loop is 3d \(a ball joint\) or 6d \(a weld\), not "5d"'
 fault 'closed_loop: [stop, crank]\ntype: [6d, 6d]\n' 'each loop is a pair of frames'
 fault 'closed_loops: []\n' 'there is no key "closed_loops" in a robot.yaml; did you mean "closed_loop"'
+fault 'closed_loop: [[stop, crank]]\ntype: [6d]\ntype: [3d]\n' 'robot.yaml:3:1: error: the key type occurs twice, first in line 2'
 fault 'closed_loop: [[stop, crank]\n' 'robot.yaml:.*the file is no YAML'
 fault '- a\n' 'needs the keys closed_loop and type'
 fault 'closed_loop: []\ntype: []\njoint_name: [axle]\njoint_type: [ROUND]\n' 'a joint becomes SPHERICAL, FIXED or UJOINT_XY'

@@ -94,6 +94,61 @@ for host in bare bullet-float64; do
   done
 done
 
+# A convex decomposition on request: a ball rests on the step of an L, which its one hull fills.
+cat >"$scratch/step.obj" <<'OBJ'
+v 0 0 0
+v 2 0 0
+v 2 0 1
+v 1 0 1
+v 1 0 2
+v 0 0 2
+v 0 1 0
+v 2 1 0
+v 2 1 1
+v 1 1 1
+v 1 1 2
+v 0 1 2
+f 1 2 3 4
+f 1 4 6
+f 4 5 6
+f 10 9 8 7
+f 12 10 7
+f 12 11 10
+f 1 7 8 2
+f 2 8 9 3
+f 3 9 10 4
+f 4 10 11 5
+f 5 11 12 6
+f 6 12 7 1
+OBJ
+echo '<robot name="step"><link name="world"/><link name="step"><collision><geometry><mesh filename="step.obj"/></geometry></collision></link>
+  <joint name="j" type="fixed"><parent link="world"/><child link="step"/></joint></robot>' >"$scratch/step.urdf"
+cat >"$scratch/step.toml" <<'TOML'
+schema = 2
+[world]
+duration = 1.5
+contacts = true
+[model]
+urdf = "step.urdf"
+convex_decomposition = 8
+[[body]]
+name = "ball"
+shape = { sphere = 0.2 }
+density = 100
+position = [1.5, 0.5, 1.3]
+TOML
+for host in bullet bullet-float64; do
+  [ -x "$bin/linchpin-worker-$host" ] || continue
+  scene_of="the step on $host"
+  expect 0 run "$scratch/step.toml" --host $host --csv "$scratch/out.csv" --record "$scratch/step.rec"
+  says 'link "step" \(2 hulls\) collides by a convex decomposition of its mesh'
+  last "ball.z [m]" 1.2 2e-3
+  [ "$(jq '[.motions[0].bodies[] | select(.name != "ball") | .parts | length] | max' "$scratch/step.rec")" = 2 ] || fail "$scene_of has other hulls"
+done
+sed -i 's/= 8/= 65/' "$scratch/step.toml"
+expect 3 check "$scratch/step.toml"
+says 'convex_decomposition.*64'
+
 # A ground that is a mesh: hulls on a hull.
 if ! "$linchpin" check "$scratch/none.sdf" 2>&1 | grep -q "built without SDF" && [ -x "$bin/linchpin-worker-bullet-float64" ]; then
   cat >"$scratch/world.sdf" <<'SDF'

@@ -3,6 +3,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/joints.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/stepper.h>
 
 #include <gtest/gtest.h>
@@ -362,9 +363,52 @@ TEST_F(CompoundJoint, WhatIsWrongIsSaid) {
   const scene::Model limited =
       robot(a + b + m + joint("j", "prismatic", "a", "m", {1, 0, 0}, {0, 0, 0}, "<dynamics friction='1'/>") +
                 hinge("k", "m", "b"),
-            "[model]\nurdf = 'robot.urdf'\n");
-  EXPECT_TRUE(noted(limited, "the limits of joints in compound joints do not act: \"j\""));
-  EXPECT_EQ(limited.constraints.back().name, "j.friction");
+            "[model]\nurdf = 'robot.urdf'\nprefix = 'left_'\n");
+  EXPECT_TRUE(noted(limited, "act as one compound joint each: \"left_k\" (\"left_j\", \"left_k\")"));
+  ASSERT_EQ(limited.constraints.size(), 4u);
+  EXPECT_EQ(limited.constraints[1].name, "left_j.friction");
+  EXPECT_EQ(limited.constraints[2].name, "left_j.lower");
+  EXPECT_EQ(limited.constraints[3].name, "left_j.upper");
+}
+
+// A universal joint whose second axis stops at −0.3 and 0.5 rad, without rebound.
+TEST_F(CompoundJoint, LimitsStopACoordinate) {
+  const auto cross = [](const std::string& lower, const std::string& upper, const std::string& model = "") {
+    return robot("<link name='world'/>" + link("m") + link("bar", 2, {.1, .05, .2}) +
+                     joint("j", "continuous", "world", "m", {1, 0, 0}) +
+                     joint("k", "revolute", "m", "bar", {0, 1, 0}, Vector3d::Zero(),
+                           "<limit lower='" + lower + "' upper='" + upper + "' effort='9' velocity='9'/>"),
+                 "[model]\nurdf = 'robot.urdf'\n" + model);
+  };
+  const auto second = [](const State& at) {  // the angle about y, from R = Rx(j) Ry(k)
+    return std::atan2((at.bodies[1].q * Vector3d::UnitZ()).x(), (at.bodies[1].q * Vector3d::UnitX()).x());
+  };
+  const scene::Model model = cross("-0.3", "0.5");
+  ASSERT_EQ(model.constraints.size(), 3u);
+  EXPECT_TRUE(model.constraints[1].unilateral && !model.constraints[1].unilateral->negative);
+  EXPECT_TRUE(model.constraints[2].unilateral && model.constraints[2].unilateral->negative);
+  const Quaterniond zero = model.system().initial_state().bodies[1].q;
+  for (const double sign : {1.0, -1.0}) {
+    System system = model.system();
+    system.set_gravity({sign * 9.81, 0, 0});
+    Stepper stepper(system, system.initial_state());
+    double most = 0;
+    for (int i = 0; i < 2000; ++i) {
+      stepper.step(0.001);
+      State turned = stepper.state();
+      turned.bodies[1].q = turned.bodies[1].q * zero.conjugate();
+      most = std::max(most, sign * second(turned));
+    }
+    EXPECT_NEAR(most, sign > 0 ? 0.5 : 0.3, 1e-9);
+  }
+  const scene::Model locked = cross("0.2", "0.2");
+  EXPECT_EQ(locked.constraints.back().name, "k.limits");
+  EXPECT_FALSE(locked.constraints.back().unilateral);
+  expect_right_derivatives(model);
+  // No impacts with rattle: the limits are left out, and listed.
+  const scene::Model rattle = scene::with_joint_limits(cross("-0.3", "0.5", "[solver]\nmethod = 'rattle'\n"));
+  EXPECT_EQ(rattle.constraints.size(), 1u);
+  EXPECT_EQ(rattle.native.size(), 2u);
 }
 
 TEST_F(CompoundJoint, BeginsAMultibodyOfItsOwn) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -296,6 +297,96 @@ TEST_F(RobotMesh, AGridOnABoxGivesEightCorners) {
         EXPECT_LT(nearest, 2e-5 * std::max(1.0, far)) << far;
       }
   }
+}
+
+// A grid of points on a ring, as closed strips.
+std::pair<Points, Triangles> torus(int around, int across, double radius, double tube) {
+  Points points;
+  Triangles triangles;
+  const auto number = [&](int i, int j) { return (i % around) * across + j % across; };
+  for (int i = 0; i < around; ++i)
+    for (int j = 0; j < across; ++j) {
+      const double a = 2 * std::numbers::pi * i / around, b = 2 * std::numbers::pi * j / across;
+      const double r = radius + tube * std::cos(b);
+      points.emplace_back(r * std::cos(a), r * std::sin(a), tube * std::sin(b));
+      triangles.push_back({number(i, j), number(i + 1, j), number(i + 1, j + 1)});
+      triangles.push_back({number(i, j), number(i + 1, j + 1), number(i, j + 1)});
+    }
+  return {points, triangles};
+}
+
+std::vector<scene::Hull> decomposition(const std::string& mesh, int most) {
+  const scene::Model model = scene::load_text(
+      "schema = 2\n[model]\nurdf = 'robot.urdf'\nconvex_decomposition = " + std::to_string(most) + "\n",
+      (written("robot.urdf",
+               "<robot name='r'><link name='a'><inertial><mass value='1'/><inertia ixx='1' iyy='1' "
+               "izz='1'/></inertial><collision><geometry><mesh filename='" +
+                   mesh + "'/></geometry></collision></link></robot>")
+           .parent_path() /
+       "scene.toml")
+          .string());
+  std::vector<scene::Hull> out;
+  for (const scene::PlacedShape& each : model.bodies.at(0).more_shapes)
+    if (each.shape.hull) out.push_back(*each.shape.hull);
+  return out;
+}
+
+double volume(const std::vector<scene::Hull>& hulls) {
+  double sum = 0;
+  for (const scene::Hull& hull : hulls)
+    for (const auto& f : hull.faces) {
+      const auto at = [&](std::size_t k) -> Vector3d { return hull.vertices[static_cast<std::size_t>(f[k])]; };
+      sum += at(0).dot(at(1).cross(at(2))) / 6;
+    }
+  return sum;
+}
+
+TEST_F(RobotMesh, ConvexDecompositionIsCloseToHollowMeshes) {
+  // An L of three unit cubes along x and z, 1 m thick: 3 m^3, while its hull has 3.5 m^3.
+  const Points outline = {{0, 0, 0}, {2, 0, 0}, {2, 0, 1}, {1, 0, 1}, {1, 0, 2}, {0, 0, 2}};
+  Points L = outline;
+  for (const Vector3d& p : outline) L.emplace_back(p.x(), 1, p.z());
+  Triangles faces;
+  for (const auto& t : Triangles{{0, 1, 2}, {0, 2, 3}, {0, 3, 5}, {3, 4, 5}}) {
+    faces.push_back(t);
+    faces.push_back({t[0] + 6, t[2] + 6, t[1] + 6});
+  }
+  for (int i = 0; i < 6; ++i) {
+    const int j = (i + 1) % 6;
+    faces.push_back({i, i + 6, j});
+    faces.push_back({j, i + 6, j + 6});
+  }
+  written("l.stl", binary_stl(L, faces));
+  EXPECT_NEAR(volume(decomposition("l.stl", 1)), 3.5, 1e-9);
+  for (const int most : {2, 8}) {
+    const auto hulls = decomposition("l.stl", most);
+    EXPECT_EQ(hulls.size(), 2u);
+    EXPECT_NEAR(volume(hulls), 3, 0.01 * 3);
+  }
+  // A convex mesh is one hull.
+  written("brick.stl", binary_stl(corners, sides));
+  EXPECT_EQ(decomposition("brick.stl", 16).size(), 1u);
+  // A ring of 1 m with a tube of 0.3 m. Half of what its hull has too much is gone at 12 hulls.
+  const auto [points, triangles] = torus(64, 32, 1, 0.3);
+  written("ring.stl", binary_stl(points, triangles));
+  const double own = 2 * std::numbers::pi * std::numbers::pi * 0.09, whole = volume(decomposition("ring.stl", 1));
+  const auto hulls = decomposition("ring.stl", 12), again = decomposition("ring.stl", 12);
+  EXPECT_LE(hulls.size(), 12u);
+  EXPECT_LT(volume(hulls) - own, 0.5 * (whole - own));
+  ASSERT_EQ(hulls.size(), again.size());
+  for (std::size_t i = 0; i < hulls.size(); ++i) {
+    EXPECT_EQ(hulls[i].vertices, again[i].vertices);
+    EXPECT_EQ(hulls[i].faces, again[i].faces);
+  }
+  // Fifty thousand triangles take no longer than the search in a thousand of them.
+  const auto [many, fine] = torus(200, 125, 1, 0.3);
+  written("fine.stl", binary_stl(many, fine));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_LE(decomposition("fine.stl", 12).size(), 12u);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 30);
+  // Without a volume there is no shape, as without a decomposition.
+  written("flat.stl", binary_stl({{0, 0, 0}, {1, 0, 0}, {0, 1, 0}}, {{0, 1, 2}}));
+  EXPECT_TRUE(decomposition("flat.stl", 8).empty());
 }
 
 TEST_F(RobotMesh, FlatMeshesAreLeftOut) {

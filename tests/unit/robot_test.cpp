@@ -877,8 +877,89 @@ TEST_F(Robot, LimitsOfAnySpanAreConstraintsWithoutAnEngine) {
       EXPECT_NEAR(simulation.joint("shoulder").force(), force, 1e-9);
     }
   }
+  // A position beyond a limit is one at the limit, because limits are rigid without an engine. Nothing is thrown back.
+  for (const double position : {0.9, -0.8}) {
+    scene::Simulation simulation(arm("-0.5", "0.7", ""));
+    simulation.joint("shoulder").set_position(position);
+    const double stop = position > 0 ? 0.7 : -0.5;
+    EXPECT_NEAR(simulation.joint("shoulder").position(), stop, 1e-12);
+    simulation.joint("shoulder").set_force(position > 0 ? 1 : -1);
+    simulation.run(0.1);
+    EXPECT_NEAR(simulation.joint("shoulder").position(), stop, 1e-12);
+    EXPECT_NEAR(simulation.joint("shoulder").velocity(), 0, 1e-12);
+  }
+  // A start beyond a limit is assembled: the joint begins at the limit, with the rate that the limit permits.
+  for (const double rate : {2.0, -2.0}) {
+    scene::Model beyond = arm("-0.5", "0.7", "");
+    beyond.bodies[0].start.q = Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(1.0, Vector3d::UnitZ())));
+    beyond.bodies[0].start.w = {0, 0, rate};
+    ASSERT_EQ(beyond.bodies[0].name, "arm");
+    scene::Simulation simulation(beyond);
+    EXPECT_NEAR(simulation.stepper().start().gap, 0.3, 1e-12);
+    EXPECT_NEAR(simulation.joint("shoulder").position(), 0.7, 1e-12);
+    EXPECT_NEAR(simulation.joint("shoulder").velocity(), std::min(rate, 0.0), 1e-12);
+  }
   EXPECT_EQ(scene::with_joint_limits(arm("0", "0", "")).constraints.at(1).name, "shoulder.limits");
   EXPECT_EQ(scene::with_joint_limits(arm("-1", "1", "[solver]\nmethod = 'rattle'\n")).constraints.size(), 1u);
+}
+
+// As in Gazebo: a rotor and an arm, which hinges hold, turn in proportion.
+TEST_F(Robot, GearboxesOfSdfCoupleTwoRotations) {
+  const auto file = [&](const std::string& gearbox, const std::string& limit = "") {
+    const auto link = [](const std::string& name, const std::string& inertia) {
+      return "<link name='" + name + "'><inertial><mass>1</mass><inertia><ixx>" + inertia + "</ixx><iyy>" + inertia +
+             "</iyy><izz>" + inertia + "</izz></inertia></inertial></link>";
+    };
+    const auto hinge = [](const std::string& name, const std::string& child, const std::string& rest) {
+      return "<joint name='" + name + "' type='revolute'><parent>base</parent><child>" + child +
+             "</child><axis><xyz>0 0 1</xyz>" + rest + "</axis></joint>";
+    };
+    return written("gear.sdf", "<sdf version='1.7'><model name='m'>" + link("base", "1") + link("rotor", "0.01") +
+                                   link("arm", "2") +
+                                   "<joint name='fix' type='fixed'><parent>world</parent>"
+                                   "<child>base</child></joint>" +
+                                   hinge("input", "rotor", "") + hinge("output", "arm", limit) +
+                                   "<joint name='gear' type='gearbox'><parent>rotor</parent><child>arm</child>" +
+                                   gearbox + "</joint></model></sdf>");
+  };
+  const std::string ratio = "<gearbox_ratio>0.05</gearbox_ratio>",
+                    reference = "<gearbox_reference_body>base</gearbox_reference_body>",
+                    axes = "<axis><xyz>0 0 1</xyz></axis><axis2><xyz>0 0 -1</xyz></axis2>";
+  if (said_of(file(ratio + reference + axes)).find("built without SDF") != std::string::npos) GTEST_SKIP();
+  const scene::Model model = scene::load(file(ratio + reference + axes));
+  ASSERT_EQ(model.constraints.back().name, "gear");
+  ASSERT_TRUE(model.constraints.back().mimic);
+  EXPECT_EQ(model.constraints.back().mimic->follower, "output");
+  EXPECT_EQ(model.constraints.back().mimic->leader, "input");
+  // θ2 = −ratio·θ1, and axis2 is opposite to the axis of the output.
+  EXPECT_NEAR(model.constraints.back().mimic->multiplier, 0.05, 1e-15);
+  scene::Simulation simulation(model);
+  simulation.joint("input").set_force(0.1);
+  simulation.run(3);
+  // The inertia at the input is 0.01 + 0.05^2 * 2. The rotor makes whole turns.
+  EXPECT_NEAR(simulation.joint("input").velocity(), 3 * 0.1 / 0.015, 1e-9);
+  EXPECT_GT(simulation.joint("input").position(), 20);
+  EXPECT_NEAR(simulation.joint("output").position(), 0.05 * simulation.joint("input").position(), 1e-12);
+  // The input starts as the output does, whose limits do not include zero.
+  const scene::Model turned =
+      scene::load(file(ratio + reference + axes, "<limit><lower>0.6</lower><upper>1</upper></limit>"));
+  const auto started = [&](const std::string& name) {
+    const auto found = std::find_if(turned.constraints.begin(), turned.constraints.end(),
+                                    [&](const scene::SceneConstraint& c) { return c.name == name; });
+    return found->start;
+  };
+  EXPECT_NEAR(started("output"), 0.6, 1e-15);
+  EXPECT_NEAR(started("input"), 12, 1e-12);
+  EXPECT_NEAR(scene::Simulation(turned).joint("input").position(), 12, 1e-9);
+  for (const auto& [text, said] :
+       {std::pair(ratio + axes, "a gearbox needs <gearbox_reference_body>"),
+        std::pair(ratio + reference + "<axis><xyz>0 0 1</xyz></axis>", "has no <axis2>"),
+        std::pair(ratio + "<gearbox_reference_body>basis</gearbox_reference_body>" + axes,
+                  "there is no link \"basis\"; did you mean \"base\""),
+        std::pair(ratio + "<gearbox_reference_body>arm</gearbox_reference_body>" + axes,
+                  "\"arm\" is a link of the joint itself"),
+        std::pair("<gearbox_ratio>0</gearbox_ratio>" + reference + axes, "is not a finite number other than 0")})
+    EXPECT_NE(said_of(file(text)).find(said), std::string::npos) << said << " in " << said_of(file(text));
 }
 
 // The same robot in both formats: poses of SDF are of the model, URDF's of the joint above.

@@ -166,6 +166,12 @@ btRigidBody& Simulation::body(std::string_view name) {
     known.push_back(built.model().bodies[i].name);
     if (known.back() == name) return *built.bodies()[i];
   }
+  for (const scene::SceneFrame& frame : built.model().frames)
+    if (frame.name == name)
+      throw std::invalid_argument("there is no body \"" + std::string(name) + "\". It is a frame of " +
+                                  (frame.body == ground
+                                       ? std::string("the world, which is no btRigidBody")
+                                       : "the body \"" + known[static_cast<std::size_t>(frame.body.index) - 1] + "\""));
   const std::string near = scene::nearest(name, known);
   throw std::invalid_argument("there is no body \"" + std::string(name) + "\"" +
                               (near.empty() ? std::string() : "; did you mean \"" + near + "\"?"));

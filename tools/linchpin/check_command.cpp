@@ -11,6 +11,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/projection.h>
 #include <linchpin/scene/analysis.h>
+#include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
 
 #include <CLI/CLI.hpp>
@@ -160,6 +161,21 @@ void print_frames(const Json& frames) {
               << padded(row(each["body_axes"]), 42) << row(each["position"]) << "\n";
 }
 
+// The limits of joints that constraints of linchpin hold. @param on_host  the model as the host takes it
+Json limits_json(const scene::Model& model, const scene::Model& on_host) {
+  Json out = Json::array();
+  for (std::size_t i = model.constraints.size(); i < on_host.constraints.size(); ++i)
+    out.push_back(on_host.constraints[i].name);
+  return out;
+}
+
+void print_limits(const Json& limits, bool bare) {
+  if (!bare || limits.empty()) return;
+  const scene::Note note("the host bare holds the limits of joints by unilateral constraints",
+                         limits.get<std::vector<std::string>>());
+  std::cout << note.shown(6) << "\n";
+}
+
 int run_check(const CheckArguments& arguments) {
   const auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
@@ -250,7 +266,10 @@ int run_check(const CheckArguments& arguments) {
   for (const scene::IntegrableCombination& each : integrable_combinations(system, kinds, closed))
     result["integrable"].push_back(combination_json(each, system));
   result["frames"] = frames_json(*model, start);
-  result["native"] = model->native;
+  const bool bare = model->host == scene::Host::bare;
+  const scene::Model on_host = bare ? scene::with_joint_limits(*model) : *model;
+  result["native"] = on_host.native;
+  result["limits"] = limits_json(*model, on_host);
   std::vector<std::string> warnings = model->warnings;
   for (const std::string& each : dynamics.warnings()) take_warning(each, warnings);
   for (std::size_t i = model->warnings.size(); i < warnings.size(); ++i)  // The others are printed with their places.
@@ -290,7 +309,9 @@ int run_check(const CheckArguments& arguments) {
               << " with " << counted(assembly.layout.n(), "velocity", "velocities") << ", "
               << counted(assembly.layout.m(), "equation") << " of rank " << rank.rank << ": "
               << counted(assembly.layout.n() - rank.rank, "degree") << " of freedom\n";
-    for (const std::string& each : model->native) std::cout << "left to the native solver: " << each << "\n";
+    print_limits(result["limits"], bare);
+    for (const std::string& each : on_host.native)
+      std::cout << (bare ? "the host bare leaves out: " : "left to the native solver: ") << each << "\n";
   }
   for (const std::string& each : wrong) std::cerr << arguments.scene << ": " << each << "\n";
   if (!contradictory.empty()) {

@@ -88,7 +88,9 @@ Motion motion_of(const CompoundJoint& joint, double length, const Values& q, con
 // S by its singular values.
 struct Range {
   explicit Range(const Columns& S) {
-    const Eigen::JacobiSVD<Columns> svd(S, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    // With a fixed number of rows, assertions of Eigen 3.4 fail for fewer columns.
+    using Any = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, 6, most>;
+    const Eigen::JacobiSVD<Any> svd(S, Eigen::ComputeThinU | Eigen::ComputeThinV);
     const auto& sigma = svd.singularValues();
     while (rank < S.cols() && sigma[rank] > least_singular_value * sigma[0]) ++rank;
     U = svd.matrixU().leftCols(rank);
@@ -351,8 +353,8 @@ class CompoundFunction final : public ChainFunction {
 
 class CoordinateFunction final : public ChainFunction {
  public:
-  CoordinateFunction(const CompoundJoint& joint, int which)
-      : ChainFunction(joint), which_(which), start_(last_[which]) {}
+  CoordinateFunction(const CompoundJoint& joint, int which, double zero)
+      : ChainFunction(joint), which_(which), zero_(zero) {}
   std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<CoordinateFunction>(*this); }
   int rows() const override { return 1; }
   RowUnit unit(int) const override {
@@ -360,7 +362,7 @@ class CoordinateFunction final : public ChainFunction {
   }
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    out[0] = nearest(Relative(joint_, length_, X[0], X[1]))[which_] - start_;
+    out[0] = nearest(Relative(joint_, length_, X[0], X[1]))[which_] - zero_;
   }
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
@@ -371,7 +373,7 @@ class CoordinateFunction final : public ChainFunction {
     const Values across =
         now.range.inverse * (now.range.inverse.transpose() * (now.chain.S_dot.transpose() * now.error_dot));
     write_row(0, n, at, X, n.dot(acceleration) + 2 * across[which_], out);
-    out.position[0] = now.q[which_] - start_;
+    out.position[0] = now.q[which_] - zero_;
     out.velocity[0] = now.rate[which_];
   }
 
@@ -383,7 +385,7 @@ class CoordinateFunction final : public ChainFunction {
 
  private:
   Eigen::Index which_;
-  double start_;
+  double zero_;
 };
 
 Constraint placed(std::string name, BodyId a, BodyId b, const CompoundJoint& joint,
@@ -437,8 +439,9 @@ Constraint compound_joint(std::string name, BodyId a, BodyId b, const CompoundJo
   return placed(std::move(name), a, b, joint, std::make_unique<CompoundFunction>(joint));
 }
 
-Constraint compound_coordinate(std::string name, BodyId a, BodyId b, const CompoundJoint& joint, int which) {
-  return placed(std::move(name), a, b, joint, std::make_unique<CoordinateFunction>(joint, which));
+Constraint compound_coordinate(std::string name, BodyId a, BodyId b, const CompoundJoint& joint, int which,
+                               double zero) {
+  return placed(std::move(name), a, b, joint, std::make_unique<CoordinateFunction>(joint, which, zero));
 }
 
 }  // namespace linchpin::scene

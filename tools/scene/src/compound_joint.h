@@ -43,9 +43,10 @@ Freedom freedom(const CompoundJoint& joint);
 /// @param joint  has the rank k = number of coordinates < 6.
 Constraint compound_joint(std::string name, BodyId a, BodyId b, const CompoundJoint& joint);
 
-/// One row: coordinate `which` of the chain, less its start. With compliance of stiffness 0 it is the damper of that
-/// joint.
+/// One row: coordinate `which` of the chain, less `zero` [rad or m]. With compliance of stiffness 0 it is the damper of
+/// that joint. As a unilateral constraint with zero = a limit it is that limit.
 /// @param joint  has the rank k = number of coordinates.
-Constraint compound_coordinate(std::string name, BodyId a, BodyId b, const CompoundJoint& joint, int which);
+Constraint compound_coordinate(std::string name, BodyId a, BodyId b, const CompoundJoint& joint, int which,
+                               double zero);
 
 }  // namespace linchpin::scene

@@ -549,6 +549,7 @@ struct Compiler::Impl {
         return emit_input(input, place);
       }
     if (definition) return expand(*definition, place);
+    refuse_sensor(name, place);
     if (const Constant* found = constants->find(name)) return literal(*found, place);
     if (name == "t") {
       if (!names.time) throw Fault(place, "the time t cannot be used here, because this value is constant");
@@ -570,8 +571,18 @@ struct Compiler::Impl {
     if (names.time) known.emplace_back("t");
     known.emplace_back("pi");
     const std::string sign = sign_hint(name);
-    throw Fault(place,
-                "unknown name '" + std::string(name) + "'" + (sign.empty() ? suggestion_or_all(name, known) : sign));
+    throw Fault(place, "unknown name '" + std::string(name) + "'" +
+                           (sign.empty() ? advice_on_name(place, std::string(name), known) : sign));
+  }
+
+  // Forces of sensors are no inputs here.
+  void refuse_sensor(std::string_view name, std::size_t place) const {
+    for (const std::string& sensor : names.sensors) {
+      if (name != sensor + "_force" && name != sensor + "_torque") continue;
+      if (!names.constraints_known) throw ReadsForces(place, std::string(name) + " reads a force");
+      throw Fault(place, "the sensor \"" + sensor +
+                             "\" gives a result of the run. It can be used in [[log]] and [[expect]] only");
+    }
   }
 
   const Definition* find_definition(std::string_view name) const {
@@ -625,6 +636,23 @@ struct Compiler::Impl {
     return emit(op, input.type, {}, place);
   }
 
+  // A name that the identifier at `place` begins, which needs quotes because it is no identifier itself.
+  // @return the advice to write them, or nothing
+  std::string advice_to_quote(std::size_t place, const std::vector<std::string>& known) const {
+    const std::string* found = nullptr;
+    for (const std::string& name : known)
+      if (scene::quoted(name) != name && text.substr(place).starts_with(name) &&
+          (!found || name.size() > found->size()))
+        found = &name;
+    if (!found) return {};
+    return ". The name \"" + *found + "\" has characters besides letters, digits and _, so write " +
+           scene::quoted(*found) + " with its quotes";
+  }
+  std::string advice_on_name(std::size_t place, const std::string& word, const std::vector<std::string>& known) const {
+    const std::string advice = advice_to_quote(place, known);
+    return advice.empty() ? suggestion_or_all(word, known) : advice;
+  }
+
   std::string a_name() {
     skip();
     return at < text.size() && text[at] == '\'' ? quoted() : std::string(identifier());
@@ -646,7 +674,7 @@ struct Compiler::Impl {
     if (found == known.end())
       throw Fault(inside, std::string("there is no ") + what + " \"" + input.of + "\"" +
                               (known.empty() ? std::string(", and the scene has no ") + what + "s"
-                                             : suggestion_or_all(input.of, known)));
+                                             : advice_on_name(inside, input.of, known)));
     const auto index = static_cast<std::size_t>(found - known.begin());
     const std::vector<int>& all = (of_force ? names.force_bodies : names.constraint_bodies)[index];
     if (input.type == Type::vector && next(',')) {
@@ -658,8 +686,14 @@ struct Compiler::Impl {
       if (input.on < 0) {
         std::vector<std::string> own;
         for (const int each : all) own.push_back(names.bodies[static_cast<std::size_t>(each)]);
-        throw Fault(body_at, "\"" + body + "\" is not a body of the " + what + " \"" + input.of + "\"" +
-                                 suggestion_or_all(body, own));
+        const NamedFrame* const frame = find_frame(body);
+        const std::string quote = advice_to_quote(body_at, places());
+        const std::string of_frame =
+            frame ? ". It is a frame of the body \"" + names.bodies[static_cast<std::size_t>(frame->body)] + "\"" : "";
+        throw Fault(body_at, "\"" + body + "\" is not a body of the " + what + " \"" + input.of + "\"" + of_frame +
+                                 (frame           ? std::string()
+                                  : quote.empty() ? suggestion_or_all(body, own)
+                                                  : quote));
       }
     }
     if (!of_force) refuse_impossible_quantity(input, index, inside);

@@ -105,6 +105,7 @@ struct Names {
   bool time = true;                               ///< may read t
   bool motion = true;                             ///< may read velocities
   std::vector<Input> inputs;                      ///< names by themselves
+  std::vector<std::string> sensors;               ///< names of sensors, whose forces are inputs of logs only
   std::vector<Input> observables;        ///< functions of a constraint; of = "-" for those of nothing: energy()
   std::vector<std::string> constraints;  ///< what those may be asked of
   std::vector<std::vector<int>> constraint_bodies;

@@ -33,7 +33,13 @@ SceneConstraint limit(const SceneConstraint& c, const JointCoordinate& of, const
 }  // namespace
 
 Model with_joint_limits(Model model) {
-  if (model.options.method == Method::rattle || model.options.method == Method::rattle4) return model;
+  if (model.options.method == Method::rattle || model.options.method == Method::rattle4) {
+    const auto pushes = [](const SceneConstraint& c) { return c.type == "limit" && c.unilateral; };
+    for (const SceneConstraint& c : model.constraints)
+      if (pushes(c)) model.native.push_back(c.name + ": a limit of a joint in a compound joint");
+    std::erase_if(model.constraints, pushes);
+    return model;
+  }
   const auto limited = [](const SceneConstraint& c) { return c.limits && has_coordinate(c); };
   if (std::none_of(model.constraints.begin(), model.constraints.end(), limited)) return model;
   const State start = model.system().initial_state();

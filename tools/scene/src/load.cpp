@@ -4,6 +4,7 @@
 #include "channel.h"
 #include "joint_replacement.h"
 #include "loop_assembly.h"
+#include "mesh_decomposition.h"
 #include "parts.h"
 #include "renamed.h"
 #include "robot.h"
@@ -326,6 +327,9 @@ class SceneReader {
     if (table.has("fixed_base")) options.fixed_base = table.flag("fixed_base", false);
     options.merge_fixed = table.flag("merge_fixed", false);
     options.self_collision = table.flag("self_collision", false);
+    if (table.has("convex_decomposition"))
+      options.mesh_hulls = static_cast<std::size_t>(
+          table.whole("convex_decomposition", 1, static_cast<int>(scene::most_decomposition_hulls)));
     options.base = {table.vector("position", Vector3d::Zero()), scene::read_rotation(table, context)};
     for (const auto& [key, into] : {std::pair("joints", &options.joints), std::pair("rates", &options.rates)}) {
       const toml::table* given = table.table(key);
@@ -333,8 +337,11 @@ class SceneReader {
       Table numbers(context, *given, std::string("model, ") + key);
       for (const auto& [name, node] : *given)
         (*into)[std::string(name.str())] = {numbers.number(name.str()), scene::place_of(context, node)};
-      if (into == &options.joints)
-        for (const auto& [name, value] : options.joints) given_positions_.insert(options.prefix + name);
+      for (const auto& [name, value] : *into)
+        if (into == &options.joints)
+          given_positions_.insert(options.prefix + name);
+        else
+          given_rates_[options.prefix + name] = value;
     }
     for (const auto& [key, into] :
          {std::pair("velocity", &options.velocity), std::pair("angular_velocity", &options.angular_velocity)}) {
@@ -603,11 +610,16 @@ class SceneReader {
     if (!body.imported) check_name(body.name, place);
     if (body.name == "world") fail(place, "\"world\" is the name of the world itself");
     if (!body_at_.emplace(body.name, static_cast<int>(model_.bodies.size()) + 1).second)
-      fail(place, "there are two bodies \"" + body.name + "\"");
+      fail(place, "there are two bodies \"" + body.name + "\"" + advice_on_prefix());
     body_places_.emplace(body.name, place);
     model_.bodies.push_back(std::move(body));
     if (model_.bodies.size() > most_bodies)
       fail(place, "the scene has more than " + std::to_string(most_bodies) + " bodies, which is the limit");
+  }
+
+  // With several robots, one of two equal names may be that of another robot.
+  std::string advice_on_prefix() const {
+    return model_.robots > 1 ? ". Write prefix = \"…\" in [model], which goes before all names of this robot" : "";
   }
 
   // A frame as expressions and joints take it. @param body  its body in the scene
@@ -619,13 +631,15 @@ class SceneReader {
   void add_frame(SceneFrame frame, const Place& place) {
     if (frame.name == "world") return;  // it is that of the scene, wherever the link of a robot is
     if (!frame_at_.emplace(frame.name, static_cast<int>(model_.frames.size())).second)
-      fail(place, "there are two frames \"" + frame.name + "\"");
+      fail(place, "there are two frames \"" + frame.name + "\"" + advice_on_prefix());
     names_.frames.push_back(named(frame, frame.body));
     model_.frames.push_back(std::move(frame));
   }
 
   // [[frame]]: in a body, or in another frame.
-  void read_frame(Table table, Context& context, const scene::FindBody& body) {
+  // @param later  names of all [[frame]]
+  void read_frame(Table table, Context& context, const scene::FindBody& body,
+                  const std::set<std::string, std::less<>>& later) {
     const Text name = table.text("name");
     table.rename("frame \"" + name.value + "\"");
     if (name.value.empty()) fail(name.place, table.what() + ": a name is not empty");
@@ -638,12 +652,19 @@ class SceneReader {
     frame.name = name.value;
     Pose outer;
     if (table.has("body")) {
-      frame.body = scene::body_named(table.text("body"), body, context.names, table.what());
+      frame.body = scene::body_named(table.text("body"), body, context.names, table.what(), "frame");
       if (frame.body != ground &&
           model_.bodies[static_cast<std::size_t>(frame.body.index) - 1].kind == BodyKind::particle)
         table.refuse("body", "a particle has no axes, so it has no frames");
     } else {
-      const scene::NamedFrame& in = scene::frame_named(table.text("frame"), context.names, table.what());
+      const Text of = table.text("frame");
+      if (later.count(of.value) && !frame_at_.count(of.value))
+        fail(of.place, table.what() + (of.value == name.value ? ": it is in itself. Give another frame or a body"
+                                                              : ": the frame \"" + of.value +
+                                                                    "\" stands below. Frames are read in order, "
+                                                                    "from top to bottom, so put [[frame]] name = \"" +
+                                                                    of.value + "\" above this one"));
+      const scene::NamedFrame& in = scene::frame_named(of, context.names, table.what());
       frame.body = BodyId{in.body};
       outer = {in.p_BF, Quaterniond(Eigen::Quaterniond(in.R_BF))};
     }
@@ -782,6 +803,7 @@ class SceneReader {
       to_.bodies.swap(from_.bodies);
       to_.kinds.swap(from_.kinds);
       to_.frames.swap(from_.frames);
+      to_.sensors.swap(from_.sensors);
     }
     scene::Names &to_, &from_;
   };
@@ -798,6 +820,8 @@ class SceneReader {
       names_.bodies.push_back(body.name);
       names_.kinds.push_back(body.kind);
     }
+    for (const auto& [table, context] : sensors_)  // as read_sensor() reads it, which reports what is wrong
+      if (const auto* name = (*table)["name"].as_string()) names_.sensors.push_back(name->get());
     state_.bodies.emplace_back();
     for (const SceneBody& body : model_.bodies) state_.bodies.push_back(body.motion ? body.motion(0) : body.start);
     const auto body = [&](const std::string& name) {
@@ -805,10 +829,13 @@ class SceneReader {
       const auto found = body_at_.find(name);
       return found == body_at_.end() ? -1 : found->second;
     };
+    std::set<std::string, std::less<>> later;
+    for (auto& [table, context] : frames_)
+      if (Table each(context, *table, "frame"); each.has("name")) later.insert(each.text("name").value);
     for (auto& [table, context] : frames_) {
       // A frame may be in one of those before it, so that its names are not lent.
       context.names.bodies = names_.bodies, context.names.kinds = names_.kinds, context.names.frames = names_.frames;
-      read_frame(Table(context, *table, "frame"), context, body);
+      read_frame(Table(context, *table, "frame"), context, body, later);
     }
     for (const auto& [context, texts] : definitions_) {
       const Lend lend(context->names, names_);
@@ -877,6 +904,7 @@ class SceneReader {
     later_.clear();
     plans_.clear(), loop_plans_.clear();
     assemble();
+    keep_rates();
     for (const auto& [table, context] : attached_) {
       const Lend lend(context->names, names_);
       attach(Table(*context, *table, "attach"), *context);
@@ -930,6 +958,74 @@ class SceneReader {
     }
     for (std::size_t i = 0; i < model_.constraints.size(); ++i)
       if (scene::has_coordinate(model_.constraints[i])) model_.constraints[i].start = found.positions[i];
+    for (SceneConstraint& c : model_.constraints)
+      if (c.mimic) couple_again(c);
+  }
+
+  // Makes the coupling of a mimic with the whole turns of its joints at the assembled start.
+  void couple_again(SceneConstraint& c) const {
+    const auto of = [&](const std::string& name) -> std::optional<scene::JointCoordinate> {
+      for (const SceneConstraint& joint : model_.constraints) {
+        if (joint.name != name || !scene::has_coordinate(joint)) continue;
+        scene::JointCoordinate out = scene::coordinate_of(joint, state_);
+        for (int* body : {&out.parent, &out.child}) {
+          const auto at = std::find(c.bodies.begin(), c.bodies.end(), BodyId{*body});
+          if (at == c.bodies.end()) return {};
+          *body = static_cast<int>(at - c.bodies.begin());
+        }
+        return out;
+      }
+      return {};
+    };
+    const auto follower = of(c.mimic->follower), leader = of(c.mimic->leader);
+    if (!follower || !leader) return;
+    c.make = [name = c.name, leader = *leader, follower = *follower, m = c.mimic->multiplier,
+              o = c.mimic->offset + follower->zero - c.mimic->multiplier * leader->zero](
+                 const std::vector<BodyId>& id) { return scene::couple(name, id, leader, follower, m, o); };
+  }
+
+  // Robots with loops: velocities that the loops permit, with the rates that the scene gives.
+  void keep_rates() {
+    std::vector<std::size_t> joints;
+    std::vector<double> rates;
+    for (std::size_t i = 0; i < model_.constraints.size(); ++i) {
+      const auto given = given_rates_.find(model_.constraints[i].name);
+      if (given == given_rates_.end() || !scene::has_coordinate(model_.constraints[i])) continue;
+      joints.push_back(i), rates.push_back(given->second.first);
+    }
+    if (joints.empty()) return;
+    scene::RateAssembly found;
+    try {
+      found = scene::assemble_rates(model_, joints, rates);
+    } catch (const std::invalid_argument&) {
+      return;  // check_whole() reports it.
+    }
+    if (found.outcome == scene::RateAssembly::Outcome::met_already) return;
+    if (found.outcome == scene::RateAssembly::Outcome::not_met) {
+      std::vector<std::string> values;
+      for (std::size_t k = 0; k < joints.size(); ++k) {
+        const SceneConstraint& c = model_.constraints[joints[k]];
+        char text[96];
+        const char* unit = c.type == "slider" ? "m/s" : "rad/s";
+        std::snprintf(text, sizeof text, " (%.6g %s in the scene, %.6g %s at the start)", rates[k], unit,
+                      found.rates[k], unit);
+        values.push_back(c.name + text);
+      }
+      model_.notes.push_back(
+          {"the loops of the robot do not permit the rates that the scene gives together. The robot "
+           "starts with the nearest velocities",
+           std::move(values), "Give rates of as many joints as the loops leave free"});
+      return;
+    }
+    for (std::size_t i = 0; i < model_.bodies.size(); ++i) {
+      BodyState& now = state_.bodies[i + 1];
+      if (!model_.bodies[i].motion) now.v = model_.bodies[i].start.v, now.w = model_.bodies[i].start.w;
+    }
+    for (SceneConstraint& c : model_.constraints) {
+      if (!scene::has_coordinate(c)) continue;
+      const scene::JointCoordinate of = scene::coordinate_of(c, state_);
+      c.rate = scene::coordinate_row(of, state_[c.bodies[0]], state_[c.bodies[1]], 0).rate;
+    }
   }
 
   // Compiles the last definitions of a context, whose texts these are. @param of_file  those that read forces wait for
@@ -950,6 +1046,7 @@ class SceneReader {
       names.bodies = context.names.bodies;
       names.kinds = context.names.kinds;
       names.frames = context.names.frames;
+      names.sensors = context.names.sensors;
       names.definitions = d->before;
       names.constraints_known = false;
       scene::offer_observables(names);
@@ -1202,7 +1299,7 @@ class SceneReader {
 
   void add(SceneConstraint constraint, const Place& place) {
     if (!constraints_.emplace(constraint.name, place).second)
-      fail(place, "there are two joints or constraints \"" + constraint.name + "\"");
+      fail(place, "there are two joints or constraints \"" + constraint.name + "\"" + advice_on_prefix());
     const bool movable = std::any_of(constraint.bodies.begin(), constraint.bodies.end(), [&](BodyId id) {
       if (id == ground) return false;
       const BodyKind kind = model_.bodies[static_cast<std::size_t>(id.index) - 1].kind;
@@ -1263,6 +1360,10 @@ class SceneReader {
       for (const BodyId id : force.bodies) context.names.force_bodies.back().push_back(id.index);
     }
     scene::offer_observables(context.names);
+    for (const auto& [table, where] : sensors_) read_sensor(Table(*where, *table, "sensor"));
+    for (const scene::Sensor& sensor : *sensing_)
+      for (const char* part : {"_force", "_torque"})
+        context.names.inputs.push_back({sensor.name + part, scene::Type::vector, {}});
     for (const ReadingForces& each : reading_forces_) {
       scene::Names names = context.names;
       names.definitions = each.definition->before;
@@ -1272,10 +1373,6 @@ class SceneReader {
         each.text.fail(fault, each.what);
       }
     }
-    for (const auto& [table, where] : sensors_) read_sensor(Table(*where, *table, "sensor"));
-    for (const scene::Sensor& sensor : *sensing_)
-      for (const char* part : {"_force", "_torque"})
-        context.names.inputs.push_back({sensor.name + part, scene::Type::vector, {}});
     for (const scene::Sensor& sensor : *sensing_)
       for (const char* part : {"_force", "_torque"}) {
         const std::string text = sensor.name + part;
@@ -1435,6 +1532,7 @@ class SceneReader {
   std::vector<std::pair<const toml::table*, Context>> frames_;
   std::map<std::string, int, std::less<>> frame_at_;
   std::set<std::string, std::less<>> given_positions_;  // names of robots' joints whose positions the scene gives
+  scene::RobotOptions::OfJoints given_rates_;           // rates that the scene gives, by name of the joint
   std::vector<std::pair<const toml::table*, Context*>> attached_, actuators_, sensors_, starts_;
   std::vector<GeneratedLaws> generated_laws_;
   std::shared_ptr<scene::JointCoordinates> joint_coordinates_ = std::make_shared<scene::JointCoordinates>();

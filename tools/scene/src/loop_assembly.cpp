@@ -124,7 +124,7 @@ class LoopSearch {
       if (next.cost < best.cost) best = std::move(next);
     }
     out.gap = best.gap, out.worst = best.worst;
-    out.outcome = best.gap > closed ? LoopAssembly::Outcome::not_closable : LoopAssembly::Outcome::assembled;
+    out.outcome = best.gap > closed_slowly ? LoopAssembly::Outcome::not_closable : LoopAssembly::Outcome::assembled;
     robot_.set_state(best.q, v, robot_.t());
     out.state = robot_.state();
     out.positions.assign(model_.constraints.size(), 0);
@@ -137,6 +137,9 @@ class LoopSearch {
  private:
   static constexpr double endless = std::numeric_limits<double>::infinity();
   static constexpr double closed = 1e-9;  // [m or rad]; the rest is round-off
+  // Where a loop closes with joints exactly at their limits, the search converges slowly and ends at some 1e-9. Such a
+  // rest is far below open_loop, and hosts close it.
+  static constexpr double closed_slowly = 1e-7;
   static constexpr int restarts = 20;
 
   struct Here {
@@ -185,6 +188,7 @@ class LoopSearch {
     for (std::size_t k = 0; k < others.size(); ++k) {
       const auto at = of_joints + static_cast<Eigen::Index>(k);
       out.r[at] = rows.position[others[k]];
+      if (const auto whole = coupling(rows.names[static_cast<std::size_t>(others[k])], q)) out.r[at] = *whole;
       out.J.row(at) = rows.A.row(others[k]);
       take(std::abs(out.r[at]), rows.names[static_cast<std::size_t>(others[k])]);
     }
@@ -192,6 +196,22 @@ class LoopSearch {
       if (!moves_[static_cast<std::size_t>(i)]) out.J.col(i).setZero();
     out.cost = 0.5 * out.r.squaredNorm();
     return out;
+  }
+
+  // The row of a mimic by joint positions, which count whole turns. The row itself counts them from step to step only.
+  std::optional<double> coupling(const std::string& name, const VectorX& q) const {
+    for (const SceneConstraint& c : model_.constraints) {
+      if (c.name != name || !c.mimic) continue;
+      const RobotJoint *follower = nullptr, *leader = nullptr;
+      for (const RobotJoint& j : robot_.joints()) {
+        if (j.positions != 1) continue;
+        if (j.name == c.mimic->follower) follower = &j;
+        if (j.name == c.mimic->leader) leader = &j;
+      }
+      if (follower && leader)
+        return q[follower->position] - c.mimic->multiplier * q[leader->position] - c.mimic->offset;
+    }
+    return {};
   }
 
   // frame_gap(), and its derivative.

@@ -32,8 +32,15 @@ Names of_time(const Context& context) {
   return names;
 }
 
-BodyId body_named(const Text& name, const FindBody& find, const Names& names, const std::string& who) {
+BodyId body_named(const Text& name, const FindBody& find, const Names& names, const std::string& who,
+                  const std::string& key_of_frame) {
   const int index = find(name.value);
+  const auto frame = std::find_if(names.frames.begin(), names.frames.end(),
+                                  [&](const NamedFrame& each) { return each.name == name.value; });
+  if (index < 0 && frame != names.frames.end())
+    fail(name.place, who + ": there is no body \"" + name.value + "\". It is a frame of the body \"" +
+                         names.bodies[static_cast<std::size_t>(frame->body)] + "\": give this body" +
+                         (key_of_frame.empty() ? "" : ", or write " + key_of_frame + " = \"" + name.value + "\""));
   if (index < 0)
     fail(name.place, who + ": there is no body \"" + name.value + "\"" + suggestion_or_all(name.value, names.bodies));
   if (names.kinds[static_cast<std::size_t>(index)] == BodyKind::coordinate)
@@ -956,7 +963,7 @@ SceneForce read_force(Table& table, Context& context, const FindBody& find, cons
     target.frame = frame_named(table.text("frame"), names, table.what());
     out.bodies = {BodyId{target.frame->body}};
   } else if (table.has("body")) {
-    out.bodies = {body_named(table.text("body"), find, names, table.what())};
+    out.bodies = {body_named(table.text("body"), find, names, table.what(), "frame")};
   } else {
     table.refuse("the force needs a target: give body, frame or coordinate = \"…\", or a potential = \"…\"");
   }

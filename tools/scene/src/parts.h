@@ -18,7 +18,8 @@ namespace linchpin::scene {
 using FindBody = std::function<int(const std::string&)>;
 
 /// The body of this name. @throws SceneError at its place, with the nearest name.
-BodyId body_named(const Text& name, const FindBody& find, const Names& names, const std::string& who);
+BodyId body_named(const Text& name, const FindBody& find, const Names& names, const std::string& who,
+                  const std::string& key_of_frame = {});
 /// The frame of this name, which may be that of a link, or "world". Valid as long as the names. @throws SceneError as
 /// above.
 const NamedFrame& frame_named(const Text& name, const Names& names, const std::string& who);

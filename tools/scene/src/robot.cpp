@@ -153,6 +153,7 @@ class Maker {
       else if (leader.limits)  // zero may lie outside
         at.value = std::clamp(0.0, leader.limits->first, leader.limits->second);
       if (rate != options_.rates.end()) at.rate = rate->second.first;
+      turn_gear(chain.back(), given == options_.joints.end(), rate == options_.rates.end());
     }
     for (std::size_t k = chain.size() - 1; k-- > 0;) {
       const Joint::Mimic& mimic = *joint(chain[k]).mimic;
@@ -160,6 +161,42 @@ class Maker {
       start(chain[k]) = {mimic.multiplier * leader.value + mimic.offset, mimic.multiplier * leader.rate};
     }
     return *start(of);
+  }
+
+  // The joint that turns one of the two links of a gear against the reference link: its index, and whether it turns in
+  // the same sense about the axis of the gear.
+  struct GearSide {
+    int joint = -1;
+    double sign = 1;
+  };
+  GearSide gear_side(const RobotFile::Gear& gear, std::size_t side) const {
+    for (std::size_t k = 0; k < file_.joints.size(); ++k) {
+      const Joint& j = file_.joints[k];
+      const bool forward = j.parent == gear.reference && j.child == gear.links[side];
+      const bool backward = j.child == gear.reference && j.parent == gear.links[side];
+      if (!j.turns() || !(forward || backward)) continue;
+      const Quaterniond& q = forward ? j.in_parent.q : j.in_child.q;
+      const double along = gear.axes[side].dot(q * j.axis);
+      if (std::abs(std::abs(along) - 1) < 1e-9) return {static_cast<int>(k), (along > 0) == forward ? 1.0 : -1.0};
+    }
+    return {};
+  }
+
+  // The input of a gear, if the scene does not give its position or rate, starts as the output has it.
+  void turn_gear(int joint_at, bool position, bool rate) {
+    for (const RobotFile::Gear& gear : file_.gears) {
+      const GearSide in = gear_side(gear, 0), out = gear_side(gear, 1);
+      if (in.joint != joint_at || out.joint < 0 || joint(out.joint).mimic || is_gear_input(out.joint)) continue;
+      const Coordinate of = start_of(out.joint);
+      Coordinate& at = *start_[static_cast<std::size_t>(joint_at)];
+      const double ratio = -in.sign * out.sign / gear.ratio;
+      if (position) at.value = ratio * of.value;
+      if (rate) at.rate = ratio * of.rate;
+    }
+  }
+  bool is_gear_input(int joint_at) const {
+    return std::any_of(file_.gears.begin(), file_.gears.end(),
+                       [&](const RobotFile::Gear& gear) { return gear_side(gear, 0).joint == joint_at; });
   }
 
   // That whoever is given a position or a rate has one to be given.
@@ -192,8 +229,10 @@ class Maker {
     for (const auto& [name, value] : options_.joints)
       for (const Joint& of : file_.joints)
         if (of.name == name && of.limits && (value.first < of.limits->first || value.first > of.limits->second))
-          scene::fail(value.second, "model, joints: \"" + name + "\" goes from " + shown(of.limits->first) + " to " +
-                                        shown(of.limits->second));
+          scene::fail(value.second, "model, joints: \"" + name + "\" = " + shown(value.first) +
+                                        " is beyond the limits of the joint, which goes from " +
+                                        shown(of.limits->first) + " to " + shown(of.limits->second) +
+                                        (of.turns() ? " rad" : " m") + ". Give a position between them");
     for (const int i : file_.order) {
       Pose& at = placed_[static_cast<std::size_t>(i)].pose;
       if (link(i).joint < 0) {
@@ -695,6 +734,53 @@ class Maker {
       };
       out_.joints.emplace_back(std::move(c), j.mimic->at);
     }
+    for (const RobotFile::Gear& gear : file_.gears) make_gear(gear);
+  }
+
+  // A mimic, if joints of the file turn both links against the reference link.
+  void make_gear(const RobotFile::Gear& gear) {
+    SceneConstraint c;
+    c.name = options_.prefix + gear.name;
+    const GearSide in = gear_side(gear, 0), out = gear_side(gear, 1);
+    double multiplier = -gear.ratio;
+    for (const int link_of : {gear.reference, gear.links[0], gear.links[1]})
+      if (cluster_of(link_of).role != Role::body)
+        fail(gear.at, "joint \"" + gear.name + "\": the link \"" + link(link_of).name +
+                          "\" of a gearbox has no mass, so its rotation is not known. Give it an <inertial>");
+    const auto index = [&](int link_of) {
+      const BodyId body{cluster_of(link_of).body};
+      const auto found = std::find(c.bodies.begin(), c.bodies.end(), body);
+      if (found != c.bodies.end()) return static_cast<int>(found - c.bodies.begin());
+      c.bodies.push_back(body);
+      return static_cast<int>(c.bodies.size()) - 1;
+    };
+    JointCoordinate coordinates[2];
+    for (std::size_t k = 0; k < 2; ++k) {
+      JointCoordinate& of = coordinates[k];
+      of.child = index(gear.links[k]), of.parent = index(gear.reference);
+      if (of.child == of.parent)
+        fail(gear.at, "joint \"" + gear.name + "\": the links \"" + link(gear.links[k]).name + "\" and \"" +
+                          link(gear.reference).name +
+                          "\" are one body, so the gearbox has no angle between them. Leave the joint out");
+      const Vector3d axis = gear.axes[k], e = axis.unitOrthogonal();
+      Matrix3d W;
+      W << axis, e, axis.cross(e);
+      // The frames coincide in the pose of the file.
+      of.frame_P = in_body(cluster_of(gear.reference).body, pose(gear.reference), W);
+      of.frame_C = in_body(cluster_of(gear.links[k]).body, pose(gear.links[k]) * inverse(gear.frames[k]), W);
+      if (const GearSide& by = k == 0 ? in : out; by.joint >= 0)
+        of.start = by.sign * start_[static_cast<std::size_t>(by.joint)].value_or(Coordinate()).value;
+    }
+    c.type = "gear";
+    if (in.joint >= 0 && out.joint >= 0) {
+      c.type = "mimic";
+      c.mimic = {options_.prefix + joint(out.joint).name, options_.prefix + joint(in.joint).name,
+                 multiplier * in.sign * out.sign, 0};
+    }
+    c.make = [=, name = c.name, leader = coordinates[0], follower = coordinates[1]](const std::vector<BodyId>& id) {
+      return couple(name, id, leader, follower, multiplier, 0);
+    };
+    out_.joints.emplace_back(std::move(c), gear.at);
   }
 
   // The joints that the scene replaces are floating or fixed. No constraint was made of the floating ones.
@@ -718,7 +804,7 @@ class Maker {
     const Joint &first = joint(chain.front()), &last = joint(chain.back());
     const int a = cluster_of(first.parent).body, b = cluster_of(last.child).body;
     CompoundJoint compound;
-    std::vector<std::pair<int, int>> lossy;               // joints with damping or friction, and their coordinates
+    std::vector<std::pair<int, int>> own;                 // joints with one coordinate, and this coordinate
     Pose reached = pose(first.parent) * first.in_parent;  // frame after the last coordinate, in the world at the start
     compound.frame_A = in_body(a, reached, Matrix3d::Identity());
     for (const int k : chain) {
@@ -738,9 +824,8 @@ class Maker {
           add(false, Vector3d::UnitX(), 0), add(false, Vector3d::UnitY(), 0), add(false, Vector3d::UnitZ(), 0);
           break;
         default:
-          if (j.damping > 0 || j.friction > 0) lossy.emplace_back(k, static_cast<int>(compound.coordinates.size()));
+          own.emplace_back(k, static_cast<int>(compound.coordinates.size()));
           add(j.slides(), j.axis, start_[static_cast<std::size_t>(k)].value_or(Coordinate()).value);
-          if (j.limits) chain_limits_.push_back("\"" + j.name + "\"");
       }
     }
     compound.frame_B = in_body(b, reached, Matrix3d::Identity());
@@ -753,7 +838,7 @@ class Maker {
         names.push_back("…");
         break;
       }
-      names.push_back("\"" + joint(k).name + "\"");
+      names.push_back("\"" + options_.prefix + joint(k).name + "\"");
     }
     if (free.rank < count)
       fail(last.at, "the joints " + listed(names) + " connect links without mass, and their " + std::to_string(count) +
@@ -764,7 +849,8 @@ class Maker {
       file_.notes.add(
           "the axes of the joints " + listed(names) +
           " are dependent at the start (gimbal lock). The compound joint takes the directions beside this pose");
-    (count == 6 ? unconstrained_ : compounds_).push_back("\"" + last.name + "\" (" + listed(names) + ")");
+    (count == 6 ? unconstrained_ : compounds_)
+        .push_back("\"" + options_.prefix + last.name + "\" (" + listed(names) + ")");
     SceneConstraint c;
     c.name = options_.prefix + last.name;
     c.type = "compound";
@@ -773,26 +859,39 @@ class Maker {
     c.own_axes = Quaterniond(Eigen::Quaterniond(c.frame_b.axes)).normalized();
     c.make = [=, name = c.name](const std::vector<BodyId>& id) { return compound_joint(name, id[0], id[1], compound); };
     if (count < 6) out_.joints.emplace_back(std::move(c), last.at);
-    for (const auto& [k, which] : lossy) {
+    for (const auto& [k, which] : own) {
       const Joint& j = joint(k);
-      SceneConstraint along;
-      along.bodies = {BodyId{a}, BodyId{b}};
-      const auto add = [&](const char* name) {
-        along.type = name;
+      const double start = compound.coordinates[static_cast<std::size_t>(which)].start;
+      const auto add = [&](const char* type, const char* name, double zero, auto set) {
+        SceneConstraint along;
+        along.bodies = {BodyId{a}, BodyId{b}};
+        along.type = type;
         along.name = options_.prefix + j.name + "." + name;
         along.make = [=, name = along.name, which = which](const std::vector<BodyId>& id) {
-          return compound_coordinate(name, id[0], id[1], compound, which);
+          return compound_coordinate(name, id[0], id[1], compound, which, zero);
         };
-        out_.joints.emplace_back(along, j.at);
+        set(along);
+        out_.joints.emplace_back(std::move(along), j.at);
       };
-      if (j.damping > 0) {
-        along.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
-        add("damping");
+      if (j.damping > 0)
+        add("damping", "damping", start, [&](SceneConstraint& c) {
+          c.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
+        });
+      if (j.friction > 0) add("friction", "friction", start, [&](SceneConstraint& c) { c.dry_friction = j.friction; });
+      if (!j.limits) continue;
+      if (free.singular_start) {  // The coordinate has no unique value there.
+        chain_limits_.push_back("\"" + options_.prefix + j.name + "\"");
+        continue;
       }
-      along.compliance.reset();
-      if (j.friction > 0) {
-        along.dry_friction = j.friction;
-        add("friction");
+      const auto [lower, upper] = *j.limits;
+      const auto pushes = [](bool negative) {
+        return [=](SceneConstraint& c) { c.unilateral = Unilateral{.negative = negative, .reengage = true}; };
+      };
+      if (lower < upper) {
+        add("limit", "lower", lower, pushes(false));
+        add("limit", "upper", upper, pushes(true));
+      } else {
+        add("limit", "limits", lower, [](SceneConstraint&) {});
       }
     }
   }
@@ -803,7 +902,8 @@ class Maker {
     };
     note(compounds_, "joints that links without mass connect act as one compound joint each: ", "");
     note(unconstrained_, "joints that links without mass connect leave all six motions free and hold nothing: ", "");
-    note(chain_limits_, "the limits of joints in compound joints do not act: ", "");
+    note(chain_limits_, "the limits of joints in compound joints that start in gimbal lock do not act: ",
+         ". Start them in another pose by joints in [model]");
   }
 
   const Link& link(int i) const { return file_.links[static_cast<std::size_t>(i)]; }
@@ -855,7 +955,8 @@ void free_replaced_joints(RobotFile& file, const RobotOptions& options) {
 }  // namespace
 
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from) {
-  RobotFile file = options.format == RobotFormat::urdf ? read_urdf(text, path, from) : read_sdf(text, path, from);
+  RobotFile file = options.format == RobotFormat::urdf ? read_urdf(text, path, from, options.mesh_hulls)
+                                                       : read_sdf(text, path, from, options.mesh_hulls);
   free_replaced_joints(file, options);
   complete_masses(file, options.fixed_base.value_or(false));
   Robot out = Maker(file, options).make();

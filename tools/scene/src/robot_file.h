@@ -55,7 +55,19 @@ struct RobotFile {
     bool turns() const { return kind == Kind::revolute || kind == Kind::continuous; }
     bool slides() const { return kind == Kind::prismatic; }
   };
+  /// Two rotations in proportion: θ₂ = −ratio·θ₁. θ₁ is the angle of link 1 relative to the reference link about axis
+  /// 1, θ₂ that of link 2 about axis 2. Both are 0 in the pose of the file. It holds nothing else.
+  struct Gear {
+    std::string name;
+    Place at;
+    int reference = -1;
+    int links[2] = {-1, -1};
+    Vector3d axes[2];  ///< in the frame of the reference link, unit
+    Pose frames[2];    ///< of the links in the reference link, in the pose of the file
+    double ratio = 1;
+  };
   std::vector<Link> links;
+  std::vector<Gear> gears;
   std::vector<Joint> joints;          ///< one that no link hangs by closes a loop
   std::vector<int> order;             ///< of links, parents first
   std::vector<std::string> warnings;  ///< as Robot's
@@ -67,9 +79,10 @@ constexpr std::size_t most_links = 10000;  ///< of a file
 
 const char* to_string(RobotFile::Joint::Kind kind);
 
+/// @param mesh_hulls  as RobotOptions
 /// @throws SceneError at the element's place, and at `from` where linchpin was built without the reader.
-RobotFile read_urdf(const std::string& text, const std::string& path, const Place& from);
-RobotFile read_sdf(const std::string& text, const std::string& path, const Place& from);
+RobotFile read_urdf(const std::string& text, const std::string& path, const Place& from, std::size_t mesh_hulls = 0);
+RobotFile read_sdf(const std::string& text, const std::string& path, const Place& from, std::size_t mesh_hulls = 0);
 
 constexpr double no_limit = 1e9;  ///< a limit of a joint from here on [rad or m] is none
 

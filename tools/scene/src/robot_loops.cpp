@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -32,7 +33,7 @@ class Reader {
 
   RobotLoops read() {
     RobotLoops out;
-    refuse_unknown_keys();
+    check_keys();
     const std::vector<YAML::Node> pairs = list("closed_loop"), types = list("type");
     if (pairs.size() != types.size())
       fail(place_of(types.empty() ? "closed_loop" : "type"),
@@ -71,10 +72,14 @@ class Reader {
  private:
   static constexpr std::size_t most_bytes = 1 << 20;
 
-  void refuse_unknown_keys() const {
+  void check_keys() const {
     static const std::vector<std::string> known = {"closed_loop", "type", "name_mot", "joint_name", "joint_type"};
+    std::map<std::string, Place> first;
     for (const auto& each : root_) {
       const std::string key = text(each.first, "a key");
+      if (const auto [before, is_new] = first.emplace(key, place(each.first.Mark())); !is_new)
+        fail(place(each.first.Mark()), "the key " + key + " occurs twice, first in line " +
+                                           std::to_string(before->second.line) + ". Write its entries into one list");
       if (std::find(known.begin(), known.end(), key) == known.end())
         fail(place(each.first.Mark()),
              "there is no key \"" + key + "\" in a robot.yaml" + suggestion_or_all(key, known));

@@ -1,5 +1,6 @@
 #include "robot_mesh.h"
 
+#include "mesh_decomposition.h"
 #include "mesh_hull.h"
 
 #include <algorithm>
@@ -24,6 +25,9 @@ constexpr RobotNotes::Kind flat{"link", "has a collision mesh without volume, wh
                                 "have collision meshes without volume, which are left out"};
 constexpr RobotNotes::Kind hulled{"link", "collides by the convex hull of its mesh",
                                   "collide by the convex hulls of their meshes"};
+
+constexpr RobotNotes::Kind decomposed{"link", "collides by a convex decomposition of its mesh",
+                                      "collide by convex decompositions of their meshes"};
 
 bool is_file(const fs::path& path) {
   std::error_code error;
@@ -131,6 +135,25 @@ PlacedShape centred_hull(const MeshHull& made) {
   return out;
 }
 
+MeshPart joined(const std::vector<MeshPart>& parts) {
+  MeshPart out;
+  for (const MeshPart& part : parts) {
+    const auto first = static_cast<std::uint32_t>(out.points.size());
+    out.points.insert(out.points.end(), part.points.begin(), part.points.end());
+    for (const auto& t : part.triangles) out.triangles.push_back({first + t[0], first + t[1], first + t[2]});
+  }
+  return out;
+}
+
+// Of each part by itself, or of all together where the parts are many or one has no volume.
+std::vector<PlacedShape> decomposition_of(const std::vector<MeshPart>& parts, std::size_t most) {
+  std::vector<MeshHull> hulls = convex_decomposition(parts, most);
+  if (hulls.empty() && parts.size() > 1) hulls = convex_decomposition(std::vector<MeshPart>{joined(parts)}, most);
+  std::vector<PlacedShape> out;
+  for (const MeshHull& each : hulls) out.push_back(centred_hull(each));
+  return out;
+}
+
 // One hull for each part, or one of all where the parts are many or one has no volume.
 std::vector<PlacedShape> hulls_of(const std::vector<MeshPart>& parts) {
   std::vector<PlacedShape> out;
@@ -165,7 +188,11 @@ void RobotMeshes::add(const Mesh& mesh, const Pose& pose, RobotFile::Link& link,
     file.notes.add(flat, link.name, mesh.uri);
     return;
   }
-  file.notes.add(hulled, link.name);
+  if (hulls_ > 0)
+    file.notes.add(decomposed, link.name,
+                   std::to_string(found.shapes.size()) + (found.shapes.size() == 1 ? " hull" : " hulls"));
+  else
+    file.notes.add(hulled, link.name);
   if (std::find(file.files.begin(), file.files.end(), path) == file.files.end()) file.files.push_back(path);
   for (const PlacedShape& each : found.shapes) link.shapes.push_back({each.shape, pose * each.pose});
 }
@@ -192,7 +219,8 @@ const RobotMeshes::Read& RobotMeshes::read(const std::string& path, const Mesh& 
     for (MeshPart& part : parts)
       for (Vector3d& p : part.points)
         if (mesh.centred) p -= 0.5 * (low + high);
-    out.shapes = hulls_of(parts);
+    if (hulls_ > 0) out.shapes = decomposition_of(parts, hulls_);
+    if (out.shapes.empty()) out.shapes = hulls_of(parts);
   } catch (const MeshError& e) {
     out.error = e.what();
   }

@@ -28,6 +28,8 @@ std::string find_mesh(const std::string& uri, const std::string& from);
 /// Reads each mesh of a robot once.
 class RobotMeshes {
  public:
+  /// @param hulls  of a convex decomposition of each file, at most; 0: one hull of each part
+  explicit RobotMeshes(std::size_t hulls = 0) : hulls_(hulls) {}
   /// An element <mesh> of a collision.
   struct Mesh {
     std::string uri;   ///< as the file has it
@@ -48,6 +50,7 @@ class RobotMeshes {
     std::string error;  // why there are no shapes; empty: they have no volume
   };
   const Read& read(const std::string& path, const Mesh& mesh);
+  std::size_t hulls_;
   std::map<Key, Read> read_;
 };
 

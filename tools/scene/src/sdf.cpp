@@ -23,7 +23,7 @@ namespace linchpin::scene {
 
 #if !LINCHPIN_SDF
 
-RobotFile read_sdf(const std::string&, const std::string&, const Place& from) {
+RobotFile read_sdf(const std::string&, const std::string&, const Place& from, std::size_t) {
   fail(from,
        "this linchpin was built without SDF: build it where libsdformat is (Debian: libsdformat-dev; scripts/setup "
        "--sdf)");
@@ -280,8 +280,8 @@ class Files {
 
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& path)
-      : source_(std::make_shared<const Source>(path, text)), files_(source_) {}
+  Reader(const std::string& text, const std::string& path, std::size_t mesh_hulls)
+      : source_(std::make_shared<const Source>(path, text)), files_(source_), meshes_(mesh_hulls) {}
 
   RobotFile read() {
     // libsdformat would read a URDF file too, and say less of what is wrong with it.
@@ -519,18 +519,15 @@ class Reader {
     joint.name = prefix + from.Name();
     joint.at = place_of(from.Element());
     const std::string who = "joint \"" + joint.name + "\"";
+    if (from.Type() == sdf::JointType::GEARBOX) return read_gearbox(from, joint, X, prefix, who);
     const auto kind = kind_of(from.Type());
     if (!kind)
       fail(joint.at,
            who + ": joints of type \"" + from.Element()->Get<std::string>("type") +
-               "\" are not supported. Supported are fixed, revolute, continuous, prismatic and ball. Write others as "
-               "[[joint]] in a scene");
+               "\" are not supported. Supported are fixed, revolute, continuous, prismatic, ball and gearbox. Write "
+               "others as [[joint]] in a scene");
     joint.kind = *kind;
-    std::string parent, child;
-    refuse(from.ResolveParentLink(parent));
-    refuse(from.ResolveChildLink(child));
-    joint.parent = link_named(parent == "world" ? parent : prefix + parent, from, who);
-    joint.child = link_named(child == "world" ? child : prefix + child, from, who);
+    find_links(from, joint, prefix, who);
     if (out_.links[static_cast<std::size_t>(joint.child)].name == "world")
       fail(joint.at, who + ": the world cannot be the child of a joint. Make it the parent");
     const Pose at = X * pose_of(resolved(from, "__model__"), from.Element(), who);
@@ -540,6 +537,70 @@ class Reader {
       fail(place_of(from.Element()->GetElement("mimic")), who + ": <mimic> stands in its <axis>, as of SDF 1.11");
     if (joint.turns() || joint.slides()) read_axis(from, joint, prefix, who);
     out_.joints.push_back(std::move(joint));
+  }
+
+  void find_links(const sdf::Joint& from, Joint& joint, const std::string& prefix, const std::string& who) {
+    std::string parent, child;
+    refuse(from.ResolveParentLink(parent));
+    refuse(from.ResolveChildLink(child));
+    joint.parent = link_named(parent == "world" ? parent : prefix + parent, from, who);
+    joint.child = link_named(child == "world" ? child : prefix + child, from, who);
+  }
+
+  // As in Gazebo: the joint couples the rotations of its parent and of its child relative to a third link, and other
+  // joints hold these links.
+  void read_gearbox(const sdf::Joint& from, Joint& joint, const Pose& X, const std::string& prefix,
+                    const std::string& who) {
+    find_links(from, joint, prefix, who);
+    RobotFile::Gear gear;
+    gear.name = joint.name, gear.at = joint.at;
+    gear.links[0] = joint.parent, gear.links[1] = joint.child;
+    const sdf::ElementPtr e = from.Element();
+    const auto text = [&](const char* part) {
+      return e->HasElement(part) && e->GetElement(part)->GetValue() ? e->GetElement(part)->GetValue()->GetAsString()
+                                                                    : std::string();
+    };
+    const std::string reference = text("gearbox_reference_body");
+    if (reference.empty() || reference == "__default__")
+      fail(joint.at, who + ": a gearbox needs <gearbox_reference_body>, the link to which its two angles refer");
+    if (reference != "world" && !link_at_.contains(prefix + reference)) {
+      std::vector<std::string> known;
+      for (const Link& each : out_.links) known.push_back(each.name);
+      fail(joint.at,
+           who + ", <gearbox_reference_body>: there is no link \"" + reference + "\"" + suggestion(reference, known));
+    }
+    gear.reference = link_named(reference == "world" ? reference : prefix + reference, from, who);
+    if (gear.reference == joint.parent || gear.reference == joint.child)
+      fail(joint.at, who + ", <gearbox_reference_body>: \"" + reference +
+                         "\" is a link of the joint itself. The two angles refer to a third link");
+    if (const std::string ratio = text("gearbox_ratio"); !ratio.empty()) {
+      const auto all = words_of(ratio);
+      const auto x = all.size() == 1 ? number_in(all[0]) : std::nullopt;
+      if (!x || !(std::abs(*x) < 1e9) || *x == 0)
+        fail(joint.at, who + ", <gearbox_ratio>: \"" + ratio + "\" is not a finite number other than 0");
+      gear.ratio = *x;
+    }
+    const Pose at = X * pose_of(resolved(from, "__model__"), e, who), to_reference = inverse(pose(gear.reference));
+    bool used = false;
+    for (unsigned k = 0; k < 2; ++k) {
+      const sdf::JointAxis* axis = from.Axis(k);
+      const std::string name = k == 0 ? "<axis>" : "<axis2>";
+      if (!axis) fail(joint.at, who + ": a gearbox needs <axis> and <axis2>, but has no " + name);
+      ignition::math::Vector3d u;
+      refuse(axis->ResolveXyz(u));
+      const Vector3d direction(u.X(), u.Y(), u.Z());
+      if (!direction.allFinite() || !(direction.norm() > 1e-9))
+        fail(place_of(axis->Element()), who + ", " + name + ": an axis of length zero has no direction");
+      gear.axes[k] = to_reference.q * (at.q * direction.normalized());
+      gear.frames[k] = to_reference * pose(gear.links[k]);
+      used = used || axis->Damping() != 0 || axis->Friction() != 0 || axis->Lower() > -no_limit ||
+             axis->Upper() < no_limit;
+    }
+    constexpr RobotNotes::Kind without{"joint", "is a gearbox, whose own limits, damping and friction are left out",
+                                       "are gearboxes, whose own limits, damping and friction are left out",
+                                       "Give them to the joints that hold its links"};
+    if (used) out_.notes.add(without, joint.name);
+    out_.gears.push_back(std::move(gear));
   }
 
   void read_axis(const sdf::Joint& from, Joint& joint, const std::string& prefix, const std::string& who) {
@@ -631,7 +692,9 @@ class Reader {
 
 }  // namespace
 
-RobotFile read_sdf(const std::string& text, const std::string& path, const Place&) { return Reader(text, path).read(); }
+RobotFile read_sdf(const std::string& text, const std::string& path, const Place&, std::size_t mesh_hulls) {
+  return Reader(text, path, mesh_hulls).read();
+}
 
 #endif
 

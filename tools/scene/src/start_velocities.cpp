@@ -1,7 +1,10 @@
 #include "start_velocities.h"
 
+#include "joint_coordinate.h"
+
 #include <linchpin/dynamics.h>
 #include <linchpin/projection.h>
+#include <linchpin/scene/modes.h>
 
 #include <algorithm>
 #include <cmath>
@@ -192,6 +195,42 @@ std::string speed(double x, const std::string& unit) {
   return text + (unit.empty() ? " per second, in the unit of its equation" : " " + unit);
 }
 
+void write_velocities(const System& system, const State& state, Model& model) {
+  for (std::size_t i = 0; i < model.bodies.size(); ++i) {
+    const BodyId id{static_cast<int>(i) + 1};
+    if (system.dof(id) == 0) continue;
+    model.bodies[i].start.v = state[id].v;
+    model.bodies[i].start.w = state[id].w;
+  }
+}
+
+// The rate of a joint less a given one.
+class RateFunction final : public ConstraintFunction {
+ public:
+  RateFunction(const JointCoordinate& joint, double rate) : joint_(joint), rate_(rate) {}
+  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<RateFunction>(*this); }
+  int rows() const override { return 1; }
+  int bodies() const override { return 2; }
+  Level level() const override { return Level::velocity; }
+  RowUnit unit(int) const override { return RowUnit::custom; }
+
+  void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
+    out[0] = coordinate_row(joint_, X[0], X[1], 0).rate - rate_;
+  }
+
+  void linearize(std::span<const BodyState> X, double, Linearization out) const override {
+    const CoordinateRow row = coordinate_row(joint_, X[0], X[1], 0);
+    const Vector3d* const parts[] = {&row.linear_P, &row.angular_P, &row.linear_C, &row.angular_C};
+    for (std::size_t k = 0; k < 4; ++k)
+      for (std::size_t i = 0; i < 3; ++i) out.A[3 * k + i] = (*parts[k])[static_cast<Eigen::Index>(i)];
+    out.velocity[0] = row.rate - rate_, out.b[0] = row.b;
+  }
+
+ private:
+  JointCoordinate joint_;
+  double rate_;
+};
+
 std::string unit_of_opening(const ConstraintFunction& f, int row) {
   if (f.level() != Level::position) return {};
   return f.unit(row) == RowUnit::metre ? "m/s" : f.unit(row) == RowUnit::radian ? "rad/s" : "";
@@ -222,13 +261,41 @@ std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_
                             ". Give a rate that the mechanism can have",
                         id == added ? left.row : 0};
   }
-  for (std::size_t i = 0; i < model.bodies.size(); ++i) {
-    const BodyId id{static_cast<int>(i) + 1};
-    if (system.dof(id) == 0) continue;
-    model.bodies[i].start.v = state[id].v;
-    model.bodies[i].start.w = state[id].w;
-  }
+  write_velocities(system, state, model);
   return {};
+}
+
+RateAssembly assemble_rates(Model& model, const std::vector<std::size_t>& joints, const std::vector<double>& rates) {
+  System system = model.system(), given = model.system();
+  for (const SceneConstraint& c : model.constraints) {
+    const ConstraintId id = system.find_constraint(c.name);
+    if (!c.unilateral || !is_open(system, id, system.initial_state())) continue;
+    system.enable(id, false);
+    given.enable(given.find_constraint(c.name), false);
+  }
+  Search without(system, model.options.solve);
+  RateAssembly out;
+  if (without.is_met(without.start())) return out;
+  std::vector<JointCoordinate> coordinates;
+  std::string name = free_name(model);
+  for (std::size_t k = 0; k < joints.size(); ++k) {
+    const SceneConstraint& c = model.constraints[joints[k]];
+    coordinates.push_back(coordinate_of(c, without.start()));
+    given.add(Constraint(name += "'", c.bodies, std::make_unique<RateFunction>(coordinates.back(), rates[k])));
+  }
+  Search with(given, model.options.solve);
+  State state = with.start();
+  if (with.newton(state) && with.is_met(state)) {
+    out.outcome = RateAssembly::Outcome::met;
+    write_velocities(system, state, model);
+    return out;
+  }
+  out.outcome = RateAssembly::Outcome::not_met;
+  state = without.start();
+  (void)without.newton(state);
+  for (const JointCoordinate& j : coordinates)
+    out.rates.push_back(coordinate_row(j, state[BodyId{j.parent}], state[BodyId{j.child}], 0).rate);
+  return out;
 }
 
 }  // namespace linchpin::scene

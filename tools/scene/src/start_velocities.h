@@ -28,4 +28,20 @@ struct StartFailure {
 std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_ptr<const Tape>& given,
                                                 const std::vector<std::string>& units);
 
+/// Rates of joints at the start that a model was given.
+struct RateAssembly {
+  enum class Outcome {
+    met_already,  ///< The velocities of the model satisfy its constraints.
+    met,          ///< The bodies have other velocities, which satisfy the constraints and have the given rates.
+    not_met       ///< The constraints do not permit the given rates together. The velocities are those of the model.
+  };
+  Outcome outcome = Outcome::met_already;
+  std::vector<double> rates;  ///< of not_met, by joint: those of the nearest velocities that the constraints permit
+};
+/// Gives the bodies of a model velocities that meet its constraints, with the rates of some joints. They are the
+/// nearest to those of the model in the same sense as in assemble_velocities().
+/// @param joints  indices of SceneConstraint in the model; hinges and sliders
+/// @param rates  [rad/s or m/s] by joint
+RateAssembly assemble_rates(Model& model, const std::vector<std::size_t>& joints, const std::vector<double>& rates);
+
 }  // namespace linchpin::scene

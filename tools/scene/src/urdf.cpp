@@ -17,7 +17,7 @@ namespace linchpin::scene {
 
 #if !LINCHPIN_URDF
 
-RobotFile read_urdf(const std::string&, const std::string&, const Place& from) {
+RobotFile read_urdf(const std::string&, const std::string&, const Place& from, std::size_t) {
   fail(from, "this linchpin was built without URDF: build it where tinyxml2 is (Debian: libtinyxml2-dev)");
 }
 
@@ -62,7 +62,8 @@ constexpr RobotNotes::Kind more_numbers{"element", "has more than three numbers,
 
 class Reader {
  public:
-  Reader(const std::string& text, const std::string& path) : source_(std::make_shared<const Source>(path, text)) {}
+  Reader(const std::string& text, const std::string& path, std::size_t mesh_hulls)
+      : source_(std::make_shared<const Source>(path, text)), meshes_(mesh_hulls) {}
 
   RobotFile read() {
     if (const std::size_t zeros = parse_xml(document_, source_, "a URDF file begins with <robot name=\"…\">"))
@@ -462,8 +463,8 @@ class Reader {
 
 }  // namespace
 
-RobotFile read_urdf(const std::string& text, const std::string& path, const Place&) {
-  return Reader(text, path).read();
+RobotFile read_urdf(const std::string& text, const std::string& path, const Place&, std::size_t mesh_hulls) {
+  return Reader(text, path, mesh_hulls).read();
 }
 
 #endif

@@ -10,8 +10,9 @@ namespace linchpin::scene {
 /// limit, "NAME.upper" pushes it downwards at the upper one. They stop the joint without rebound. If the two limits are
 /// equal, one constraint "NAME.limits" holds the coordinate. Their lines in Model::native are left out.
 ///
-/// Joints whose limits are there already stay as they are. rattle and rattle4 have no steps with impacts: with these
-/// methods the result is the model itself. Hosts with limits of their own take the model itself, too.
+/// Joints whose limits are there already stay as they are. Those of joints in compound joints are constraints of the
+/// model itself. rattle and rattle4 have no steps with impacts: with these methods the result is the model without
+/// limits, and Model::native lists them. Hosts with limits of their own take the model itself.
 [[nodiscard]] LINCHPIN_SCENE_API Model with_joint_limits(Model model);
 
 }  // namespace linchpin::scene
