@@ -365,10 +365,11 @@ TEST_F(CompoundJoint, WhatIsWrongIsSaid) {
                 hinge("k", "m", "b"),
             "[model]\nurdf = 'robot.urdf'\nprefix = 'left_'\n");
   EXPECT_TRUE(noted(limited, "act as one compound joint each: \"left_k\" (\"left_j\", \"left_k\")"));
-  ASSERT_EQ(limited.constraints.size(), 4u);
+  ASSERT_EQ(limited.constraints.size(), 2u);
   EXPECT_EQ(limited.constraints[1].name, "left_j.friction");
-  EXPECT_EQ(limited.constraints[2].name, "left_j.lower");
-  EXPECT_EQ(limited.constraints[3].name, "left_j.upper");
+  ASSERT_EQ(limited.compound_limits.size(), 2u);
+  EXPECT_EQ(limited.compound_limits[0].name, "left_j.lower");
+  EXPECT_EQ(limited.compound_limits[1].name, "left_j.upper");
 }
 
 // A universal joint whose second axis stops at −0.3 and 0.5 rad, without rebound.
@@ -383,7 +384,7 @@ TEST_F(CompoundJoint, LimitsStopACoordinate) {
   const auto second = [](const State& at) {  // the angle about y, from R = Rx(j) Ry(k)
     return std::atan2((at.bodies[1].q * Vector3d::UnitZ()).x(), (at.bodies[1].q * Vector3d::UnitX()).x());
   };
-  const scene::Model model = cross("-0.3", "0.5");
+  const scene::Model model = scene::with_compound_limits(cross("-0.3", "0.5"));
   ASSERT_EQ(model.constraints.size(), 3u);
   EXPECT_TRUE(model.constraints[1].unilateral && !model.constraints[1].unilateral->negative);
   EXPECT_TRUE(model.constraints[2].unilateral && model.constraints[2].unilateral->negative);
@@ -401,7 +402,8 @@ TEST_F(CompoundJoint, LimitsStopACoordinate) {
     }
     EXPECT_NEAR(most, sign > 0 ? 0.5 : 0.3, 1e-9);
   }
-  const scene::Model locked = cross("0.2", "0.2");
+  EXPECT_EQ(scene::with_joint_limits(cross("-0.3", "0.5")).constraints.size(), 3u);
+  const scene::Model locked = scene::with_joint_limits(cross("0.2", "0.2"));
   EXPECT_EQ(locked.constraints.back().name, "k.limits");
   EXPECT_FALSE(locked.constraints.back().unilateral);
   expect_right_derivatives(model);

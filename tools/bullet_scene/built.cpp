@@ -2,6 +2,8 @@
 
 #include "refused.h"
 
+#include <linchpin/scene/joint_limits.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -87,7 +89,10 @@ struct Built::Families : btOverlapFilterCallback {
 };
 
 Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btRigidBody*> imported)
-    : model_(std::move(model)), world_(world), bodies_(std::move(imported)), mirror_(model_.system()) {
+    : model_(scene::with_compound_limits(std::move(model))),
+      world_(world),
+      bodies_(std::move(imported)),
+      mirror_(model_.system()) {
   if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
   if (model_.contacts) set_contacts(world.getSolverInfo());
   if (model_.contacts && model_.robots > 0) {

@@ -170,8 +170,9 @@ Json limits_json(const scene::Model& model, const scene::Model& on_host) {
 }
 
 void print_limits(const Json& limits, bool bare) {
-  if (!bare || limits.empty()) return;
-  const scene::Note note("the host bare holds the limits of joints by unilateral constraints",
+  if (limits.empty()) return;
+  const scene::Note note(bare ? "the host bare holds the limits of joints by unilateral constraints"
+                              : "linchpin holds the limits of joints in compound joints by unilateral constraints",
                          limits.get<std::vector<std::string>>());
   std::cout << note.shown(6) << "\n";
 }
@@ -267,7 +268,7 @@ int run_check(const CheckArguments& arguments) {
     result["integrable"].push_back(combination_json(each, system));
   result["frames"] = frames_json(*model, start);
   const bool bare = model->host == scene::Host::bare;
-  const scene::Model on_host = bare ? scene::with_joint_limits(*model) : *model;
+  const scene::Model on_host = bare ? scene::with_joint_limits(*model) : scene::with_compound_limits(*model);
   result["native"] = on_host.native;
   result["limits"] = limits_json(*model, on_host);
   std::vector<std::string> warnings = model->warnings;

@@ -32,14 +32,20 @@ SceneConstraint limit(const SceneConstraint& c, const JointCoordinate& of, const
 
 }  // namespace
 
+Model with_compound_limits(Model model) {
+  for (SceneConstraint& c : model.compound_limits) model.constraints.push_back(std::move(c));
+  model.compound_limits.clear();
+  return model;
+}
+
 Model with_joint_limits(Model model) {
   if (model.options.method == Method::rattle || model.options.method == Method::rattle4) {
-    const auto pushes = [](const SceneConstraint& c) { return c.type == "limit" && c.unilateral; };
-    for (const SceneConstraint& c : model.constraints)
-      if (pushes(c)) model.native.push_back(c.name + ": a limit of a joint in a compound joint");
-    std::erase_if(model.constraints, pushes);
+    for (const SceneConstraint& c : model.compound_limits)
+      model.native.push_back(c.name + ": a limit of a joint in a compound joint");
+    model.compound_limits.clear();
     return model;
   }
+  model = with_compound_limits(std::move(model));
   const auto limited = [](const SceneConstraint& c) { return c.limits && has_coordinate(c); };
   if (std::none_of(model.constraints.begin(), model.constraints.end(), limited)) return model;
   const State start = model.system().initial_state();

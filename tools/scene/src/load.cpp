@@ -850,7 +850,12 @@ class SceneReader {
       for (std::size_t i = laws.first; i < laws.end; ++i)
         add_laws(table, *laws.context, model_.constraints[first_plan + i]);
     }
-    for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
+    for (auto& [joint, place] : robot_joints_) {
+      add(std::move(joint), place);
+      if (model_.constraints.back().type != "limit") continue;
+      model_.compound_limits.push_back(std::move(model_.constraints.back()));
+      model_.constraints.pop_back();
+    }
     // After those of the file, which are the trees.
     for (const scene::JointPlan& plan : loop_plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
     const scene::Constants::Map* looked_at = nullptr;

@@ -262,9 +262,12 @@ struct LINCHPIN_SCENE_API Model {
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;  ///< joints and typed constraints
-  std::vector<SceneForce> forces;            ///< impressed forces
-  std::vector<Channel> logs;                 ///< quantities to log
-  std::vector<Expectation> expectations;     ///< known answers
+  /// Limits of joints in compound joints of robots, which scene::with_compound_limits() makes constraints. One row
+  /// each.
+  std::vector<SceneConstraint> compound_limits;
+  std::vector<SceneForce> forces;         ///< impressed forces
+  std::vector<Channel> logs;              ///< quantities to log
+  std::vector<Expectation> expectations;  ///< known answers
 
   /// Makes a System with all bodies, constraints, forces and laws. It does not refer to the Model. @throws
   /// std::invalid_argument only if the program has changed the model to one that is not valid.
