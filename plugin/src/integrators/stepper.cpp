@@ -103,17 +103,20 @@ std::string Stepper::Impl::begin_at(bool forget) {
   reaction_list_is_current = false;
   last_dt = last_frequency = last_h = 0;
   system->update_kinematic(state);
-  if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
-  if (deactivate_open()) {
+  // Constraints that the state leaves hold nothing.
+  const auto evaluate_without_open = [&] {
+    if (dynamics.evaluate(state) == Status::invalid) return false;
+    if (!deactivate_open()) return true;
     restructure_dynamics();
     collect_unilateral();
     recorder.restructure(*system, block(), forget);
-    if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
-  }
+    return dynamics.evaluate(state) != Status::invalid;
+  };
+  if (!evaluate_without_open()) return dynamics.reason();
   start.gap = std::max(largest(dynamics.assembly().position), detail::widest_turn(dynamics, state));
   project_positions(*system, dynamics, state, options.newton_tolerance, 10 * options.max_newton, &start.moved,
                     &start.turned);
-  if (dynamics.evaluate(state) == Status::invalid) return dynamics.reason();
+  if (!evaluate_without_open()) return dynamics.reason();  // A state beyond a constraint may leave it from there.
   start.impulse_energy = project_velocities(*system, dynamics, state);
   watching.watch.restructure(*system, block());
   resize_work_memory();
