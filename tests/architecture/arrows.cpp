@@ -56,10 +56,12 @@ const std::vector<Area> areas = {
     {"adapters/minimal/", {"std", "Eigen", "core", "toy engine"}},
     {"adapters/minimal/engine/", {"std", "Eigen"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat", "yaml-cpp"}},
-    // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision.
+    // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision, and
+    // one with a program that simulates a scene.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},
     {"tools/recording/include/linchpin/recording.h", {"std", "core"}},
     {"tools/recording/include/linchpin/bullet_recorder.h", {"std", "core", "adapter/bullet"}},
+    {"tools/recording/include/linchpin/scene_recorder.h", {"std", "core", "scene"}},
     // Scenes as worlds of Bullet.
     {"tools/bullet_scene/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet"}},
     {"tools/linchpin/", {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "CLI11"}},
@@ -116,7 +118,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
     if (name == "linchpin/minimal.h") return {"adapter/minimal", ""};
     // The first is of any host, the second of Bullet's as well: whoever includes it sees Bullet.
     if (name == "linchpin/recording.h") return {"recording", ""};
-    if (name == "linchpin/bullet_recorder.h") return {"recording", ""};
+    if (name == "linchpin/bullet_recorder.h" || name == "linchpin/scene_recorder.h") return {"recording", ""};
     if (name == "linchpin/bullet_simulation.h") return {"bullet scene", ""};
     if (name == "linchpin/scene.h" || starts_with(name, "linchpin/scene/")) return {"scene", ""};
     return {"core", name.substr(std::string("linchpin/").size())};

@@ -8,6 +8,7 @@
 // the parts of a scene as a Recording shows them.
 #pragma once
 
+#include <linchpin/error.h>
 #include <linchpin/recording.h>
 #include <linchpin/report.h>
 #include <linchpin/scene.h>
@@ -140,11 +141,8 @@ class Recorder {
  private:
   /// Reactions, none in an engine before its first step.
   std::span<const Reaction> reactions_or_none() {
-    try {
-      return simulation_.reactions();
-    } catch (const OrderError&) {
-      return {};
-    }
+    const auto reactions = try_call([this] { return simulation_.reactions(); });
+    return reactions ? *reactions : std::span<const Reaction>();
   }
 
   Simulation& simulation_;
