@@ -158,7 +158,8 @@ Momenta momenta(btMultiBody& mb) {
 }
 
 // A step is balanced with the inertia of its start, and the gyroscopic torque is among the applied forces, as for rigid
-// bodies. The momenta of the links at both ends differ from that by O(dt²).
+// bodies. The momenta of the links at both ends differ from that by O(dt²). Single precision rounds the velocity of a
+// link to 1e-7 of its size, and a step of half a millisecond changes it by about 1e-3 of that.
 TEST(MultibodyMomentum, TreesBookWhatTheirLinksGain) {
   for (unsigned seed = 0; seed < 12; ++seed)
     for (const bool loop : {false, true}) {
@@ -176,7 +177,7 @@ TEST(MultibodyMomentum, TreesBookWhatTheirLinksGain) {
         w.step(1, h);
         const Momenta after = momenta(*tree.body);
         ASSERT_EQ(exact.momentum_balances().size(), seed % 2 == 0 ? 6u : 7u);
-        EXPECT_LE(worst_imbalance(exact), precision(1e-12, 1e-4)) << seed << loop;
+        EXPECT_LE(worst_imbalance(exact), precision(1e-12, 5e-4)) << seed << loop;
         for (int i = seed % 2 == 0 ? 0 : -1; i < 6; ++i) {
           const auto z = static_cast<std::size_t>(i + 1);
           const MomentumBalance& b = balance_of(exact, exact.id(link(*tree.body, i)));
@@ -186,7 +187,7 @@ TEST(MultibodyMomentum, TreesBookWhatTheirLinksGain) {
         }
         for (int i = 0; i < 120; ++i) {
           w.step(1, h);
-          ASSERT_LE(worst_imbalance(exact), precision(1e-12, 1e-4)) << seed << loop << " step " << i;
+          ASSERT_LE(worst_imbalance(exact), precision(1e-12, 5e-4)) << seed << loop << " step " << i;
         }
       }
       if (!single) {
