@@ -103,8 +103,12 @@ class Recorder {
       const auto found = place_.find(r.name);
       if (found == place_.end()) continue;  // the limits of a joint
       const recording::Recording::Joint& joint = joints[found->second];
-      gaps_[found->second] = joint.gap_of(r);
       forces_[found->second] = recording::Recording::Force::of(r, joint.on);
+      // The distance of a released constraint is no residual, and that of one that yields is a deformation.
+      const System& system = simulation.system();
+      if (!system.enabled(system.find_constraint(r.name))) continue;
+      gaps_[found->second] = joint.gap_of(r);
+      if (simulation.model().constraints[found->second].yields()) continue;
       if (joint.unit == "m" && !(gap_ >= r.gap)) gap_ = r.gap, joint_ = r.name;
     }
     const State& state = simulation.state();
