@@ -145,17 +145,21 @@ class Simulation:
 
     def run(self, duration: float | None = None) -> None:
         """Takes steps until the time has grown by `duration` [s]. Default: the duration of the scene."""
+        self._core.step(self._steps("run", duration))
+
+    def _steps(self, call: str, duration: float | None) -> int:
+        """Number of steps in a duration [s]. Default: the duration of the scene."""
         length = self.duration if duration is None else real("duration", duration)
         if not (length >= 0 and math.isfinite(length)):
-            raise ValueError(f"run: the duration is {length} s. It must be a finite number, at least 0")
-        self._core.step(math.ceil(length / self.dt - 1e-6))
+            raise ValueError(f"{call}: the duration is {length} s. It must be a finite number, at least 0")
+        return math.ceil(length / self.dt - 1e-6)
 
     def record(self, duration: float | None = None, *, every: int = 1) -> Trace:
         """Runs as :meth:`run` and keeps q, v and the channels at every `every`-th step, the first and last state too.
 
         :returns: a table. In Jupyter it shows the motion. It can be saved as a page, as CSV or for other viewers.
         """
-        return record(self, self.duration if duration is None else real("duration", duration), every)
+        return record(self, self._steps("record", duration), every)
 
     # -- state
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import html
-import math
 import os
 import tempfile
 from typing import TYPE_CHECKING, Any
@@ -92,10 +91,8 @@ class Trace:
         return f"<Trace of {len(self)} states: {', '.join(self.columns)}>"
 
 
-def record(simulation: Simulation, duration: float, every: int) -> Trace:
-    """Runs a simulation and keeps the numbers."""
-    if not (duration >= 0 and math.isfinite(duration)):
-        raise ValueError(f"record: the duration is {duration} s. It must be a finite number, at least 0")
+def record(simulation: Simulation, steps: int, every: int) -> Trace:
+    """Takes steps of a simulation and keeps the numbers."""
     if every < 1:
         raise ValueError(f"record: every is {every}. It must be at least 1")
     core = simulation._core
@@ -108,7 +105,6 @@ def record(simulation: Simulation, duration: float, every: int) -> Trace:
     for title, unit, size in core.channels():
         columns += [title] if size == 1 else [f"{title}.{axis}" for axis in "xyz"]
         units += [unit] * size
-    steps = math.ceil(duration / simulation.dt - 1e-6)
     recorder = _core.Recorder(core)
     rows = [_row(simulation)]
     for first in range(0, steps, every):

@@ -8,9 +8,7 @@ namespace nb = nanobind;
 
 namespace linchpin::python {
 
-namespace {
-
-VectorX vector_of(const std::string& name, const nb::handle& value, int size, bool finite) {
+VectorX vector_argument(const std::string& name, const nb::handle& value, int size, bool finite) {
   const std::string wanted = size < 0 ? "a vector" : "a vector of " + std::to_string(size) + " numbers";
   const auto refuse = [&]() { return name + " must be " + wanted + ", not " + nb::cast<std::string>(nb::repr(value)); };
   const nb::module_ numpy = nb::module_::import_("numpy");
@@ -32,14 +30,8 @@ VectorX vector_of(const std::string& name, const nb::handle& value, int size, bo
   return out;
 }
 
-}  // namespace
-
-VectorX vector_argument(const std::string& name, const nb::handle& value, int size) {
-  return vector_of(name, value, size, true);
-}
-
 Vector3d vector3_argument(const std::string& name, const nb::handle& value, bool finite) {
-  return vector_of(name, value, 3, finite);
+  return vector_argument(name, value, 3, finite);
 }
 
 }  // namespace linchpin::python

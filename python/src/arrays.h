@@ -51,10 +51,11 @@ Array new_matrix(const Matrix& m) {
 
 /// The numbers of a vector that a program gives as an array, a list or a tuple.
 /// @param size  number of components, or -1 for any
+/// @param finite  false: numbers that are not finite are accepted
 /// @throws nanobind::type_error for what is no array of real numbers @throws std::invalid_argument for another size and
 /// for a number that is not finite; both name the argument
-VectorX vector_argument(const std::string& name, const nanobind::handle& value, int size = -1);
-/// Does the same for 3 components. @param finite  false: numbers that are not finite are accepted
+VectorX vector_argument(const std::string& name, const nanobind::handle& value, int size = -1, bool finite = true);
+/// Does the same for 3 components.
 Vector3d vector3_argument(const std::string& name, const nanobind::handle& value, bool finite = true);
 
 /// The numbers of an argument.

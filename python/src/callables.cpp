@@ -90,12 +90,7 @@ scene::Controller controller_of(const nb::callable& function) {
         [&](const nb::object& value) {
           if (value.is_none()) return;  // no force
           // The simulation reports a wrong size and numbers that are not finite.
-          const nb::object numpy = nb::module_::import_("numpy");
-          VectorArgument forces;
-          if (!nb::try_cast(numpy.attr("ascontiguousarray")(value, "float64"), forces) ||
-              nb::cast<int>(numpy.attr("ndim")(value)) != 1)
-            throw std::runtime_error("the controller must return a vector of forces, not " +
-                                     nb::cast<std::string>(nb::repr(value)));
+          const VectorX forces = vector_argument("the returned forces", value, -1, false);
           force.assign(forces.data(), forces.data() + forces.size());
         },
         state.t, new_vector(state.position), new_vector(state.velocity));

@@ -70,7 +70,6 @@ class Attachment {
   btMultiBodyDynamicsWorld& world() { return *world_; }
   void set_enabled(bool on) { enabled_ = on; }
   bool enabled() const { return enabled_; }
-  long resets() const { return resets_; }
   bool closed() const { return closed_; }
   std::recursive_mutex& mutex() { return mutex_; }
 
@@ -80,38 +79,50 @@ class Attachment {
     closed_ = true;
   }
 
-  /// The body that PyBullet calls by this id.
-  BodyRef body(const PyBulletLink& link) {
-    const auto [body, index] = link;
-    for (int i = 0; i < world_->getNumMultibodies(); ++i) {
-      btMultiBody* const candidate = world_->getMultiBody(i);
-      if (candidate->getUserIndex2() != body) continue;
-      if (index < -1 || index >= candidate->getNumLinks())
-        throw std::invalid_argument("body " + std::to_string(body) + " has no link " + std::to_string(index) +
-                                    "; its links are -1 (the base) to " + std::to_string(candidate->getNumLinks() - 1));
-      return Link{candidate, index};
+  /// A link of a multibody, or a rigid body, by PyBullet's ids. @throws std::invalid_argument with both
+  BodyRef body(const PyBulletLink& at) {
+    if (btMultiBody* const found = multibody(at.first)) {
+      demand_link(at, -1, found->getNumLinks(), "link", "links");
+      return Link{found, at.second};
     }
-    for (int i = 0; i < world_->getNumCollisionObjects(); ++i) {
-      btRigidBody* const candidate = btRigidBody::upcast(world_->getCollisionObjectArray()[i]);
-      if (candidate && candidate->getUserIndex2() == body) {
-        if (index == -1) return candidate;
-        throw std::invalid_argument("body " + std::to_string(body) + " has no link " + std::to_string(index) +
-                                    "; it has a base only, -1");
-      }
-    }
-    throw std::invalid_argument("this client has no body " + std::to_string(body));
+    demand_link(at, -1, 0, "link", "links");
+    return &rigid_body(at.first);
   }
-  Link link(const PyBulletLink& at) {
-    for (int i = 0; i < world_->getNumMultibodies(); ++i)
-      if (btMultiBody* const candidate = world_->getMultiBody(i); candidate->getUserIndex2() == at.first) {
-        if (at.second >= 0 && at.second < candidate->getNumLinks()) return {candidate, at.second};
-        throw std::invalid_argument("body " + std::to_string(at.first) + " has no joint " + std::to_string(at.second) +
-                                    "; its joints are 0 to " + std::to_string(candidate->getNumLinks() - 1));
-      }
-    throw std::invalid_argument("this client has no multibody " + std::to_string(at.first));
+  /// The child link of a joint of a multibody. @throws std::invalid_argument with both ids
+  Link joint(const PyBulletLink& at) {
+    btMultiBody* const found = multibody(at.first);
+    if (!found) throw std::invalid_argument("this client has no multibody " + std::to_string(at.first));
+    demand_link(at, 0, found->getNumLinks(), "joint", "joints");
+    return {found, at.second};
+  }
+  /// The pose of the centre of mass of a body, with the axes of its inertia. The ids are those of a body().
+  btTransform pose(const PyBulletLink& at) {
+    const btMultiBody* const found = multibody(at.first);
+    if (!found) return rigid_body(at.first).getWorldTransform();
+    return at.second < 0 ? found->getBaseWorldTransform() : found->getLink(at.second).m_cachedWorldTransform;
   }
 
  private:
+  /// The multibody with an id of PyBullet, or null.
+  btMultiBody* multibody(int body) const {
+    for (int i = 0; i < world_->getNumMultibodies(); ++i)
+      if (world_->getMultiBody(i)->getUserIndex2() == body) return world_->getMultiBody(i);
+    return nullptr;
+  }
+  btRigidBody& rigid_body(int body) const {
+    for (int i = 0; i < world_->getNumCollisionObjects(); ++i)
+      if (btRigidBody* const found = btRigidBody::upcast(world_->getCollisionObjectArray()[i]);
+          found && found->getUserIndex2() == body)
+        return *found;
+    throw std::invalid_argument("this client has no body " + std::to_string(body));
+  }
+  static void demand_link(const PyBulletLink& at, int first, int count, const char* one, const std::string& several) {
+    if (at.second >= first && at.second < count) return;
+    throw std::invalid_argument("body " + std::to_string(at.first) + " has no " + one + " " +
+                                std::to_string(at.second) + "; its " + several + " are " +
+                                (first < 0 ? "-1 (the base)" : "0") + " to " + std::to_string(count - 1));
+  }
+
   /// Runs a part of a step. An error ends the attachment's work, and the next call from Python throws it.
   template <class Work>
   void guarded(Work work) noexcept {
@@ -135,7 +146,6 @@ class Attachment {
     btDiscreteDynamicsWorld& present = finder_->world();
     // A new world may have the address of the old one.
     if (world_ == &present && solver_ && solver_->has_world()) return;
-    if (world_) ++resets_;
     solver_.reset();  // Its world is gone, which it knows.
     guarded([&] {
       auto* const links = dynamic_cast<btMultiBodyDynamicsWorld*>(&present);
@@ -148,12 +158,11 @@ class Attachment {
   }
 
   // Between steps the world has its own solver, because setPhysicsEngineParameter() deletes the solver of the world.
-  void take_over() { world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(hooks())); }
+  void take_over() { world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(hooks_)); }
   void hand_back() {
     hooks_ = world_->getConstraintSolver();
     world_->setMultiBodyConstraintSolver(static_cast<btMultiBodyConstraintSolver*>(native_));
   }
-  btConstraintSolver* hooks() const { return hooks_; }
 
   void before_step() {
     follow_world();
@@ -205,7 +214,6 @@ class Attachment {
   std::unique_ptr<bullet::Solver> solver_;
   std::string error_;
   bool enabled_ = true, closed_ = false, in_step_ = false;
-  long resets_ = 0;
   std::recursive_mutex mutex_;
 };
 
@@ -242,15 +250,10 @@ std::string scene_of(bullet::Solver& solver, Attachment& a, const std::string& n
   for (const auto& [body_name, link] : bodies) {
     (void)solver.id(a.body(link));
     text << "[[body]]\nname = " << quoted(body_name) << "\nmass = 1\nshape = { sphere = 1 }\n";
-    const auto [uid, index] = link;
-    for (int i = 0; i < a.world().getNumMultibodies(); ++i) {
-      btMultiBody& body = *a.world().getMultiBody(i);
-      if (body.getUserIndex2() != uid) continue;
-      const btTransform x = index < 0 ? body.getBaseWorldTransform() : body.getLink(index).m_cachedWorldTransform;
-      const btQuaternion q = x.getRotation();
-      text << "position = [" << x.getOrigin().x() << ", " << x.getOrigin().y() << ", " << x.getOrigin().z() << "]\n"
-           << "rotation = [" << q.w() << ", " << q.x() << ", " << q.y() << ", " << q.z() << "]\n";
-    }
+    const btTransform x = a.pose(link);
+    const btQuaternion q = x.getRotation();
+    text << "position = [" << x.getOrigin().x() << ", " << x.getOrigin().y() << ", " << x.getOrigin().z() << "]\n"
+         << "rotation = [" << q.w() << ", " << q.x() << ", " << q.y() << ", " << q.z() << "]\n";
   }
   text << "[[constraint]]\nname = " << quoted(name) << "\n" << key << " = " << quoted(equation) << "\n";
   if (points.empty()) return text.str();
@@ -329,7 +332,6 @@ NB_MODULE(_pybullet, m) {
              a.detach();
            })
       .def_prop_ro("closed", &Attachment::closed)
-      .def_prop_ro("resets", &Attachment::resets)
       .def_prop_rw("enabled", &Attachment::enabled, &Attachment::set_enabled)
       .def("bodies",
            [](Attachment& a) {
@@ -354,7 +356,7 @@ NB_MODULE(_pybullet, m) {
       .def("add_law_on_joint",
            [](Attachment& a, const PyBulletLink& joint, const nb::object& law) {
              with(a, [&](bullet::Solver& solver) {
-               bullet::Handle handle = solver.handle(a.link(joint));
+               bullet::Handle handle = solver.handle(a.joint(joint));
                handle.law(law_of(law, std::string(handle.name())));
              });
            })
@@ -368,12 +370,12 @@ NB_MODULE(_pybullet, m) {
            })
       .def("joint_wrench",
            [](Attachment& a, const PyBulletLink& joint) {
-             return with(a, [&](bullet::Solver& solver) { return tuple_of(solver.joint_wrench(a.link(joint))); });
+             return with(a, [&](bullet::Solver& solver) { return tuple_of(solver.joint_wrench(a.joint(joint))); });
            })
       .def("joint_forces",
            [](Attachment& a, const PyBulletLink& joint) {
              return with(a, [&](bullet::Solver& solver) {
-               const bullet::JointForces f = solver.joint_forces(a.link(joint));
+               const bullet::JointForces f = solver.joint_forces(a.joint(joint));
                nb::dict out;
                out["gravity"] = new_vector(f.gravity), out["velocity"] = new_vector(f.velocity);
                out["damping"] = new_vector(f.damping), out["applied"] = new_vector(f.applied);

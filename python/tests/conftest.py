@@ -15,12 +15,6 @@ def scenes() -> Path:
 
 
 @pytest.fixture
-def robots() -> Path:
-    """Robots of other tests."""
-    return SOURCE / "tests" / "scenes"
-
-
-@pytest.fixture
 def command() -> Path:
     """The command, where it was built beside the package."""
     path = os.environ.get("LINCHPIN_COMMAND")
