@@ -64,16 +64,17 @@ PyBulletWorld::PyBulletWorld(void* processor) {
   GuiHelper helper;
   auto* const interface = static_cast<CommandProcessor*>(processor);
   interface->setGuiHelper(&helper);
-  int changed = 0, worlds = 0;
-  void* helper_before = nullptr;
-  for (std::size_t i = 0; i < words; ++i) {
-    if (at(i) == &helper && before[i] != at(i)) helper_before = before[i], ++changed;
-    if (helper.found && at(i) == helper.found)
-      slot_ = reinterpret_cast<btDiscreteDynamicsWorld**>(data + i * word), ++worlds;
-  }
-  if (changed == 1) interface->setGuiHelper(helper_before);
+  std::size_t changed = 0, helper_word = 0;
+  for (std::size_t i = 0; i < words; ++i)
+    if (at(i) == &helper && before[i] != at(i)) helper_word = i, ++changed;
+  if (changed == 1) interface->setGuiHelper(before[helper_word]);
   if (changed != 1) refuse("its helper for drawing is not where it was expected");
-  if (!helper.found || worlds != 1) refuse("its world is not where it was expected");
+  // The data also has members without a first value, in which the address of the world can stand by chance. Only this
+  // word is the member.
+  constexpr std::size_t from_world_to_helper = 30;  // in the wheels of PyBullet 3.2.6 and 3.2.7
+  if (helper_word < from_world_to_helper || !helper.found || at(helper_word - from_world_to_helper) != helper.found)
+    refuse("its world is not where it was expected");
+  slot_ = reinterpret_cast<btDiscreteDynamicsWorld**>(data + (helper_word - from_world_to_helper) * word);
 }
 
 }  // namespace linchpin::python
