@@ -51,6 +51,25 @@ at = 2
 is = "9.81*0.2*sin(0.6)"
 tolerance = 1e-6
 single = 1e-2
+[[sensor]]
+name = "root"
+joint = "shoulder"
+[[sensor]]
+name = "grip"
+joint = "elbow"
+# A sensor measures what the parent exerts: also the prescribed motion of the shoulder and the torque of the elbow.
+[[expect]]
+value = "root_torque.y"
+at = 2
+is = "2*9.81*0.25*sin(0.2) + 9.81*(0.5*sin(0.2) + 0.2*sin(0.6))"
+tolerance = 1e-6
+single = 1e-2
+[[expect]]
+value = "grip_torque.y"
+at = 2
+is = "9.81*0.2*sin(0.6)"
+tolerance = 1e-6
+single = 1e-2
 END
 for how in bare bullet-float64 "bullet-float64 --as multibody" bullet "bullet --as multibody"; do
   # shellcheck disable=SC2086

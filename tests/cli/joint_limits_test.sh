@@ -127,6 +127,33 @@ sed 's/pin = 0/pin = 1.5/' "$scratch/robot.toml" >"$scratch/beyond.toml"
 expect 3 run "$scratch/beyond.toml"
 says '"pin" = 1\.5 is beyond the limits of the joint, which goes from -1 to 1 rad\. Give a position between them'
 
+# A bar that falls onto its limit with 15 rad/s passes it by more than 0.04 rad, and returns to it.
+cat >"$scratch/fast.urdf" <<'URDF'
+<robot name="fast"><link name="stand"/>
+  <link name="bar"><inertial><origin xyz="0.5 0 0"/><mass value="2"/><inertia ixx="0.004" iyy="0.17" izz="0.17" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="pin" type="revolute"><parent link="stand"/><child link="bar"/><axis xyz="0 1 0"/><limit lower="-1" upper="1" effort="60" velocity="20"/></joint>
+</robot>
+URDF
+cat >"$scratch/fast.toml" <<'TOML'
+schema = 2
+[world]
+duration = 3
+[model]
+urdf = "fast.urdf"
+joints = { pin = 0.999 }
+rates = { pin = 15 }
+[[expect]]
+value = "joint_position(pin)"
+at = 3
+is = 1
+tolerance = 1e-3
+single = 1e-3
+TOML
+for how in bare bullet-float64 "bullet-float64 --as multibody" bullet "bullet --as multibody"; do
+  # shellcheck disable=SC2086
+  expect 0 run "$scratch/fast.toml" --host $how
+done
+
 # Joints of a compound joint stop on every host: a universal joint whose second axis goes from -0.3 to 0.5 rad.
 cat >"$scratch/cross.urdf" <<'URDF'
 <robot name="cross"><link name="world"/><link name="m"/>

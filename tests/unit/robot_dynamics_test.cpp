@@ -145,6 +145,8 @@ TEST(RobotDynamics, JacobianOfAPlanarArmIsTheTextbooks) {
   EXPECT_LT((robot.jacobian_rate_times_v(tip).head<3>() - rate).norm(), 1e-13);
   EXPECT_LT(robot.jacobian_rate_times_v(tip).tail<3>().norm(), 1e-15);
   EXPECT_EQ(robot.joint_frame("elbow").body, BodyId{2});
+  EXPECT_EQ(robot.frame("elbow").body, BodyId{2});
+  EXPECT_EQ(robot.frame("lower").body, robot.body_frame("lower").body);
   EXPECT_LT((robot.pose(robot.joint_frame("elbow")).p - Vector3d(c1, s1, 0)).norm(), 1e-14);
 }
 
@@ -487,6 +489,7 @@ TEST(RobotDynamics, OneMechanismOfSeveralCanBeTaken) {
   EXPECT_NEAR(whole.momentum().mass, arm.momentum().mass + 3, 1e-13);
   const int n = arm.velocities();
   EXPECT_LT((whole.mass_matrix().bottomRightCorner(n, n) - arm.mass_matrix()).norm(), 1e-13);
+  EXPECT_THROW((void)arm.frame("crate"), std::invalid_argument);
   EXPECT_THROW((void)arm.body_frame("crate"), std::invalid_argument);
 }
 

@@ -468,6 +468,9 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1e-320'/><inertia ixx='1' iyy='1' "
        "izz='1'/></inertial></link></robot>",
        "a mass of 1e-320 kg is outside the supported range; a link without any is a frame", 3},
+      {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='-1' iyy='-1' "
+       "izz='-1'/></inertial></link></robot>",
+       "the inertia is negative: its principal moments are -1, -1, -1 kg m^2. Correct the signs", 3},
       {"<robot name='r'>\n<link name='a'>\n<inertial><mass value='1'/><inertia ixx='1e-320' iyy='1e-320' "
        "izz='1e-320'/></inertial></link></robot>",
        "the inertia is zero", 3},

@@ -101,6 +101,13 @@ TEST(Actuator, PositionAlonePrescribesTheMotionAndGivesItsTorque) {
   EXPECT_NEAR(wheel.joint("spin").force(), -2 * 0.3 * 4 * std::sin(2 * t), 1e-9);
 }
 
+TEST(Actuator, PositionAsANumberHoldsTheJoint) {
+  Simulation wheel(model_of("[[actuator]]\njoint = \"spin\"\nposition = 0\n"));
+  wheel.joint("spin").set_force(2);
+  wheel.run(0.1);
+  EXPECT_NEAR(wheel.joint("spin").position(), 0, 1e-12);
+}
+
 TEST(Actuator, FaultsNameTheJointAndWhatToDo) {
   const std::string joint = "[[actuator]]\njoint = \"spin\"\n";
   EXPECT_NE(message_of("[[actuator]]\njoint = \"spinn\"\ntorque = 1\n").find("did you mean \"spin\""),
@@ -173,6 +180,41 @@ TEST(Simulation, ForcesOfAProgramAreLimitedByTheFile) {
   wheel.run(1);
   EXPECT_NEAR(wheel.joint("spin").velocity(), 1, 1e-12);
   EXPECT_NEAR(wheel.joint("spin").force(), 2, 1e-12);
+}
+
+TEST(Simulation, ReturnsToAStateAndRepeatsTheMotion) {
+  Simulation arm(arm_of_seven());
+  arm.joint("joint1").set_velocity(30);
+  arm.run(0.5);
+  const State there = arm.state();
+  std::vector<double> positions;
+  for (const std::string& name : arm.joints()) positions.push_back(arm.joint(name).position());
+  EXPECT_GT(positions[0], 7.0);  // more than a turn
+  arm.run(0.3);
+  const double q = arm.joint("joint1").position(), v = arm.joint("joint4").velocity();
+  arm.set_state(there, positions);
+  for (std::size_t i = 0; i < positions.size(); ++i)
+    EXPECT_NEAR(arm.joint(arm.joints()[i]).position(), positions[i], 1e-12);
+  arm.run(0.3);
+  EXPECT_NEAR(arm.joint("joint1").position(), q, 1e-9);
+  EXPECT_NEAR(arm.joint("joint4").velocity(), v, 1e-9);
+}
+
+TEST(Simulation, RefusesStatesOfAnotherSizeAndNumbersThatAreNone) {
+  Simulation wheel(model_of(""));
+  State state = wheel.state();
+  state.bodies.pop_back();
+  EXPECT_THROW(wheel.set_state(state), std::invalid_argument);
+  state = wheel.state();
+  state.bodies[1].v.x() = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THROW(wheel.set_state(state), std::invalid_argument);
+  state = wheel.state();
+  state.bodies[1].q.coeffs().setZero();
+  EXPECT_THROW(wheel.set_state(state), std::invalid_argument);
+  state = wheel.state();
+  state.t = std::numeric_limits<double>::infinity();
+  EXPECT_THROW(wheel.set_state(state), std::invalid_argument);
+  EXPECT_THROW(wheel.set_state(wheel.state(), std::vector<double>{0, 0}), std::invalid_argument);
 }
 
 TEST(Simulation, RefusesNumbersThatAreNoneUnknownNamesAndLoops) {

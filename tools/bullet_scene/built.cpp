@@ -65,6 +65,10 @@ void set_contacts(btContactSolverInfo& info) {
   info.m_linearSlop = btScalar(1e-5);
 }
 
+// Where a multibody is more than 0.04 m or rad beyond a limit or in a contact, Bullet's default corrects no position:
+// it leaves that to split impulses, which its solver of multibodies does not have.
+void correct_deep_positions(btContactSolverInfo& info) { info.m_splitImpulsePenetrationThreshold = -BT_LARGE_FLOAT; }
+
 // A frame in the axes of the scene, in those of Bullet.
 JointFrame turned_frame(const JointFrame& frame, const Quaterniond& turn) {
   const Quaterniond back = turn.conjugate();
@@ -95,6 +99,7 @@ Built::Built(scene::Model model, btDiscreteDynamicsWorld& world, std::vector<btR
       mirror_(model_.system()) {
   if (model_.gravity_given || bodies_.empty()) world.setGravity(bullet::to_bullet(model_.gravity));
   if (model_.contacts) set_contacts(world.getSolverInfo());
+  if (model_.multibodies > 0) correct_deep_positions(world.getSolverInfo());
   if (model_.contacts && model_.robots > 0) {
     families_ = std::make_unique<Families>();
     world.getPairCache()->setOverlapFilterCallback(families_.get());
@@ -222,6 +227,7 @@ Quaterniond Built::rotation(std::size_t i) const {
 }
 
 btTypedConstraint* Built::native_joint(const scene::SceneConstraint& c) {
+  if (c.imported) return nullptr;  // The frames of an imported joint are not known.
   std::unique_ptr<btTypedConstraint> joint;
   const BodyId first = c.bodies[0], second = c.bodies.size() > 1 ? c.bodies[1] : linchpin::ground;
   btRigidBody &a = body(first), &b = body(second);

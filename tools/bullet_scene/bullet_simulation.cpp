@@ -30,9 +30,6 @@ void refuse_what_bullet_lacks(const scene::Model& model) {
       throw std::invalid_argument("\"" + body.name +
                                   "\" is a coordinate of its own kinetic energy. Bullet has bodies only. Use "
                                   "scene::Simulation, which needs no engine");
-  if (!model.bullet_file.empty())
-    throw std::invalid_argument("the scene includes \"" + model.bullet_file +
-                                "\", which this class does not read. Run the scene by the command linchpin");
 }
 
 }  // namespace

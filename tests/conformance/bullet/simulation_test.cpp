@@ -90,6 +90,22 @@ TEST(Simulation, ForcesAreThoseOfTheLastStep) {
   EXPECT_NEAR(robot.joint("spin").force(), 5, precision(1e-12, 1e-5));
 }
 
+TEST(Simulation, ReturnsToAStateAndRepeatsTheMotion) {
+  bullet::Simulation robot(arm());
+  robot.joint("joint1").set_velocity(20);
+  robot.run(0.5);
+  const State there = robot.state();
+  std::vector<double> positions;
+  for (const std::string& name : robot.joints()) positions.push_back(robot.joint(name).position());
+  robot.run(0.2);
+  const double q = robot.joint("joint1").position(), v = robot.joint("joint3").velocity();
+  robot.set_state(there, positions);
+  EXPECT_NEAR(robot.joint("joint1").position(), positions[0], precision(1e-12, 1e-5));
+  robot.run(0.2);
+  EXPECT_NEAR(robot.joint("joint1").position(), q, precision(1e-9, 1e-3));
+  EXPECT_NEAR(robot.joint("joint3").velocity(), v, precision(1e-9, 1e-2));
+}
+
 TEST(Simulation, FunctionsOfTheHostWithoutAnEngineAreRefused) {
   bullet::Simulation robot(wheel());
   EXPECT_THROW(robot.stepper(), OrderError);

@@ -109,6 +109,15 @@ struct ShiftedMotion {
   }
 };
 
+/// A number, or an expression as text.
+std::shared_ptr<const Tape> scalar_of(Table& table, const std::string& key, const Names& names) {
+  if (table.find(key)->is_string()) return compiled(table.text(key), names, Type::scalar, table.what() + ", " + key);
+  Tape constant;
+  constant.scalars = {table.number(key)};
+  constant.results = {{Type::scalar, 0}};
+  return std::make_shared<const Tape>(std::move(constant));
+}
+
 SceneConstraint prescribed_motion(const std::string& name, const SceneConstraint& joint, const State& start,
                                   std::shared_ptr<const Tape> motion) {
   const JointCoordinate coordinate = coordinate_of(joint, start);
@@ -190,9 +199,7 @@ Actuator read_actuator(Table& table, const Context& context, const DrivableJoint
       if (table.has(other))
         table.refuse(other, "a position without stiffness and damping prescribes the motion, so leave out " +
                                 std::string(other) + ", or give stiffness");
-    const Text text = table.text("position");
-    auto motion = compiled(text, of_time(context), Type::scalar, table.what() + ", position");
-    out.constraint = prescribed_motion(name, joint, joints.start, std::move(motion));
+    out.constraint = prescribed_motion(name, joint, joints.start, scalar_of(table, "position", of_time(context)));
     return out;
   }
   if (table.has("velocity") && !table.has("damping"))
@@ -202,17 +209,7 @@ Actuator read_actuator(Table& table, const Context& context, const DrivableJoint
   Command command;
   std::vector<BodyId> bodies = joint.bodies;
   const auto expression = [&](const char* of, std::optional<ExpressionOfJoints>& to) {
-    if (!table.has(of)) return;
-    Text text;
-    if (table.find(of)->is_string()) {
-      text = table.text(of);
-      to.emplace(compiled(text, context.names, Type::scalar, table.what() + ", " + of), joints, bodies);
-    } else {
-      Tape constant;
-      constant.scalars = {table.number(of)};
-      constant.results = {{Type::scalar, 0}};
-      to.emplace(std::make_shared<const Tape>(std::move(constant)), joints, bodies);
-    }
+    if (table.has(of)) to.emplace(scalar_of(table, of, context.names), joints, bodies);
   };
   expression(key, command.force);
   expression("position", command.position);

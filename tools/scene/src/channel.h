@@ -47,7 +47,7 @@ struct LINCHPIN_PRIVATE Channel::Impl {
   scene::Evaluator evaluate;
   std::vector<BodyState> X;
   std::vector<Vector3d> given;
-  std::unique_ptr<Accelerations> accelerations;  ///< where the channel reads one
+  std::optional<Accelerations> accelerations;  ///< where the channel reads one
 };
 
 /// Adds reaction(c), gap(c), energy() and their kin to what an expression may use.

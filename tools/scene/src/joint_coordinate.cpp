@@ -2,6 +2,7 @@
 
 #include <linchpin/report.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -81,7 +82,12 @@ CoordinateRow coordinate_row(const JointCoordinate& j, const BodyState& P, const
 }
 
 bool has_coordinate(const SceneConstraint& c) {
-  return (c.type == "hinge" || c.type == "slider") && c.bodies.size() == 2;
+  // The frames of an imported joint are not known.
+  return !c.imported && (c.type == "hinge" || c.type == "slider") && c.bodies.size() == 2;
+}
+
+bool prescribes_motion(const SceneConstraint& c) {
+  return c.type == "prescribed_angle" || c.type == "prescribed_distance";
 }
 
 JointCoordinate coordinate_of(const SceneConstraint& c, const State& start) {
@@ -104,6 +110,10 @@ double JointReader::position(std::string_view name, const State& at) {
   return last->second - j.zero;
 }
 
+void JointReader::set_near(std::string_view name, double position) {
+  last_.insert_or_assign(std::string(name), position + joint(name).zero);
+}
+
 double JointReader::velocity(std::string_view name, const State& at) const { return row(joint(name), at, 0).rate; }
 
 double JointReader::acceleration(std::string_view name, const State& at, const Vector6& P, const Vector6& C) const {
@@ -112,18 +122,25 @@ double JointReader::acceleration(std::string_view name, const State& at, const V
          r.angular_C.dot(C.tail<3>()) - r.b;
 }
 
+namespace {
+
+/// Whether a constraint is a limit of a joint: with_joint_limits() names them.
+bool is_limit_of(std::string_view joint, std::string_view constraint) {
+  if (!constraint.starts_with(joint)) return false;
+  const std::string_view end = constraint.substr(joint.size());
+  return end == ".lower" || end == ".upper" || end == ".limits";
+}
+
+}  // namespace
+
 double JointReader::force(std::string_view name, const Observation& at) const {
   if (at.reactions.empty()) return std::numeric_limits<double>::quiet_NaN();  // Those of the joint are not known.
   const JointCoordinate& j = joint(name);
   const BodyState &P = at.state[BodyId{j.parent}], &C = at.state[BodyId{j.child}];
   const Vector3d axis = P.q * Vector3d(j.frame_P.axes.col(0)), p_WQ = C.p + C.q * j.frame_C.origin;
   double sum = 0;
-  const auto limits = [&](const std::string& of) {  // with_joint_limits()
-    return of.starts_with(name) && (of.substr(name.size()) == ".lower" || of.substr(name.size()) == ".upper" ||
-                                    of.substr(name.size()) == ".limits");
-  };
   for (const Reaction& r : at.reactions) {
-    if (limits(r.name)) continue;
+    if (is_limit_of(name, r.name)) continue;
     const ConstraintId id = at.system.find_constraint(r.name);
     if (id.index < 0) continue;
     const auto bodies = at.system.constraint(id).bodies();
@@ -133,6 +150,30 @@ double JointReader::force(std::string_view name, const Observation& at) const {
     sum += axis.dot(j.slides ? r.on(k).force : r.on(k).about(p_WQ).moment);
   }
   for (const std::string& name : j.actuators) sum += force_of_actuator(name, j, at);
+  return sum;
+}
+
+Wrench JointReader::wrench_of_actuators(std::string_view name, int on, const Observation& at) const {
+  Wrench sum;
+  const auto found = joints_->find(name);
+  if (found == joints_->end()) return sum;
+  const JointCoordinate& j = found->second;
+  sum.point = at.state[BodyId{on == 0 ? j.parent : j.child}].p;
+  const auto drives = [&](const std::string& each) {
+    return std::find(j.actuators.begin(), j.actuators.end(), each) != j.actuators.end();
+  };
+  for (const Force& force : at.system.forces()) {
+    if (!drives(force.name())) continue;
+    const Vector6 wrench = wrenches_of(force, at.state)[static_cast<std::size_t>(on)];
+    sum.force += wrench.head<3>();
+    sum.moment += wrench.tail<3>();
+  }
+  for (const Reaction& r : at.reactions) {
+    if (!drives(r.name)) continue;
+    const Wrench wrench = r.on(on).about(sum.point);
+    sum.force += wrench.force;
+    sum.moment += wrench.moment;
+  }
   return sum;
 }
 

@@ -22,7 +22,7 @@ struct JointCoordinate {
   JointFrame frame_P, frame_C;         ///< x along the axis
   double start = 0;                    ///< value near which the first angle is, to half a turn
   double zero = 0;                     ///< value by the frames alone where the coordinate is 0
-  std::vector<std::string> actuators;  ///< names of the impressed forces that drive it
+  std::vector<std::string> actuators;  ///< names of the forces, and of the prescribed motions, that drive it
 };
 
 /// The value of a coordinate by the frames alone, its rate, and its row A v̇ − b of the acceleration.
@@ -36,9 +36,14 @@ struct CoordinateRow {
 /// @param near  angle from which the new one differs by less than half a turn
 CoordinateRow coordinate_row(const JointCoordinate& joint, const BodyState& P, const BodyState& C, double near);
 
+/// The name of the force that SimulatedJoint::set_force() commands.
+inline std::string motor_name(const std::string& joint) { return joint + ".command"; }
+
 /// Returns whether a constraint of a scene is a hinge or a slider.
 bool has_coordinate(const SceneConstraint& constraint);
-/// Returns the coordinate of such a constraint. Its indices are BodyId::index. Its value at the start is
+/// Returns whether a constraint prescribes the coordinate of a joint between its bodies.
+bool prescribes_motion(const SceneConstraint& constraint);
+/// Returns the coordinate of a hinge or a slider. Its indices are BodyId::index. Its value at the start is
 /// SceneConstraint::start, which is 0 for a joint that is not a robot's.
 JointCoordinate coordinate_of(const SceneConstraint& constraint, const State& start);
 
@@ -52,6 +57,8 @@ class JointReader {
   explicit JointReader(std::shared_ptr<const JointCoordinates> joints) : joints_(std::move(joints)) {}
   /// [rad or m]. @param joint  a name among the coordinates
   double position(std::string_view joint, const State& at);
+  /// Sets the position from which the next one differs by less than half a turn. @param joint  as above
+  void set_near(std::string_view joint, double position);
   double velocity(std::string_view joint, const State& at) const;  ///< [rad/s or m/s]
   /// [rad/s² or m/s²]. @param P, C  accelerations [v̇; α] of the parent and of the child
   double acceleration(std::string_view joint, const State& at, const Vector6& P, const Vector6& C) const;
@@ -59,6 +66,10 @@ class JointReader {
   /// child along the axis, in the sense of the coordinate. The joint itself exerts nothing there, so this is the drive,
   /// the damping and the friction. The forces of its limits are no part of it, as in an engine.
   double force(std::string_view joint, const Observation& at) const;
+  /// The wrench of the actuators of a joint on one of its bodies, about the centre of mass of that body: torques, and
+  /// the constraints of prescribed motions. It is zero where the joint has no coordinate.
+  /// @param on  0: the parent, 1: the child
+  Wrench wrench_of_actuators(std::string_view joint, int on, const Observation& at) const;
   const JointCoordinate& joint(std::string_view name) const { return joints_->find(name)->second; }
 
  private:

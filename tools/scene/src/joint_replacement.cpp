@@ -61,6 +61,10 @@ void read_replacements(const toml::table& table, Context& context, JointReplacem
       fail(out.place, who +
                           ": a universal joint needs axis_a (in the parent) and axis_b (in the child), perpendicular " +
                           "to each other: { type = \"universal\", axis_a = [0, 0, 1], axis_b = [0, 1, 0] }");
+    if (out.type == "universal" && out.axis_a->normalized().cross(out.axis_b->normalized()).norm() < 1e-3)
+      fail(out.place, who +
+                          ": the axes of a universal joint are parallel. They must be perpendicular in the pose of the "
+                          "start: { type = \"universal\", axis_a = [0, 0, 1], axis_b = [0, 1, 0] }");
     into.insert_or_assign(joint, std::move(out));
   }
 }

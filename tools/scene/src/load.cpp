@@ -1355,6 +1355,10 @@ class SceneReader {
             joint_coordinates_->emplace(c.name, scene::coordinate_of(c, state_)).first->second;
         for (const SceneForce& force : model_.forces)
           if (force.joint == c.name) coordinate.actuators.push_back(force.name);
+        for (const SceneConstraint& drive : model_.constraints)
+          if (scene::prescribes_motion(drive) && drive.bodies == c.bodies) coordinate.actuators.push_back(drive.name);
+        // The motor of SimulatedJoint::set_force(), where there is a Simulation.
+        coordinate.actuators.push_back(motor_name(c.name));
       }
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
@@ -1425,7 +1429,7 @@ class SceneReader {
     }
     Channel channel;
     channel.text_ = text.value;
-    channel.impl_ = std::make_shared<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_,
+    channel.impl_ = std::make_unique<Channel::Impl>(std::make_shared<const scene::Tape>(compiler.finish()), sensing_,
                                                     joint_coordinates_);
     if (channel.impl_->accelerations && model_.contacts)
       text.fail(

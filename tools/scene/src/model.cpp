@@ -79,8 +79,19 @@ Channel::Impl::Impl(std::shared_ptr<const scene::Tape> tape, std::shared_ptr<con
   const auto& inputs = evaluate.tape().inputs;
   if (std::any_of(inputs.begin(), inputs.end(),
                   [](const Input& i) { return i.kind == Input::Of::body || i.name == "joint_acceleration"; }))
-    accelerations = std::make_unique<Accelerations>();
+    accelerations.emplace();
 }
+
+Channel::Channel() = default;
+Channel::Channel(const Channel& from)
+    : text_(from.text_),
+      name_(from.name_),
+      unit_(from.unit_),
+      impl_(from.impl_ ? std::make_unique<Impl>(*from.impl_) : nullptr) {}
+Channel::Channel(Channel&&) noexcept = default;
+Channel& Channel::operator=(const Channel& from) { return *this = Channel(from); }
+Channel& Channel::operator=(Channel&&) noexcept = default;
+Channel::~Channel() = default;
 
 int Channel::size() const { return impl_->evaluate.tape().rows(); }
 
@@ -116,16 +127,20 @@ namespace {
 double gap_of(const Reaction& r) { return std::max({r.gap, r.gap_angle, r.residual}); }
 
 // Names by themselves are those of sensors.
-Vector3d sensed(const std::vector<scene::Sensor>& sensors, const scene::Input& input, const Observation& at) {
+Vector3d sensed(const std::vector<scene::Sensor>& sensors, const scene::Input& input, const Observation& at,
+                const JointReader& joints) {
   for (const scene::Sensor& s : sensors) {
     const bool force = input.name == s.name + "_force";
     if (!force && input.name != s.name + "_torque") continue;
     for (const Reaction& r : at.reactions) {
       if (r.name != s.joint) continue;
       const Quaterniond to_frame = (at.state[s.frame].q * s.axes).conjugate();
-      const Wrench& on = r.on(s.on);
-      if (force) return to_frame * on.force;
-      return to_frame * (s.origin ? on.about(at.state[s.frame].point(*s.origin)).moment : on.moment);
+      // A sensor between the two bodies also measures the motor.
+      const Wrench& joint = r.on(s.on);
+      const Wrench motor = joints.wrench_of_actuators(s.joint, s.on, at);
+      if (force) return to_frame * (joint.force + motor.force);
+      const Vector3d point = s.origin ? at.state[s.frame].point(*s.origin) : joint.point;
+      return to_frame * (joint.about(point).moment + motor.about(point).moment);
     }
   }
   return Vector3d::Constant(std::numeric_limits<double>::quiet_NaN());
@@ -210,9 +225,9 @@ std::span<const double> Channel::operator()(const Observation& at) const {
   for (std::size_t k = 0; k < impl_->X.size(); ++k) impl_->X[k] = at.state[BodyId{tape.bodies[k]}];
   if (impl_->accelerations) impl_->accelerations->evaluate(at);
   for (std::size_t i = 0; i < impl_->given.size(); ++i)
-    impl_->given[i] = tape.inputs[i].of.empty()
-                          ? sensed(*impl_->sensors, tape.inputs[i], at)
-                          : quantity(tape.inputs[i], at, impl_->joints, impl_->accelerations.get());
+    impl_->given[i] = tape.inputs[i].of.empty() ? sensed(*impl_->sensors, tape.inputs[i], at, impl_->joints)
+                                                : quantity(tape.inputs[i], at, impl_->joints,
+                                                           impl_->accelerations ? &*impl_->accelerations : nullptr);
   return impl_->evaluate(impl_->X, at.state.t, impl_->given);
 }
 

@@ -712,9 +712,8 @@ namespace {
 // The states a tape reads, by where its bodies stand among a force's.
 class OnForce {
  public:
-  OnForce(std::shared_ptr<const Tape> tape, std::vector<BodyId>& bodies)
-      : evaluate_(std::make_shared<Evaluator>(std::move(tape))) {
-    for (const int body : evaluate_->tape().bodies) {
+  OnForce(std::shared_ptr<const Tape> tape, std::vector<BodyId>& bodies) : evaluate_(std::move(tape)) {
+    for (const int body : evaluate_.tape().bodies) {
       const auto found = std::find(bodies.begin(), bodies.end(), BodyId{body});
       slots_.push_back(static_cast<std::size_t>(found - bodies.begin()));
       if (found == bodies.end()) bodies.push_back(BodyId{body});
@@ -724,11 +723,11 @@ class OnForce {
   std::span<const double> operator()(const States& states, double t) const {
     std::vector<BodyState> X;
     for (const std::size_t slot : slots_) X.push_back(states[slot]);
-    return (*evaluate_)(X, t);
+    return evaluate_(X, t);
   }
 
  private:
-  std::shared_ptr<Evaluator> evaluate_;
+  mutable Evaluator evaluate_;  // a copy has its own memory
   std::vector<std::size_t> slots_;
 };
 
@@ -812,18 +811,19 @@ SceneForce potential_force(const std::string& name, const Text& text, Context& c
   for (const BodyId id : out.bodies)
     turns.push_back(names.kinds[static_cast<std::size_t>(id.index)] == BodyKind::rigid);
   out.make = [=](const std::vector<BodyId>& ids) {
-    const auto gradient = std::make_shared<Gradient>(tape);
-    const auto value = std::make_shared<Evaluator>(tape);
-    const auto states = std::make_shared<std::vector<BodyState>>(ids.size());
-    const auto act = [=](ForceFrame& frame) {
-      for (std::size_t k = 0; k < states->size(); ++k) (*states)[k] = frame[k];
-      for (std::size_t k = 0; k < states->size(); ++k) {
-        const auto g = (*gradient)(*states, frame.t, k);
+    auto act = [gradient = Gradient(tape), states = std::vector<BodyState>(ids.size()),
+                turns](ForceFrame& frame) mutable {
+      for (std::size_t k = 0; k < states.size(); ++k) states[k] = frame[k];
+      for (std::size_t k = 0; k < states.size(); ++k) {
+        const auto g = gradient(states, frame.t, k);
         frame.add_force(k, Vector3d(-g[0], -g[1], -g[2]));
         if (turns[k]) frame.add_moment(k, Vector3d(-g[3], -g[4], -g[5]));
       }
     };
-    return Force(name, ids, act, [value](std::span<const BodyState> at, double t) { return (*value)(at, t)[0]; });
+    auto potential = [value = Evaluator(tape)](std::span<const BodyState> at, double t) mutable {
+      return value(at, t)[0];
+    };
+    return Force(name, ids, std::move(act), std::move(potential));
   };
   return out;
 }
@@ -1094,9 +1094,9 @@ class OnLaw {
  public:
   /// @throws SceneError also where it reads another body
   OnLaw(const Text& text, const Names& names, Type type, const std::vector<BodyId>& bodies, const std::string& who)
-      : evaluate_(std::make_shared<Evaluator>(compiled(text, names, type, who))) {
+      : evaluate_(compiled(text, names, type, who)) {
     const std::span two = std::span(bodies).first(std::min<std::size_t>(bodies.size(), 2));
-    for (const int body : evaluate_->tape().bodies) {
+    for (const int body : evaluate_.tape().bodies) {
       const auto found = std::find(two.begin(), two.end(), BodyId{body});
       if (found == two.end() && body != 0) {
         std::string known;
@@ -1109,19 +1109,19 @@ class OnLaw {
       side_.push_back(body == 0 ? -1 : static_cast<int>(found - two.begin()));
     }
   }
-  const std::vector<Input>& inputs() const { return evaluate_->tape().inputs; }
+  const std::vector<Input>& inputs() const { return evaluate_.tape().inputs; }
   /// Returns whether it changes with place or time.
-  bool changes() const { return evaluate_->tape().uses_time || !evaluate_->tape().bodies.empty(); }
+  bool changes() const { return evaluate_.tape().uses_time || !evaluate_.tape().bodies.empty(); }
   std::span<const double> operator()(const ConstraintReaction& n, std::span<const Vector3d> given = {}) const {
     std::array<BodyState, 3> X;
     for (std::size_t i = 0; i < side_.size(); ++i)
       if (const BodyState* state = side_[i] == 0 ? n.first : side_[i] == 1 ? n.second : nullptr) X[i] = *state;
-    return (*evaluate_)(X, n.t, given);
+    return evaluate_(X, n.t, given);
   }
 
  private:
-  std::shared_ptr<Evaluator> evaluate_;
-  std::vector<int> side_;  // of each body of the tape: 0 and 1, −1 for the world
+  mutable Evaluator evaluate_;  // a copy has its own memory
+  std::vector<int> side_;       // of each body of the tape: 0 and 1, −1 for the world
 };
 
 // Names for the texts of a law.

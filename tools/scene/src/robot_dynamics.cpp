@@ -105,6 +105,7 @@ struct RobotDynamics::Impl {
     BodyFrame frame;
   };
   std::vector<Frame> joint_frames;
+  std::vector<SceneFrame> named_frames;  // links, and [[frame]]
   struct Row {
     Constraint constraint;
     int first = 0;
@@ -129,7 +130,7 @@ struct RobotDynamics::Impl {
   mutable std::optional<DenseMatrix> inverse_;  // of the mass, with loops
   mutable std::optional<RobotConstraints> constraints_;
 
-  Impl(const Model& model, const RobotDynamicsOptions& options) { build(model, options); }
+  Impl(const Model& model, const RobotDynamicsOptions& options) : named_frames(model.frames) { build(model, options); }
 
   static std::size_t at(BodyId id) { return static_cast<std::size_t>(id.index); }
   const SceneBody& body(std::size_t i) const { return bodies[i - 1]; }
@@ -721,6 +722,24 @@ BodyFrame RobotDynamics::joint_frame(std::string_view name) const {
   }
   refuse_robot("there is no hinge, slider, ball or weld \"" + std::string(name) + "\". There are " +
                quoted_list(names));
+}
+
+BodyFrame RobotDynamics::frame(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const SceneFrame& each : impl_->named_frames) {
+    if (each.name == name) return {each.body, each.in_body.p, each.in_body.q};
+    names.push_back(each.name);
+  }
+  for (std::size_t i = 1; i < impl_->counts.size(); ++i) {
+    if (impl_->counts[i] && impl_->body(i).name == name) return body_frame(name);
+    if (impl_->counts[i]) names.push_back(impl_->body(i).name);
+  }
+  for (const Impl::Frame& each : impl_->joint_frames) {
+    if (each.name == name) return each.frame;
+    names.push_back(each.name);
+  }
+  refuse_robot("there is no frame, body or joint \"" + std::string(name) + "\"" +
+               suggestion_or_all(std::string(name), names));
 }
 
 void RobotDynamics::set_state(const State& state) {

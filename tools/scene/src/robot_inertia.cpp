@@ -133,6 +133,8 @@ Matrix3d checked_inertia(const Matrix3d& sum, double mass, const Link& link, std
                           ", <inertia>: ";
   const std::string values = "its principal moments are " + shown(moments[0]) + ", " + shown(moments[1]) + ", " +
                              shown(moments[2]) + " kg m^2";
+  if (moments[2] < -least || (moments[0] < 0 && moments[2] <= 1e-30))
+    fail(link.inertial->at, who + "the inertia is negative: " + values + ". Correct the signs of its entries");
   if (is_zero(sum, mass) || moments[2] <= 1e-30)
     fail(link.inertial->at, who +
                                 "the inertia is zero, but a link with a mass that moves needs one. Give it the "

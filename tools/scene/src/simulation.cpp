@@ -143,7 +143,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
                                                                                         const ForceFrame&) {
         return within_limits((*all)[i], rate, most, fastest);
       };
-      SceneForce motor = force_of_joint(c.name + ".command", c, start, {}, command);
+      SceneForce motor = force_of_joint(motor_name(c.name), c, start, {}, command);
       coordinates->find(c.name)->second.actuators.push_back(motor.name);
       model.forces.push_back(std::move(motor));
     }
@@ -154,6 +154,30 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   }
 
   const State& state() const { return host->state(); }
+
+  void set_state(const State& to, std::span<const double> joint_positions) {
+    const auto require_size = [](const char* what, std::size_t got, std::size_t expected) {
+      if (got != expected)
+        throw std::invalid_argument("set_state: the state has " + std::to_string(got) + " " + what +
+                                    ", but the simulation has " + std::to_string(expected));
+    };
+    require_size("bodies", to.bodies.size(), state().bodies.size());
+    if (!joint_positions.empty()) require_size("joint positions", joint_positions.size(), joints.size());
+    if (!std::isfinite(to.t))
+      throw std::invalid_argument("set_state: the time is " + number(to.t) + " s. It must be a finite number");
+    for (std::size_t i = 1; i < to.bodies.size(); ++i) {
+      const BodyState& body = to.bodies[i];
+      if (body.p.allFinite() && body.v.allFinite() && body.w.allFinite() && std::fabs(body.q.norm() - 1) < 1e-6)
+        continue;
+      throw std::invalid_argument("set_state: the state of body \"" + model.bodies[i - 1].name +
+                                  "\" has a number that is not finite, or an orientation that is no unit quaternion");
+    }
+    host->set_state(to);
+    read_positions();
+    if (joint_positions.empty()) return;
+    for (std::size_t i = 0; i < joints.size(); ++i) reader->set_near(names[i], joint_positions[i]);
+    read_positions();
+  }
 
   const SceneConstraint& constraint(std::size_t joint) const { return model.constraints[joints[joint].constraint]; }
 
@@ -237,9 +261,11 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     const double by = position - joints[joint].position;
     const bool slides = joints[joint].coordinate.slides;
     if (!slides && std::fabs(by) >= std::numbers::pi)
-      throw std::invalid_argument("joint \"" + names[joint] + "\": the position " + number(position) +
-                                  " rad is half a turn or more from the present position " +
-                                  number(joints[joint].position) + " rad, so that its whole turns are not known");
+      throw std::invalid_argument(
+          "joint \"" + names[joint] + "\": the position " + number(position) +
+          " rad is half a turn or more from the present position " + number(joints[joint].position) +
+          " rad, so that its whole turns are not known. Set it in shorter steps, or give the positions of the start in "
+          "[model], joints");
     const std::vector<char> moves = moving_with_child(joint);
     const auto [axis, point] = axis_and_point(joint, state);
     const BodyState parent = state[BodyId{joints[joint].coordinate.parent}];
@@ -418,6 +444,10 @@ long Simulation::failure_count() const { return impl_->failure_count; }
 const Model& Simulation::model() const { return impl_->model; }
 const State& Simulation::state() const { return impl_->state(); }
 const System& Simulation::system() const { return impl_->host->system(); }
+void Simulation::set_state(const State& state, std::span<const double> joint_positions) {
+  impl_->refuse_in_controller("set_state()");
+  impl_->set_state(state, joint_positions);
+}
 std::span<const Reaction> Simulation::reactions() { return impl_->host->forces().reactions; }
 System& Simulation::system() { return impl_->without_engine("System to change").changeable_system(); }
 Stepper& Simulation::stepper() { return impl_->without_engine("Stepper").stepper(); }

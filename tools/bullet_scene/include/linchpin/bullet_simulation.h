@@ -30,6 +30,8 @@ namespace LINCHPIN_BULLET_NAMESPACE {
 /// points:
 /// - With `[world] contacts = true`, bodies with shapes collide. Bullet solves the contacts.
 /// - Limits of joints are rows of Bullet.
+/// - Bodies of an included .bullet file are those that the importer gave. They have no shapes, and linchpin holds their
+///   joints.
 /// - Forces, wrenches and reactions are those of the last step, and belong to the state with which it began. Before the
 ///   first step they are an OrderError.
 /// - Accelerations are mean values of the last step, with the contacts.
@@ -43,7 +45,7 @@ class LINCHPIN_SIMULATION_API Simulation : public scene::Simulation {
  public:
   /// Makes the world, its bodies and joints, and the solver.
   /// @throws std::invalid_argument with the reason for what Bullet does not have, such as coordinates of a kinetic
-  /// energy of their own, and for a scene that includes a .bullet file
+  /// energy of their own
   explicit Simulation(scene::Model model);
 
   btDiscreteDynamicsWorld& world();  ///< The world. Step it by step() and run() only.

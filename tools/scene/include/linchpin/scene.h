@@ -193,9 +193,15 @@ struct Observation {
 };
 
 /// A quantity to log or to expect, as an expression: "reaction(winch)", "energy()", "dist2(a.position, b.position)".
-/// Copies share one evaluator with its work memory, so one thread at a time may use a channel and its copies.
+/// It has work memory, so one thread at a time may use it. Copies have their own.
 class LINCHPIN_SCENE_API Channel {
  public:
+  Channel();
+  Channel(const Channel& from);
+  Channel(Channel&& from) noexcept;
+  Channel& operator=(const Channel& from);
+  Channel& operator=(Channel&& from) noexcept;
+  ~Channel();
   const std::string& text() const { return text_; }  ///< the expression, as typed
   /// The `name` that the file gives to a log or an expectation, or otherwise the text: the title of its columns.
   const std::string& title() const { return name_.empty() ? text_ : name_; }
@@ -206,15 +212,14 @@ class LINCHPIN_SCENE_API Channel {
   bool reads_forces() const;
   /// Whether it reads a time of stick and slip, of release or engagement, which is NaN before the first change.
   bool reads_mode_times() const;
-  /// Returns size() values, NaN for a force that is not among the reactions. Valid until the next call for this channel
-  /// or a copy.
+  /// Returns size() values, NaN for a force that is not among the reactions. Valid until the next call.
   std::span<const double> operator()(const Observation& at) const;
 
  private:
   friend class SceneReader;
   struct Impl;
   std::string text_, name_, unit_;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// A known answer of the scene: |value − is| ≤ tolerance at a time, or at all times.

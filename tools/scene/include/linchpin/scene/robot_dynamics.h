@@ -162,6 +162,9 @@ class LINCHPIN_SCENE_API RobotDynamics {
   /// Names of constraints that have no rows, each with the reason.
   const std::vector<Note>& left_out() const;
 
+  /// Frame by name: of a link of the file, also one without mass such as a tool, or of [[frame]]; else as body_frame(),
+  /// and else as joint_frame(). @throws std::invalid_argument with the nearest name
+  BodyFrame frame(std::string_view name) const;
   /// Frame of a body: its centre of mass, with the axes of a robot's link, or else of the body.
   /// @throws std::invalid_argument  there is no such movable body
   BodyFrame body_frame(std::string_view body) const;

@@ -49,7 +49,8 @@ class LINCHPIN_SCENE_API SimulatedJoint {
   /// @throws OrderError in an engine, before the first step
   double force() const;
   /// The wrench on the child by the parent that the joint itself transmits, with its laws [N, N m]: about the point of
-  /// the joint, world axes. It belongs to the same instant as force(). @throws OrderError as force()
+  /// the joint, world axes. It does not contain motors and actuators, whose part along the coordinate is in force(). It
+  /// belongs to the same instant as force(). @throws OrderError as force()
   Wrench wrench() const;
   /// Lower and upper limit of the position in the file. They act on every host.
   std::optional<std::pair<double, double>> limits() const;
@@ -61,7 +62,8 @@ class LINCHPIN_SCENE_API SimulatedJoint {
   /// the time stay.
   ///
   /// A position beyond limits() is allowed, and the limit pushes the joint back. Without an engine limits are rigid, so
-  /// that the joint is at its limit when the function returns. In Bullet each step takes back a fifth of the excess.
+  /// that the joint is at its limit when the function returns. In Bullet a multibody takes back a fifth of the excess
+  /// in each step. Bodies return within some seconds, with no more energy than the mechanism has.
   /// @throws std::invalid_argument for a number that is not finite, for a joint in a closed loop or one that mimics
   /// another, and for half a turn or more at once
   void set_position(double position);
@@ -159,6 +161,13 @@ class LINCHPIN_SCENE_API Simulation {
   const Model& model() const;    ///< The model, with one force for each joint that set_force() commands.
   const State& state() const;    ///< The present state of all bodies. The reference is valid until the next step.
   const System& system() const;  ///< The system of the model.
+  /// Places all bodies, with their velocities, and sets the time: for a start of your own, and to return to a state
+  /// that state() gave before. Forces of motors and the controller stay. Kinematic bodies follow the time.
+  /// @param joint_positions  positions near the new ones, in the order of joints(), which tell whole turns of hinges.
+  /// Without them they are counted from the present positions, or from the start if the time goes back.
+  /// @throws std::invalid_argument for another number of bodies or joints, for numbers that are not finite, and for a
+  /// state that the constraints do not allow @throws OrderError in a controller
+  void set_state(const State& state, std::span<const double> joint_positions = {});
   /// Reactions of the present state without an engine, and of the last step in an engine. They are valid until the next
   /// step. @throws OrderError in an engine, before the first step
   std::span<const Reaction> reactions();
