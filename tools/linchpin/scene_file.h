@@ -1,18 +1,13 @@
-// A look at a scene file before anything runs: of ours all is read and checked; Bullet's own reader of .bullet files
-// believes every length a file states, and dies on a wrong one.
+// Opens the file of a scene before anything runs, and checks it.
 #pragma once
 
 #include <linchpin/scene.h>
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace linchpin::cli {
-
-/// Why these bytes are no .bullet scene of rigid bodies; empty when they may be one.
-std::string scene_fault(std::string_view bytes);
 
 /// A scene that can be run, and what it says of that itself.
 struct Opened {

@@ -5,27 +5,19 @@
 #include "case_table.h"
 #include "case_workers.h"
 #include "commands.h"
-#include "contradiction.h"
 #include "csv.h"
-#include "equilibrium_search.h"
+#include "experiment.h"
 #include "messages.h"
 #include "rank_cases.h"
 #include "ranks.h"
 #include "recording/output_file.h"
 #include "recording/page.h"
-#include "remarks.h"
 #include "report_file.h"
-#include "run_remarks.h"
 #include "scene_file.h"
 #include "simulation_options.h"
 #include "sweep_report.h"
-#include "watch_status.h"
 
-#include <linchpin/dynamics.h>
 #include <linchpin/scene.h>
-#include <linchpin/scene/joint_limits.h>
-#include <linchpin/scene/modes.h>
-#include <linchpin/stepper.h>
 #include <linchpin/version.h>
 
 #include <CLI/CLI.hpp>
@@ -61,315 +53,57 @@ struct SweepArguments {
   bool equilibrium = false, resume = false, force = false, mpi = false, json = false;
 };
 
-// What is wrong with an expression of the command line, as it is printed.
-struct BadExpression {
-  std::string text;
-};
+ExperimentCases cases_of(const CaseList& cases) {
+  return {cases.names(), cases.size(), [&cases](std::uint64_t n) { return cases.values(n); }};
+}
 
-// One case: the scene with these values, and what came of it.
-class Experiment {
- public:
-  /// @throws SceneError; std::invalid_argument for what does not fit the scene.
-  Experiment(const SweepArguments& arguments, std::string text, const CaseList& cases)
-      : arguments_(arguments), text_(std::move(text)), names_(cases.names()) {
-    const scene::Model model = any_of(cases);
-    warn(model);
-    const SimulationOptions& s = arguments.simulation;
-    // Steps that are a case's own are for its row to refuse.
-    if (!s.dt.empty() || !s.duration.empty() || !s.gravity.empty()) (void)s.check(opened(model));
-    if (!arguments.until.empty() && (model.logs.back().reads_forces() || model.logs.back().size() != 1))
-      throw std::invalid_argument(
-          "--until is \"" + arguments.until +
-          "\", expected a scalar quantity of the motion, such as bead.x. Forces are not possible");
-    std::size_t expectations = 0;  // that have their columns
-    for (const auto& [channel, log] : channels(model)) {
-      const std::string unit = bracketed(channel->unit());
-      const scene::Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
-      const std::string when = log ? "" : at(*expectation);
-      if (channel->size() == 1) add_column(channel->title() + when, unit);
-      for (const char* part : {".x", ".y", ".z"})
-        if (channel->size() == 3) add_column(channel->title() + part + when, unit);
-      if (!log) tolerances_.resize(columns_.size(), expectation->tolerance);
-    }
-    // Of a motion that is not ended by a quantity there is then nothing to tell; where it rests has a stability.
-    if (columns_.empty() && arguments.until.empty() && !arguments.equilibrium)
-      throw std::invalid_argument(
-          "the sweep would record nothing. Add [[log]] or [[expect]] to the scene, or --column 'norm(body.velocity)'");
-    files_ = model.files;
-  }
-
-  const std::vector<std::string>& files() const { return files_; }
-  /// Columns of header() after the first two.
-  std::vector<SweepPicture::Column> expected() const {
-    std::vector<SweepPicture::Column> out(columns_.size());
-    for (std::size_t i = 0; i < tolerances_.size() && !arguments_.equilibrium; ++i) {
-      out[i].expected = true;
-      out[i].tolerance = tolerances_[i];
-    }
-    return out;
-  }
-  std::string header() const {
-    std::string out = std::string("status,") + (arguments_.equilibrium ? "stability" : "t [s]");
-    for (const std::string& column : columns_) out += "," + csv_field(column);
-    return out;
-  }
-
-  /// The fields of header().
-  std::string row(const std::vector<double>& values) const {
-    Outcome outcome;
-    try {
-      scene::Model model = load(values);
-      arguments_.equilibrium ? rest(model, outcome) : move(model, outcome);
-    } catch (const scene::SceneError& e) {
-      outcome.status = (e.line > 0 ? "line " + std::to_string(e.line) + ": " : "") + e.message;
-    } catch (const std::exception& e) {
-      outcome.status = e.what();
-    }
-    if (!outcome.values.empty() && outcome.values.size() != columns_.size())
-      outcome = {"this case has other columns than the first", "", {}};
-    explain_holes(outcome);
-    outcome.values.resize(columns_.size(), std::nan(""));
-    return fields(outcome.status, outcome.first, outcome.values);
-  }
-  /// What the scene expects with these values, by column; NaN where it says nothing, or is none.
-  std::vector<double> known(const std::vector<double>& values) const {
-    std::vector<double> out(arguments_.equilibrium ? columns_.size() : 0, std::nan(""));  // those are of the motion
-    try {
-      for (const scene::Expectation& e : out.empty() ? load(values).expectations : std::vector<scene::Expectation>())
-        for (int k = 0; k < e.value.size(); ++k)
-          out.push_back(e.is.empty() ? std::nan("") : e.is[static_cast<std::size_t>(k)]);
-    } catch (const scene::SceneError&) {
-    }
-    out.resize(columns_.size(), std::nan(""));
-    return out;
-  }
-  /// The values that the scene itself gives to the parameters.
-  std::vector<double> own() const {
-    scene::Overrides overrides;
-    overrides.logs = names_;
-    const scene::Model model = load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
-    const System system = model.system();
-    const State start = system.initial_state();
-    std::vector<double> out;
-    for (std::size_t i = model.logs.size() - names_.size(); i < model.logs.size(); ++i)
-      out.push_back(model.logs[i]({system, start, {}})[0]);
-    return out;
-  }
-  std::string row_of_the_dead(const std::string& how) const {
-    return fields("the process " + how, "", std::vector<double>(columns_.size(), std::nan("")));
-  }
-
- private:
-  struct Outcome {
-    std::string status, first;  // first: time or stability
-    std::vector<double> values;
+ExperimentOptions options_of(const SweepArguments& arguments) {
+  ExperimentOptions out;
+  out.scene = arguments.simulation.scene;
+  out.columns = arguments.columns;
+  out.until = arguments.until;
+  out.equilibrium = arguments.equilibrium;
+  out.starts = arguments.starts;
+  out.simulation = [&arguments](const scene::Model& model) {
+    Opened opened;
+    opened.dt = model.dt, opened.duration = model.duration;
+    return arguments.simulation.check(opened);
   };
+  out.import = import_bullet;
+  return out;
+}
 
-  // A model for what all cases have alike: an expression need not have a value at the numbers of the scene itself, nor
-  // at those of every case. @throws SceneError of the first; BadExpression; std::invalid_argument for names that
-  // [params] does not have
-  scene::Model any_of(const CaseList& cases) const {
-    std::optional<scene::SceneError> first;
-    constexpr std::uint64_t tries = 16;
-    const std::uint64_t every = std::max<std::uint64_t>(1, cases.size() / tries);
-    for (std::uint64_t n = 0; n < cases.size(); n += every) try {
-        return load(cases.values(n));
-      } catch (const scene::SceneError& e) {
-        if (!first) first = e;
-      }
-    try {
-      return load({});
-    } catch (const scene::SceneError&) {
-    }
-    const std::string what = first->what();
-    const std::string_view place = "column:", twice = " error: column:";
-    if (!what.starts_with(place)) throw *first;
-    std::string text = (of_until(cases.values(0)) ? "--until:" : "--column:") + what.substr(place.size());
-    if (const std::size_t again = text.find(twice); again != std::string::npos)
-      text.replace(again, twice.size(), " error:");
-    throw BadExpression{text};
-  }
-  bool of_until(const std::vector<double>& values) const try {
-    if (arguments_.until.empty()) return false;
-    scene::Overrides overrides;
-    for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
-    overrides.logs = {arguments_.until};
-    (void)scene::load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
-    return false;
-  } catch (const scene::SceneError&) {
-    return true;
-  }
-  // " at 0.5 s": of an [[expect]], as rows with other times stand beside it.
-  std::string at(const scene::Expectation& e) const {
-    if (arguments_.equilibrium || e.throughout) return "";
-    char text[48];
-    std::snprintf(text, sizeof text, " at %.12g s", e.at);
-    return text;
-  }
-  // A number that is none, with its name: an empty field alone does not say whether it was lost.
-  void explain_holes(Outcome& out) const {
-    for (std::size_t i = tolerances_.size(); i < out.values.size() && i < columns_.size(); ++i)
-      if (!std::isfinite(out.values[i]) && out.status.starts_with("ok"))
-        return add_remark(out.status, not_finite(columns_[i], out.values[i]));
-  }
+// The fields of a row after the case and its parameters, and their titles.
+std::string titles(const Experiment& experiment, bool equilibrium) {
+  std::string out = std::string("status,") + (equilibrium ? "stability" : "t [s]");
+  for (const std::string& column : experiment.columns()) out += "," + csv_field(column);
+  return out;
+}
 
-  scene::Model load(const std::vector<double>& values) const {
-    scene::Overrides overrides;
-    for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
-    overrides.logs = arguments_.columns;
-    if (!arguments_.until.empty()) overrides.logs.push_back(arguments_.until);
-    return load_text(text_, arguments_.simulation.scene, import_bullet, overrides);
-  }
-  Opened opened(const scene::Model& model) const {
-    Opened out;
-    out.dt = model.dt, out.duration = model.duration;
-    return out;
-  }
-  // What a row holds, in order; the number is that of the log, or −1 for an expectation.
-  std::vector<std::pair<const scene::Channel*, bool>> channels(const scene::Model& model) const {
-    std::vector<std::pair<const scene::Channel*, bool>> out;
-    for (const scene::Expectation& e : model.expectations) out.emplace_back(&e.value, false);
-    for (const scene::Channel& log : model.logs) out.emplace_back(&log, true);
-    if (!arguments_.until.empty()) out.pop_back();
-    return out;
-  }
-  void add_column(const std::string& name, const std::string& unit) {
-    std::string whole = name + unit;
-    for (int n = 2; std::count(columns_.begin(), columns_.end(), whole) > 0; ++n)
-      whole = name + " #" + std::to_string(n) + unit;
-    columns_.push_back(whole);
-  }
-  System system_of(const scene::Model& model) const {
-    System system = model.system();
-    if (const auto gravity = arguments_.simulation.check(opened(model)).gravity)
-      system.set_gravity({(*gravity)[0], (*gravity)[1], (*gravity)[2]});
-    return system;
-  }
-  static std::string fields(std::string status, const std::string& first, const std::vector<double>& values) {
-    for (char& c : status)
-      if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-    std::string out = csv_field(status) + "," + first;
-    for (const double x : values) out += "," + csv_field(x);
-    return out;
-  }
+std::string row_fields(const ExperimentResult& result) {
+  std::string status = result.status;
+  for (char& c : status)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  std::string out = csv_field(status) + "," + (result.stability.empty() ? csv_field(result.t) : result.stability);
+  for (const double x : result.values) out += "," + csv_field(x);
+  return out;
+}
 
-  void move(const scene::Model& model, Outcome& out) const {
-    const Simulation simulation = arguments_.simulation.check(opened(model));
-    const scene::Model limited = scene::with_joint_limits(model);
-    System system = system_of(limited);
-    Stepper stepper(system, system.initial_state(), model.options);
-    const bool until = !arguments_.until.empty();
-    if (until) stepper.watch([&](const State& state) { return model.logs.back()({system, state, {}})[0]; });
-    scene::Judge judge(model, scene::Host::bare, simulation.dt);
-    scene::ModeRecord modes;
-    modes.begin(system, stepper.dynamics(), stepper.t());
-    RunRemarks remarks(model);
-    const auto observe = [&] {
-      const bool forces = judge.needs_forces(stepper.t());
-      judge.see({system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>(), &modes});
-    };
-    std::vector<std::string> warnings;
-    bool torn = false;
-    // @return whether the case goes on
-    const auto take = [&](long step, double dt) {
-      const StepReport& report = stepper.step(dt);
-      if (report.rejected) {
-        out.status = "the run stopped at step " + std::to_string(step) + ": " + report.reason;
-        return false;
-      }
-      modes.add(system, stepper.switches());
-      remarks.step(stepper.state());
-      if (!report.gains_energy) take_warning(report.warning, warnings);
-      torn = torn || report.status == Status::contradictory;
-      if (stepper.crossings().empty()) return true;
-      const State there = stepper.crossings().front().state;
-      stepper.set_state(there);
-      out.status = "ok";
-      return false;
-    };
-    const nlohmann::ordered_json rank = dependent_rows(system, limited, system.initial_state());
-    out.status = until ? arguments_.until + " did not cross zero within the duration" : "ok";
-    observe();
-    bool goes_on = true;
-    for (long step = 0; goes_on && step < simulation.steps; ++step)
-      for (const double part : judge.parts(stepper.t(), simulation.dt)) {
-        goes_on = take(step, part);
-        if (!goes_on) break;
-        observe();
-      }
-    out.first = csv_field(stepper.t());
-    if (const std::string found = watch_status(system, stepper); out.status.starts_with("ok") && !found.empty())
-      out.status = found;
-    if (torn) {
-      const auto found = contradiction(system, model, stepper.state());
-      add_remark(out.status, found.is_null() ? "constraints contradict each other" : torn_text(found));
-    }
-    if (!rank.is_null()) add_remark(out.status, rank_text(rank, true));
-    for (const std::string& warning : warnings) add_remark(out.status, warning);
-    for (const std::string& each : remarks.texts()) add_remark(out.status, each);
-    if (!out.status.starts_with("ok")) return;  // numbers of where it got to would pass for an answer
-    const scene::Observation end{system, stepper.state(), stepper.reactions(), &modes};
-    std::size_t i = 0;
-    for (const auto& [channel, log] : channels(model)) {
-      if (log) {
-        const auto values = (*channel)(end);
-        out.values.insert(out.values.end(), values.begin(), values.end());
-        continue;
-      }
-      const auto& got = judge.verdicts()[i++].got;
-      for (int k = 0; k < channel->size(); ++k)
-        out.values.push_back(got.empty() ? std::nan("") : got[static_cast<std::size_t>(k)]);
-    }
-  }
+std::string fields_of_failure(const Experiment& experiment, std::string reason) {
+  ExperimentResult result;
+  result.status = std::move(reason);
+  result.values.resize(experiment.columns().size(), std::nan(""));
+  return row_fields(result);
+}
 
-  void rest(const scene::Model& model, Outcome& out) const {
-    const System system = system_of(model);
-    const State start = system.initial_state();
-    Dynamics dynamics(system, model.options.solve);
-    if (dynamics.evaluate(start) == Status::invalid) throw std::invalid_argument(dynamics.reason());
-    if (dynamics.assembly().layout.n() > most_velocities)
-      throw std::invalid_argument("the scene has more than " + std::to_string(most_velocities) +
-                                  " velocities, which is the limit of the search for equilibria");
-    const auto turning = scene::rotation_of_kinematic_bodies(system);
-    const Held held = held_at_start(model, system, turning.has_value());
-    const scene::EquilibriumSearch search = search_around(start, turning, arguments_.starts);
-    auto found = scene::find_equilibria(system, start, search);
-    if (const auto moving = drop_moving(system, search, found); found.empty() && !moving.empty())
-      throw std::invalid_argument("there is no equilibrium, because " + moving.front() + " prescribes a motion");
-    if (found.empty())
-      throw std::invalid_argument("no equilibrium was found from " + std::to_string(arguments_.starts) + " starts");
-    const auto stable = std::find_if(found.begin(), found.end(), [](const scene::Equilibrium& e) {
-      return e.stability == scene::Equilibrium::Stability::stable;
-    });
-    const scene::Equilibrium& e = stable == found.end() ? found.front() : *stable;
-    State state = e.state;
-    for (int i = 1; turning && i < system.body_count(); ++i) {  // at rest in the frame that turns
-      const BodyId id{i};
-      if (system.dof(id) == 0 || system.kind(id) == BodyKind::coordinate) continue;
-      state[id].v = turning->first.cross(state[id].p - turning->second);
-      if (system.kind(id) == BodyKind::rigid) state[id].w = turning->first;
-    }
-    std::vector<Reaction> reactions;
-    if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
-    out.status = "ok";
-    const nlohmann::ordered_json rank = dependent_rows(system, model, state);
-    if (!rank.is_null()) add_remark(out.status, rank_text(rank, true));
-    std::string without;
-    for (const std::string& each : left_out(model)) without += (without.empty() ? "left out: " : "; ") + each;
-    if (!without.empty()) add_remark(out.status, without);
-    out.first = to_string(e.stability, held.any());
-    for (const auto& [channel, log] : channels(model)) {
-      const auto values = (*channel)({system, state, reactions});
-      out.values.insert(out.values.end(), values.begin(), values.end());
-    }
+std::vector<SweepPicture::Column> picture_columns(const Experiment& experiment, bool equilibrium) {
+  std::vector<SweepPicture::Column> out(experiment.columns().size());
+  for (std::size_t i = 0; i < experiment.tolerances().size() && !equilibrium; ++i) {
+    out[i].expected = true;
+    out[i].tolerance = experiment.tolerances()[i];
   }
-
-  const SweepArguments& arguments_;
-  const std::string text_;
-  const std::vector<std::string> names_;
-  std::vector<std::string> files_, columns_;
-  std::vector<double> tolerances_;  // of the columns of expectations, which are the first
-};
+  return out;
+}
 
 // What tells rows of one sweep from those of another with the same parameters: FNV-1a of all that they depend on.
 std::string stamp(const SweepArguments& arguments, const std::vector<std::string>& texts) {
@@ -410,8 +144,9 @@ struct Sweep {
   std::string stamp;
 
   CaseWork work() const {
-    return {[this](std::uint64_t n) { return experiment->row(cases.values(n)); },
-            [this](std::uint64_t, const std::string& how) { return experiment->row_of_the_dead(how); }};
+    return {
+        [this](std::uint64_t n) { return row_fields(experiment->run(cases.values(n))); },
+        [this](std::uint64_t, const std::string& how) { return fields_of_failure(*experiment, "the process " + how); }};
   }
 };
 
@@ -426,7 +161,12 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
     throw std::invalid_argument("a .bullet file has no [params]. Include it in a .toml scene");
   std::vector<std::string> texts(1);
   if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return {};
-  out.experiment.emplace(arguments, texts[0], out.cases);
+  out.experiment.emplace(options_of(arguments), texts[0], cases_of(out.cases), [&](const scene::Model& model) {
+    warn(model);
+    // Steps that are a case's own are for its row to refuse.
+    const SimulationOptions& s = arguments.simulation;
+    if (!s.dt.empty() || !s.duration.empty() || !s.gravity.empty()) (void)options_of(arguments).simulation(model);
+  });
   for (std::size_t i = 1; i < out.experiment->files().size(); ++i)
     if (!read_file(out.experiment->files()[i], texts.emplace_back())) return {};
   out.stamp = stamp(arguments, texts);
@@ -449,7 +189,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
 
   std::string header = "case";
   for (const std::string& name : cases.names()) header += "," + csv_field(name);
-  header += "," + experiment.header() + ",sweep";
+  header += "," + titles(experiment, arguments.equilibrium) + ",sweep";
   const auto begins = [&](std::uint64_t n) {
     std::string out = std::to_string(n) + ",";
     for (const double value : cases.values(n)) out += csv_field(value) + ",";
@@ -516,7 +256,8 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
     if (++bad == 1) first = "case " + std::to_string(n) + ": " + status_of(row);
   }
   if (!arguments.report.empty()) {
-    SweepPicture picture{scene, cases.names(), random, header, experiment.expected(), experiment.own(), {}};
+    SweepPicture picture{
+        scene, cases.names(), random, header, picture_columns(experiment, arguments.equilibrium), experiment.own(), {}};
     const std::vector<double> at_own = experiment.known(picture.own);
     for (std::size_t i = 0; i < picture.columns.size(); ++i) picture.columns[i].at_own = at_own[i];
     for (std::uint64_t n = 0; n < cases.size(); ++n) {
