@@ -8,6 +8,7 @@ scene = linchpin.Scene(gravity=[0, 0, -9.81], dt=0.001)
 for i in range(3):
     scene.body(f"rod{i}", mass=1, shape={"box": [1, 0.1, 0.1]}, position=[i + 0.5, 0, 0])
     scene.joint(f"hinge{i}", "hinge", a=f"rod{i - 1}" if i else "world", b=f"rod{i}", at=[i, 0, 0], axis=[0, 1, 0])
+# %% The largest gap of a hinge, and the difference of the positions from those of the first host:
 reference = None
 for host in ("bare", "bullet-float64", "bullet"):
     sim = scene.simulate(host=host)

@@ -19,8 +19,24 @@ def speed_squared(angle: float) -> float:
     return particular - k * 3 * mu * math.exp(-2 * mu * angle)
 
 
+# %% The speed beside the closed form:
+angles, squares = [], []
 for _ in range(4):
     sim.run(0.15)
     x, y, _z = sim.positions[0]
     v = float((sim.velocities[0] ** 2).sum())
-    print(f"t = {sim.t:.2f} s: v² = {v:.6f} m²/s², closed form {speed_squared(math.atan2(-y, x)):.6f} m²/s²")
+    angles.append(math.atan2(-y, x))
+    squares.append(v)
+    print(f"t = {sim.t:.2f} s: v² = {v:.6f} m²/s², closed form {speed_squared(angles[-1]):.6f} m²/s²")
+
+# %% The same as a plot: points are the simulation, the line is the closed form.
+if "get_ipython" in globals():
+    import matplotlib.pyplot as plt
+
+    curve = [angles[-1] * i / 100 for i in range(101)]
+    plt.plot(curve, [speed_squared(angle) for angle in curve], label="closed form")
+    plt.plot(angles, squares, "o", label="simulation")
+    plt.xlabel("angle below the horizontal [rad]")
+    plt.ylabel("v² [m²/s²]")
+    plt.legend()
+    plt.show()

@@ -53,4 +53,5 @@ def walk(exact: bool) -> float:
     return largest
 
 
+# %% The robot walks for 4 s with each of them:
 print(f"largest gap: PyBullet {walk(exact=False):.1e} m, linchpin {walk(exact=True):.1e} m")

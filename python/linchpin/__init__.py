@@ -8,8 +8,11 @@ from . import laws
 from ._core import ConstraintReaction, Dynamics, FileError, Joint, Law, OrderError, SceneError
 from .equation import Solution, solve
 from .reactions import Reaction, Reactions, Wrench
+from .rollout import Rollout, rollout
 from .scene import Scene
 from .simulation import ControllerFailure, Simulation, load, loads
+from .state import State
+from .sweep import Sweep, sweep
 from .trace import Trace
 from .version import __version__
 
@@ -23,15 +26,20 @@ __all__ = [
     "OrderError",
     "Reaction",
     "Reactions",
+    "Rollout",
     "Scene",
     "SceneError",
     "Simulation",
     "Solution",
+    "State",
+    "Sweep",
     "Trace",
     "Wrench",
     "__version__",
     "laws",
     "load",
     "loads",
+    "rollout",
     "solve",
+    "sweep",
 ]

@@ -1,7 +1,7 @@
 """The catalogue of force laws. Coefficients are finite and at least 0; a wrong value raises ValueError."""
 
-from ._core import Law
-from ._core.laws import (
+from ._core import (
+    Law,
     ball_friction,
     constant_force,
     coulomb,

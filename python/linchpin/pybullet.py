@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+import operator
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +19,27 @@ from .names import real
 from .reactions import Reactions, Wrench
 from .scene import _condition
 
-__all__ = ["Attachment", "attach", "laws"]
+__all__ = ["Attachment", "Comparison", "attach", "laws"]
 
 Vector = NDArray[np.float64]
 Link = tuple[int, int]
 """Unique id of a body of PyBullet and index of its link; -1 is the base."""
 
 _known_versions = ("3.2.6", "3.2.7")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs of one program from one state: the constraints solved by PyBullet and by linchpin."""
+
+    native_gap: Vector
+    """[steps] The largest distance of the two points of a constraint after each step by PyBullet's solver [m]."""
+    exact_gap: Vector
+    """[steps] The same by linchpin [m]."""
+
+    def __repr__(self) -> str:
+        native, exact = (float(gap.max(initial=0)) for gap in (self.native_gap, self.exact_gap))
+        return f"<Comparison of {len(self.native_gap)} steps: largest gap {native:.2g} m native, {exact:.2g} m exact>"
 
 
 class Attachment:
@@ -183,6 +199,64 @@ class Attachment:
     def enabled(self, on: bool) -> None:
         self._core.check()
         self._core.enabled = bool(on)
+
+    def compare(self, steps: int, before_step: Callable[[int], Any] | None = None) -> Comparison:
+        """Takes steps twice from the present state: with the constraints solved by PyBullet, and by linchpin.
+
+        It measures the constraints of `createConstraint` by their two points. Afterwards the client is at the end of
+        the run by linchpin. Constraints that this object has added do not act in the run by PyBullet.
+
+        :param before_step: is called with the number of each step, to drive motors and to apply forces.
+        """
+        count = operator.index(steps)
+        if count < 0:
+            raise ValueError(f"compare: the number of steps is {steps}. It must be at least 0")
+        p, before = self._pybullet, self.enabled
+        self._core.check()
+        start = p.saveState(physicsClientId=self.client)
+        gaps: list[Vector] = []
+        try:
+            for exact in (False, True):
+                p.restoreState(start, physicsClientId=self.client)
+                self.reset()
+                self.enabled = exact
+                run = np.zeros(count)
+                for i in range(count):
+                    if before_step is not None:
+                        before_step(i)
+                    p.stepSimulation(physicsClientId=self.client)
+                    run[i] = self._largest_distance()
+                gaps.append(run)
+        finally:
+            self.enabled = before
+            p.removeState(start, physicsClientId=self.client)
+        return Comparison(*gaps)
+
+    def _largest_distance(self) -> float:
+        """The largest distance of the two points of a constraint of `createConstraint` [m]."""
+        p, largest = self._pybullet, 0.0
+        for i in range(p.getNumConstraints(physicsClientId=self.client)):
+            constraint = p.getConstraintUniqueId(i, physicsClientId=self.client)
+            info = p.getConstraintInfo(constraint, physicsClientId=self.client)
+            parent, joint, child, link, kind, _, on_parent, on_child = info[:8]
+            if kind in (p.JOINT_POINT2POINT, p.JOINT_FIXED):
+                distance = self._point(parent, joint, on_parent) - self._point(child, link, on_child)
+                largest = max(largest, float(np.linalg.norm(distance)))
+        return largest
+
+    def _point(self, body: int, link: int, at: ArrayLike) -> Vector:
+        """A point of a link, from its centre of mass, in the world."""
+        p = self._pybullet
+        if body < 0:
+            return np.asarray(at, dtype=np.float64)
+        if link < 0:
+            position, rotation = p.getBasePositionAndOrientation(body, physicsClientId=self.client)
+        else:
+            state = p.getLinkState(body, link, computeForwardKinematics=1, physicsClientId=self.client)
+            position, rotation = state[:2]
+        axes = np.array(p.getMatrixFromQuaternion(rotation)).reshape(3, 3)
+        out: Vector = np.asarray(position) + axes @ np.asarray(at, dtype=np.float64)
+        return out
 
     def reset(self) -> None:
         """Clears the data of earlier steps. Call it after `restoreState` and after bodies were moved by hand."""

@@ -165,6 +165,13 @@ class Scene:
         """Adds any table ``[[kind]]`` of the scene format. Keys that are None are left out."""
         self._tables.append((kind, {key: value for key, value in keys.items() if value is not None}))
 
+    def _require_no_functions(self) -> None:
+        if self._laws:
+            raise ValueError(
+                f"the laws of {', '.join(map(repr, self._laws))} are objects of Python, which the text of a scene cannot "
+                "hold. Give them as tables, such as law={'type': 'coulomb', 'mu': 0.3}"
+            )
+
     def _with_law(self, name: str, keys: dict[str, Any]) -> dict[str, Any]:
         law = keys.get("law")
         if not isinstance(law, _core.Law) and not callable(law):
@@ -188,9 +195,8 @@ class Scene:
 
         :raises ValueError: if the scene has such a law.
         """
-        if self._laws:
-            raise ValueError(f"the laws of {', '.join(map(repr, self._laws))} are Python functions, which a file cannot hold")
-        with open(path, "w", encoding="utf-8") as file:
+        self._require_no_functions()
+        with open(os.fspath(path), "w", encoding="utf-8") as file:
             file.write(self.to_toml())
 
     def simulate(
@@ -203,6 +209,14 @@ class Scene:
         """Makes a simulation. The arguments are those of :func:`linchpin.load`."""
         name = os.path.join(self._folder, "scene.toml")
         return loads(self.to_toml(), name=name, host=host, params=params, robots=robots, laws=self._laws)
+
+    def _text_and_path(self) -> tuple[str, str]:
+        """The text of the scene file, and a path for messages, to which files of robots are relative.
+
+        :raises ValueError: if a law is a Python function.
+        """
+        self._require_no_functions()
+        return self.to_toml(), os.path.join(self._folder, "scene.toml")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.to_toml())
@@ -300,7 +314,7 @@ def _expression(value: Any) -> str:
         def _print_Float(self, expr: Any) -> str:
             return repr(float(expr))
 
-        def _print_Exp1(self, expr: Any) -> str:
+        def _print_Exp1(self, expr: Any) -> Any:
             return "exp(1)"
 
     return str(Printer().doprint(value))

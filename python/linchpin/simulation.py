@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .bullet_file import reader
 from .names import nearest, real
 from .reactions import Reactions, Wrench
+from .state import State, numbers
 from .trace import Trace, record
 
 __all__ = ["ControllerFailure", "Simulation", "load", "loads"]
@@ -79,16 +81,17 @@ class Simulation:
     interpreter lock.
     """
 
-    def __init__(self, core: _core.Simulation) -> None:
+    def __init__(self, core: _core.Simulation, model: _core.Model) -> None:
         if not isinstance(core, _core.Simulation):
             raise TypeError("use linchpin.load(), linchpin.loads() or Scene.simulate() to make a simulation")
         self._core = core
+        self._model = model
         self._controller: Controller | None = None
         self.joints = Joints(core)
         """Hinges and sliders by name: position, velocity, force, acceleration, limits."""
-        self.body_names: list[str] = core.model.bodies
+        self.body_names: list[str] = model.bodies
         """Names of the bodies, in the order of `positions`."""
-        self.constraint_names: list[str] = core.model.constraints
+        self.constraint_names: list[str] = model.constraints
         """Names of joints and constraints."""
 
     @property
@@ -99,12 +102,12 @@ class Simulation:
     @property
     def dt(self) -> float:
         """Length of a step [s]."""
-        return self._core.model.dt
+        return self._model.dt
 
     @property
     def duration(self) -> float:
         """Duration that the scene names [s]."""
-        return self._core.model.duration
+        return self._model.duration
 
     @property
     def host(self) -> Host:
@@ -114,22 +117,22 @@ class Simulation:
     @property
     def file(self) -> str:
         """The file of the scene or the robot."""
-        return self._core.model.file
+        return self._model.file
 
     @property
     def notes(self) -> list[str]:
         """Parts of a robot's file that are left out, or understood otherwise than they may be meant."""
-        return self._core.model.notes
+        return self._model.notes
 
     @property
     def warnings(self) -> list[str]:
         """Values of the file that were accepted but are probably mistakes."""
-        return self._core.model.warnings
+        return self._model.warnings
 
     @property
     def model(self) -> _core.Model:
         """The model that was read, for :class:`linchpin.Dynamics`."""
-        return self._core.model
+        return self._model
 
     # -- stepping
 
@@ -192,6 +195,36 @@ class Simulation:
     def angular_velocities(self) -> Vector:
         """[bodies, 3] Angular velocities, world axes [rad/s]; a view, read-only."""
         return self._core.angular_velocities
+
+    def state(self) -> State:
+        """The present state as copies, to change it or to return to it."""
+        arrays = (self.positions, self.orientations, self.velocities, self.angular_velocities, self.q)
+        return State(self.t, *(each.copy() for each in arrays))
+
+    def set_state(self, state: State) -> None:
+        """Places all bodies, with their velocities, and sets the time. Forces of motors and the controller stay.
+
+        Without an engine, bodies that violate a constraint are moved until they satisfy it.
+
+        :raises ValueError: for another number of bodies, for numbers that are not finite, and for a state that the
+            constraints do not allow.
+        """
+        if not isinstance(state, State):
+            raise TypeError(f"set_state: state must be a linchpin.State, not {state!r}")
+        bodies = len(self.body_names)
+        _core.set_state(
+            self._core,
+            real("t", state.t),
+            numbers("set_state", "positions", state.positions, (bodies, 3)),
+            numbers("set_state", "orientations", state.orientations, (bodies, 4)),
+            numbers("set_state", "velocities", state.velocities, (bodies, 3)),
+            numbers("set_state", "angular_velocities", state.angular_velocities, (bodies, 3)),
+            numbers("set_state", "q", state.q, (len(self.joints),)),
+        )
+
+    def again(self) -> Simulation:
+        """A new simulation of the same model on the same host, at the start of the model. It has no controller."""
+        return simulate(self.model, self.host)
 
     def body_index(self, name: str) -> int:
         """The row of a body in `positions` and the other arrays of bodies."""
@@ -293,7 +326,9 @@ def load(
     laws: Mapping[str, Law] | None = None,
     dt: float | None = None,
 ) -> Simulation:
-    """Reads a scene (.toml) or a robot (.urdf, .sdf) and makes a simulation.
+    """Reads a scene (.toml), a robot (.urdf, .sdf) or a world of Bullet (.bullet) and makes a simulation.
+
+    Bodies of a .bullet file have no shapes, and its limits and motors are left out: `Simulation.notes` lists them.
 
     :param host: ``bare`` steps without an engine, ``bullet-float64`` and ``bullet`` in Bullet of double and single
         precision. Default: the host that the scene names, else ``bare``.
@@ -304,8 +339,8 @@ def load(
     :param dt: length of a step [s]. Default: that of the scene.
     :raises SceneError: for a fault of the file; the text has the place and the remedy.
     """
-    model = _core.load(os.fspath(path), *_arguments(params, logs, robots, laws, dt))
-    return _simulate(model, host)
+    model = _core.load(os.fspath(path), *_arguments(params, logs, robots, laws, dt), reader())
+    return simulate(model, host)
 
 
 def loads(
@@ -323,8 +358,8 @@ def loads(
     includes are relative to it. The other arguments are those of :func:`load`."""
     if not isinstance(text, str):
         raise TypeError(f"text must be a string, not {type(text).__name__}")
-    model = _core.load_text(text, name, *_arguments(params, logs, robots, laws, dt))
-    return _simulate(model, host)
+    model = _core.load_text(text, name, *_arguments(params, logs, robots, laws, dt), reader())
+    return simulate(model, host)
 
 
 def _arguments(
@@ -347,7 +382,8 @@ def _arguments(
     return numbers, list(logs), robots or "", dict(laws or {}), None if dt is None else float(dt)
 
 
-def _simulate(model: _core.Model, host: str | None) -> Simulation:
+def simulate(model: _core.Model, host: str | None) -> Simulation:
+    """Makes a simulation of a model. Default of the host: the one that the scene names."""
     name = model.host if host is None else host
     if name not in _hosts:
         raise ValueError(f"host must be one of {', '.join(map(repr, _hosts))}, not {host!r}")
@@ -355,4 +391,4 @@ def _simulate(model: _core.Model, host: str | None) -> Simulation:
         module = importlib.import_module(f".{_hosts[name]}", __package__)
     except ImportError as error:
         raise ImportError(f"the host {name!r} cannot be used: {error}") from None
-    return Simulation(module.simulate(model))
+    return Simulation(module.simulate(model), model)

@@ -73,7 +73,7 @@ class Trace:
             self._recorder.write(name)
             return
         titles = [f"{name} [{unit}]" if unit else name for name, unit in zip(self.columns, self.units)]
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with open(os.fspath(path), "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(titles)
             writer.writerows([[repr(x) for x in row] for row in self.data.tolist()])

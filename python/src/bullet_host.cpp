@@ -6,7 +6,14 @@
 
 #include <nanobind/nanobind.h>
 
+#ifdef LINCHPIN_PYTHON_BULLET_FILES
+#include "describe.h"
+#endif
+
+#include <nanobind/stl/string.h>
+
 #include <memory>
+#include <string>
 
 namespace nb = nanobind;
 
@@ -25,9 +32,19 @@ NB_MODULE(LINCHPIN_PYTHON_MODULE, m) {
   m.def(
       "simulate",
       [](const linchpin::scene::Model& model) {
+        const nb::gil_scoped_release release;
         auto simulation = std::make_shared<linchpin::bullet::Simulation>(model);
         return new PythonSimulation(simulation, LINCHPIN_PYTHON_HOST,
                                     [simulation] { return simulation->solver().summary(); });
       },
       nb::arg("model"), nb::rv_policy::take_ownership, "Makes a simulation in a world of Bullet.");
+#ifdef LINCHPIN_PYTHON_BULLET_FILES
+  m.def(
+      "describe_bullet_file",
+      [](const std::string& path) {
+        using linchpin::worker::Json;
+        return linchpin::worker::describe(path).dump(-1, ' ', false, Json::error_handler_t::replace);
+      },
+      nb::arg("path"), "The contents of a .bullet file as JSON. Call it in a process of its own.");
+#endif
 }

@@ -1,11 +1,10 @@
 #include "callables.h"
 
 #include "arrays.h"
+#include "callable.h"
 
 #include <nanobind/stl/string.h>
 
-#include <cmath>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -14,48 +13,6 @@ namespace nb = nanobind;
 namespace linchpin::python {
 
 namespace {
-
-/// Holds a Python function. It is released with the lock of the interpreter.
-class Callable {
- public:
-  explicit Callable(const nb::callable& function) : function_(std::make_shared<Held>(function)) {}
-
-  /// Calls the function and hands its result to `use`. Call it without the lock or with it.
-  /// @throws std::runtime_error with the exception of Python as text, which names `what`
-  template <class Use, class... Arguments>
-  auto operator()(const std::string& what, Use use, Arguments&&... arguments) const {
-    const nb::gil_scoped_acquire acquire;
-    try {
-      return use(function_->object(std::forward<Arguments>(arguments)...));
-    } catch (const nb::python_error& error) {
-      if (error.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // PythonSimulation::step() looks for it.
-      throw std::runtime_error(what + " raised " + first_lines(error));
-    }
-  }
-
- private:
-  struct Held {
-    explicit Held(const nb::callable& function) : object(function) {}
-    ~Held() {
-      if (!nb::is_alive()) {
-        (void)object.release();  // The interpreter has ended.
-        return;
-      }
-      const nb::gil_scoped_acquire acquire;
-      object.reset();
-    }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    nb::callable object;
-  };
-  /// "ValueError: text"
-  static std::string first_lines(const nb::python_error& error) {
-    const std::string type = nb::cast<std::string>(nb::str(error.type().attr("__name__")));
-    const std::string text = nb::cast<std::string>(nb::str(error.value()));
-    return text.empty() ? type : type + ": " + text;
-  }
-  std::shared_ptr<Held> function_;
-};
 
 ForceMoment force_of(const nb::object& value) {
   // The solver refuses numbers that are not finite, with the names of law and constraint.

@@ -24,21 +24,12 @@ using scene::BodyFrame;
 using scene::RobotDynamics;
 using scene::RobotJoint;
 
-/// The frame with a name: that of a link or of [[frame]], of a body, or of a joint.
-BodyFrame frame_of(const RobotDynamics& dynamics, const scene::Model& model, const std::string& name) {
-  for (const scene::SceneFrame& frame : model.frames)
-    if (frame.name == name) return {frame.body, frame.in_body.p, frame.in_body.q};
-  for (const scene::SceneBody& body : model.bodies)
-    if (body.name == name) return dynamics.body_frame(name);
-  return dynamics.joint_frame(name);
-}
-
 struct PythonDynamics {
   PythonDynamics(const scene::Model& from, const scene::RobotDynamicsOptions& options)
       : model(from), dynamics(model, options) {}
   scene::Model model;
   RobotDynamics dynamics;
-  BodyFrame frame(const std::string& name) const { return frame_of(dynamics, model, name); }
+  BodyFrame frame(const std::string& name) const { return dynamics.frame(name); }
 };
 
 const char* text_of(RobotJoint::Kind kind) {

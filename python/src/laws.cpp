@@ -51,15 +51,14 @@ laws::Stribeck stribeck_of(double mu, double mu_kinetic, double speed, double sh
 
 }  // namespace
 
-void add_laws(nb::module_& top) {
-  nb::class_<Law>(top, "Law",
+void add_laws(nb::module_& m) {
+  nb::class_<Law>(m, "Law",
                   "A law for the nonideal force of a constraint, from the catalogue linchpin.laws. Laws add with +.")
       .def(
           "__add__", [](const Law& a, const Law& b) { return a + b; }, nb::is_operator())
       .def_prop_ro(
           "name", [](const Law& law) { return law.terms().empty() ? std::string() : law.terms()[0].name; },
           "Name of the law in messages.");
-  nb::module_ m = top.def_submodule("laws");
   m.def(
       "coulomb", [](double mu, std::optional<double> mu_kinetic) { return laws::coulomb(mu, mu_kinetic.value_or(mu)); },
       nb::arg("mu"), nb::arg("mu_kinetic").none() = nb::none(),

@@ -2,6 +2,7 @@
 #include "simulation.h"
 
 #include "arrays.h"
+#include "bullet_file.h"
 #include "callables.h"
 #include "module.h"
 #include "reaction_arrays.h"
@@ -91,9 +92,12 @@ scene::Overrides overrides_of(const std::map<std::string, double>& params, const
   return out;
 }
 
-std::vector<std::string> texts(const std::vector<scene::Note>& notes) {
+std::vector<std::string> notes_of(const scene::Model& model) {
   std::vector<std::string> out;
-  for (const scene::Note& note : notes) out.push_back(note.shown());
+  for (const scene::Note& note : model.notes) out.push_back(note.shown());
+  if (!model.bullet_file.empty())
+    out.push_back(model.bullet_file + ": the bodies of this file have no shapes here, so they do not collide");
+  for (const std::string& part : model.native) out.push_back("left out, because it is no equation: " + part);
   return out;
 }
 
@@ -106,6 +110,13 @@ void add_laws(scene::Model& model, const std::map<std::string, nb::object>& laws
       throw std::invalid_argument("laws: there is no constraint \"" + name + "\" in " + model.file);
     found->laws.push_back(law_of(law, name));
   }
+}
+
+/// A model with the laws and the step of the caller.
+scene::Model completed(scene::Model model, const std::map<std::string, nb::object>& laws, std::optional<double> dt) {
+  add_laws(model, laws);
+  if (dt) model.dt = *dt;
+  return model;
 }
 
 void set_controller(PythonSimulation& self, const std::optional<nb::callable>& function, double period,
@@ -163,7 +174,7 @@ void add_model(nb::module_& m) {
       .def_prop_ro("duration", [](const scene::Model& model) { return model.duration; })
       .def_prop_ro("host", [](const scene::Model& model) { return scene::to_string(model.host); })
       .def_prop_ro("warnings", [](const scene::Model& model) { return model.warnings; })
-      .def_prop_ro("notes", [](const scene::Model& model) { return texts(model.notes); })
+      .def_prop_ro("notes", [](const scene::Model& model) { return notes_of(model); })
       .def_prop_ro("bodies",
                    [](const scene::Model& model) {
                      std::vector<std::string> out;
@@ -178,25 +189,22 @@ void add_model(nb::module_& m) {
   m.def(
       "load",
       [](const std::string& path, const std::map<std::string, double>& params, const std::vector<std::string>& logs,
-         const std::string& robots, const std::map<std::string, nb::object>& laws, std::optional<double> dt) {
-        scene::Model model = scene::load(path, {}, overrides_of(params, logs, robots));
-        add_laws(model, laws);
-        if (dt) model.dt = *dt;
-        return model;
+         const std::string& robots, const std::map<std::string, nb::object>& laws, std::optional<double> dt,
+         const nb::callable& read_bullet) {
+        return completed(scene::load(path, importer_of(read_bullet), overrides_of(params, logs, robots)), laws, dt);
       },
-      nb::arg("path"), nb::arg("params"), nb::arg("logs"), nb::arg("robots"), nb::arg("laws"), nb::arg("dt").none());
+      nb::arg("path"), nb::arg("params"), nb::arg("logs"), nb::arg("robots"), nb::arg("laws"), nb::arg("dt").none(),
+      nb::arg("read_bullet"));
   m.def(
       "load_text",
       [](const std::string& text, const std::string& path, const std::map<std::string, double>& params,
          const std::vector<std::string>& logs, const std::string& robots, const std::map<std::string, nb::object>& laws,
-         std::optional<double> dt) {
-        scene::Model model = scene::load_text(text, path, {}, overrides_of(params, logs, robots));
-        add_laws(model, laws);
-        if (dt) model.dt = *dt;
-        return model;
+         std::optional<double> dt, const nb::callable& read_bullet) {
+        return completed(scene::load_text(text, path, importer_of(read_bullet), overrides_of(params, logs, robots)),
+                         laws, dt);
       },
       nb::arg("text"), nb::arg("path"), nb::arg("params"), nb::arg("logs"), nb::arg("robots"), nb::arg("laws"),
-      nb::arg("dt").none());
+      nb::arg("dt").none(), nb::arg("read_bullet"));
 }
 
 void add_joint(nb::module_& m) {
@@ -245,9 +253,6 @@ void add_simulation(nb::module_& m) {
   nb::class_<PythonSimulation>(m, "Simulation", "The compiled part of linchpin.Simulation.")
       .def_prop_ro("t", [](PythonSimulation& self) { return self.use()->t(); })
       .def_prop_ro("host", [](const PythonSimulation& self) { return self.host(); })
-      .def_prop_ro(
-          "model", [](PythonSimulation& self) -> const scene::Model& { return self.use()->model(); },
-          nb::rv_policy::reference_internal)
       .def("summary", &PythonSimulation::summary)
       .def("step", &PythonSimulation::step, nb::arg("count"), nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("joint_names",
@@ -289,6 +294,7 @@ void add_simulation(nb::module_& m) {
   m.def(
       "simulate",
       [](const scene::Model& model) {
+        const nb::gil_scoped_release release;
         auto simulation = std::make_shared<scene::Simulation>(model);
         return new PythonSimulation(simulation, "bare", [] { return std::string(); });
       },

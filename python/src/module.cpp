@@ -11,5 +11,7 @@ NB_MODULE(_core, m) {
   linchpin::python::add_laws(m);
   linchpin::python::add_simulation(m);
   linchpin::python::add_recording(m);
+  linchpin::python::add_rollout(m);
+  linchpin::python::add_experiment(m);
   linchpin::python::add_dynamics(m);
 }

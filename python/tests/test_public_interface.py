@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-MODULES = ["linchpin", "linchpin.laws", "linchpin.reactions", "linchpin.scene", "linchpin.simulation", "linchpin.trace"]
+MODULES = [f"linchpin.{name}" for name in ("laws", "reactions", "rollout", "scene", "simulation", "state", "sweep", "trace")]
+MODULES += ["linchpin", "linchpin.rerun"]
 try:
     import pybullet  # noqa: F401
 

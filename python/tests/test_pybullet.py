@@ -2,6 +2,7 @@
 
 import gc
 import math
+import os
 import resource
 import sys
 
@@ -491,3 +492,45 @@ def test_a_single_precision_host_works_beside_it(client):
         p.stepSimulation(physicsClientId=client)
     assert np.abs(single.positions - double.positions).max() < 1e-4 and exact.reactions["rod"].residual < 1e-12
     assert sys.getrefcount(exact) == 2
+
+
+def test_both_solvers_are_compared_from_one_state(client):
+    body = link(client, 3)
+    p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=client)
+    p.resetJointState(body, 1, -math.pi / 3, physicsClientId=client)
+    exact = lp.attach(client)
+    for _ in range(10):  # close the loop
+        p.stepSimulation(physicsClientId=client)
+    calls = []
+    comparison = exact.compare(120, calls.append)
+    assert isinstance(comparison, lp.Comparison) and calls == [*range(120)] * 2
+    assert comparison.native_gap.max() > 1e-5 and comparison.exact_gap.max() < 1e-9
+    assert "120 steps" in repr(comparison) and exact.enabled
+    again = exact.compare(0)
+    assert len(again.exact_gap) == 0
+    with pytest.raises(ValueError, match="number of steps is -1"):
+        exact.compare(-1)
+
+
+@pytest.mark.skipif("DISPLAY" not in os.environ, reason="a window needs a display: xvfb-run -a pytest")
+def test_a_client_with_a_window_draws_as_before():
+    number = p.connect(p.GUI)
+    try:
+        p.setGravity(0, 0, -9.81, physicsClientId=number)
+        body = link(number, 3)
+        p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=number)
+        p.resetJointState(body, 1, -math.pi / 3, physicsClientId=number)
+        exact = lp.attach(number)
+        for _ in range(60):
+            p.stepSimulation(physicsClientId=number)
+        assert exact.gap < 1e-9
+        picture = p.getCameraImage(160, 120, renderer=p.ER_BULLET_HARDWARE_OPENGL, physicsClientId=number)[2]
+        assert np.asarray(picture).std() > 5
+        with pytest.raises(ValueError, match="client with a window"):
+            exact.law((body, 0), lambda n: [0, 0, 0])
+        p.resetSimulation(physicsClientId=number)
+        p.stepSimulation(physicsClientId=number)
+        exact.detach()
+        p.stepSimulation(physicsClientId=number)
+    finally:
+        p.disconnect(number)

@@ -66,7 +66,7 @@ def test_laws_of_a_scene_are_tables_objects_or_functions(tmp_path):
     ):
         scene, x = slides(law)
         assert x == pytest.approx(expected, abs=2e-4)
-    with pytest.raises(ValueError, match="'floor'.*Python functions"):
+    with pytest.raises(ValueError, match="'floor'.*objects of Python"):
         scene.save(tmp_path / "never.toml")
 
 

@@ -1,0 +1,18 @@
+"""The types of the package, checked by pyright. It takes half a minute."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def test_pyright_finds_no_error():
+    pytest.importorskip("pyright")
+    run = [sys.executable, "-m", "pyright"]
+    if subprocess.run([*run, "--version"], capture_output=True).returncode != 0:
+        pytest.skip("pyright cannot get its program, which is not a Python package")
+    package = Path(importlib.import_module("linchpin").__file__).parent
+    result = subprocess.run([*run, "--pythonpath", sys.executable, str(package)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
