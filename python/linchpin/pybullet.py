@@ -213,12 +213,13 @@ class Attachment:
             raise ValueError(f"compare: the number of steps is {steps}. It must be at least 0")
         p, before = self._pybullet, self.enabled
         self._core.check()
+        time = self.t
         start = p.saveState(physicsClientId=self.client)
         gaps: list[Vector] = []
         try:
             for exact in (False, True):
                 p.restoreState(start, physicsClientId=self.client)
-                self.reset()
+                self.reset(time)
                 self.enabled = exact
                 run = np.zeros(count)
                 for i in range(count):
@@ -258,9 +259,20 @@ class Attachment:
         out: Vector = np.asarray(position) + axes @ np.asarray(at, dtype=np.float64)
         return out
 
-    def reset(self) -> None:
-        """Clears the data of earlier steps. Call it after `restoreState` and after bodies were moved by hand."""
+    @property
+    def t(self) -> float:
+        """Time in equations and laws [s]. It begins at 0 and advances with the steps."""
+        return self._core.t  # type: ignore[no-any-return]
+
+    def reset(self, t: float | None = None) -> None:
+        """Clears the data of earlier steps. Call it after `restoreState` and after bodies were moved by hand.
+
+        :param t: the time of the restored state [s], which equations with the time need. Default: the time stays.
+        """
+        time = None if t is None else _number("t", t)
         self._core.reset()
+        if time is not None:
+            self._core.t = time
 
     def check(self) -> None:
         """Raises the error that has ended the work of the attachment, if there is one.
@@ -274,6 +286,7 @@ class Attachment:
         """Ends the attachment. PyBullet then solves all constraints. A second call does nothing."""
         if self._core.closed:
             return
+        self._core.require_between_steps()
         if self._pybullet.isConnected(self.client):
             # The plugin stays loaded: PyBullet cannot load one again that it has unloaded.
             self._pybullet.executePluginCommand(self._plugin, "0", physicsClientId=self.client)

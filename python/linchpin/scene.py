@@ -66,7 +66,7 @@ class Scene:
         gravity: Any = (0, -9.81, 0),
         dt: float | str = 1 / 240,
         duration: float | str = 2,
-        method: Literal["semi_implicit", "rk4", "adaptive", "adaptive8", "rattle", "rattle4"] | None = None,
+        method: Literal["semi-implicit", "rk4", "adaptive", "adaptive8", "rattle", "rattle4"] | None = None,
         contacts: bool = False,
         title: str | None = None,
         folder: str | os.PathLike[str] = ".",
@@ -75,7 +75,7 @@ class Scene:
         :param gravity: acceleration of gravity [m/s²]
         :param dt: length of a step [s]
         :param duration: duration of `Simulation.run` without an argument [s]
-        :param method: how time is integrated; default: semi_implicit
+        :param method: how time is integrated; default: semi-implicit
         :param contacts: bodies of a Bullet host collide
         :param title: title of reports
         :param folder: files of robots and meshes are relative to it

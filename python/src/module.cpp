@@ -4,6 +4,8 @@
 #include <linchpin/version.h>
 
 NB_MODULE(_core, m) {
+  // A law or a controller may refer to its own simulation. The interpreter then ends before both are released.
+  nanobind::set_leak_warnings(false);
   m.doc() = "The compiled part of linchpin. Use the package `linchpin`.";
   m.attr("version") = LINCHPIN_VERSION;
   linchpin::python::add_errors(m);

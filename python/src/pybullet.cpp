@@ -17,6 +17,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -26,6 +27,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,20 @@ namespace {
 using PyBulletLink = std::pair<int, int>;
 using bullet::BodyRef;
 using bullet::Link;
+
+/// Locks a mutex whose owner may need the interpreter. It does not wait for the mutex while it holds the interpreter.
+std::unique_lock<std::recursive_mutex> locked(std::recursive_mutex& mutex) {
+  std::unique_lock<std::recursive_mutex> lock(mutex, std::defer_lock);
+  if (!PyGILState_Check()) {
+    lock.lock();
+    return lock;
+  }
+  while (!lock.try_lock()) {
+    const nb::gil_scoped_release release;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return lock;
+}
 
 /// linchpin in the world of one client. PyBullet steps in the thread that calls stepSimulation(), or with a window in
 /// a thread of its own.
@@ -59,6 +75,13 @@ class Attachment {
   void check() {
     if (!error_.empty()) throw std::runtime_error(error_);
     if (closed_) throw OrderError("this PyBullet client is no longer attached: it was disconnected or detached");
+    if (!finder_) throw OrderError("this object has no PyBullet client. Use linchpin.pybullet.attach()");
+    require_between_steps();
+  }
+  /// @throws OrderError in a step, which is where the function of a law is called
+  void require_between_steps() const {
+    if (in_step_)
+      throw OrderError("a law cannot use the attachment, because a step is running. Use it between two steps");
   }
   /// The solver of the present world. @throws as check()
   bullet::Solver& solver() {
@@ -151,6 +174,7 @@ class Attachment {
       auto* const links = dynamic_cast<btMultiBodyDynamicsWorld*>(&present);
       if (!links) throw std::runtime_error("the world of this client is not a btMultiBodyDynamicsWorld");
       native_ = present.getConstraintSolver();
+      law_failures_ = 0;
       solver_ = std::make_unique<bullet::Solver>(present);
       world_ = links;
       hand_back();
@@ -178,13 +202,18 @@ class Attachment {
     in_step_ = true;
   }
   void after_step() {
-    if (std::exchange(in_step_, false) && solver_) hand_back();
+    if (!std::exchange(in_step_, false) || !solver_) return;
+    hand_back();
+    if (solver_->counts().law_failures > law_failures_) {
+      law_failures_ = solver_->counts().law_failures;
+      fail(bullet::law_failure_text(solver_->law_failures(), law_failures_));
+    }
   }
 
   static Attachment& self(void* attachment) { return *static_cast<Attachment*>(attachment); }
   static void on_attach(void* attachment, void* processor) {
     Attachment& a = self(attachment);
-    const std::lock_guard lock(a.mutex_);
+    const auto lock = locked(a.mutex_);
     try {
       a.finder_.emplace(processor);
     } catch (const std::exception& e) {
@@ -195,7 +224,7 @@ class Attachment {
   }
   // A step with a window is in a thread of its own. The lock is held from its beginning to its end.
   static void on_before_step(void* attachment) {
-    self(attachment).mutex_.lock();
+    locked(self(attachment).mutex_).release();
     self(attachment).guarded([&] { self(attachment).before_step(); });
   }
   static void on_after_step(void* attachment) {
@@ -203,7 +232,7 @@ class Attachment {
     self(attachment).mutex_.unlock();
   }
   static void on_close(void* attachment) {
-    const std::lock_guard lock(self(attachment).mutex_);
+    const auto lock = locked(self(attachment).mutex_);
     self(attachment).detach();
   }
 
@@ -213,6 +242,7 @@ class Attachment {
   btConstraintSolver *native_ = nullptr, *hooks_ = nullptr;
   std::unique_ptr<bullet::Solver> solver_;
   std::string error_;
+  long law_failures_ = 0;  // until now, in this world
   bool enabled_ = true, closed_ = false, in_step_ = false;
   std::recursive_mutex mutex_;
 };
@@ -220,11 +250,7 @@ class Attachment {
 /// Runs a function with the solver, locked.
 template <class Function>
 auto with(Attachment& a, Function function) {
-  std::unique_lock<std::recursive_mutex> lock(a.mutex(), std::defer_lock);
-  {
-    const nb::gil_scoped_release release;  // A step in another thread may need the interpreter.
-    lock.lock();
-  }
+  const auto lock = locked(a.mutex());
   return function(a.solver());
 }
 
@@ -328,9 +354,18 @@ NB_MODULE(_pybullet, m) {
       .def("check", [](Attachment& a) { with(a, [](bullet::Solver&) {}); })
       .def("detach",
            [](Attachment& a) {
-             const std::lock_guard lock(a.mutex());
+             const auto lock = locked(a.mutex());
+             a.require_between_steps();
              a.detach();
            })
+      .def("require_between_steps",
+           [](Attachment& a) {
+             const auto lock = locked(a.mutex());
+             a.require_between_steps();
+           })
+      .def_prop_rw(
+          "t", [](Attachment& a) { return with(a, [](bullet::Solver& solver) { return solver.t(); }); },
+          [](Attachment& a, double t) { with(a, [t](bullet::Solver& solver) { solver.set_t(t); }); })
       .def_prop_ro("closed", &Attachment::closed)
       .def_prop_rw("enabled", &Attachment::enabled, &Attachment::set_enabled)
       .def("bodies",

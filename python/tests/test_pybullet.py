@@ -5,6 +5,7 @@ import math
 import os
 import resource
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -534,3 +535,82 @@ def test_a_client_with_a_window_draws_as_before():
         p.stepSimulation(physicsClientId=number)
     finally:
         p.disconnect(number)
+
+
+def swinging(client):
+    body = link(client)
+    return body, lp.attach(client)
+
+
+def test_a_law_cannot_use_the_attachment(client):
+    body, exact = swinging(client)
+    errors = []
+
+    def law(n):
+        for call in (exact.detach, exact.reset, exact.summary, lambda: exact.reactions, lambda: exact.compare(1)):
+            try:
+                call()
+            except linchpin.OrderError as error:
+                errors.append(str(error))
+        return np.zeros(3)
+
+    exact.law((body, 0), law)
+    p.stepSimulation(physicsClientId=client)
+    assert len(errors) >= 5 and all("step is running" in error for error in errors)
+    exact.detach()
+
+
+@pytest.mark.parametrize("law, why", [(lambda n: 1 / 0, "ZeroDivisionError"), (lambda n: "abc", "returned force"),
+                                      (lambda n: [np.nan, 0, 0], "law")])
+def test_a_law_that_fails_is_an_error(client, law, why):
+    body, exact = swinging(client)
+    exact.law((body, 0), law)
+    p.stepSimulation(physicsClientId=client)
+    with pytest.raises(RuntimeError, match=why):
+        exact.check()
+    with pytest.raises(RuntimeError, match=why):
+        exact.summary()
+    p.stepSimulation(physicsClientId=client)
+
+
+def test_two_threads_do_not_wait_for_each_other(client):
+    body, exact = swinging(client)
+    exact.law((body, 0), lambda n: np.zeros(3))
+
+    def work():
+        for _ in range(300):
+            p.stepSimulation(physicsClientId=client)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    reads = 0
+    while thread.is_alive():
+        exact.reactions, exact.summary()
+        reads += 1
+    thread.join(60)
+    assert not thread.is_alive() and reads > 0
+
+
+def test_a_comparison_and_a_restored_state_keep_the_time(client):
+    bob = ball(client)
+    exact = lp.attach(client)
+    exact.constrain("rod", "norm(bob.position) = 1 + 0.1*sin(3*t)", bob=(bob, -1))
+    for _ in range(60):
+        p.stepSimulation(physicsClientId=client)
+    assert exact.t == pytest.approx(0.25)
+    state = p.saveState(physicsClientId=client)
+    exact.compare(30)
+    length = np.linalg.norm(p.getBasePositionAndOrientation(bob, physicsClientId=client)[0])
+    assert exact.t == pytest.approx(0.375) and length == pytest.approx(1 + 0.1 * math.sin(3 * 0.375), abs=1e-9)
+    p.restoreState(state, physicsClientId=client)
+    exact.reset(0.25)
+    p.stepSimulation(physicsClientId=client)
+    length = np.linalg.norm(p.getBasePositionAndOrientation(bob, physicsClientId=client)[0])
+    assert length == pytest.approx(1 + 0.1 * math.sin(3 * exact.t), abs=1e-9)
+
+
+def test_an_attachment_without_a_client_is_refused():
+    from linchpin import _pybullet
+
+    with pytest.raises(linchpin.OrderError, match="no PyBullet client"):
+        _pybullet.Attachment().summary()

@@ -115,3 +115,13 @@ def test_a_fault_has_the_place_in_the_text():
     for bad in ({}, {"equation": "bob.x = 0", "velocity": "bob.vx = 0"}):
         with pytest.raises(ValueError, match="either an equation or a velocity"):
             scene.constraint("c", **bad)
+
+
+@pytest.mark.parametrize("method", ["semi-implicit", "rk4", "adaptive", "adaptive8", "rattle", "rattle4"])
+def test_every_method_of_the_signature_exists(method):
+    scene = linchpin.Scene(method=method)
+    scene.particle("bob", mass=1, position=[1, 0, 0])
+    scene.constraint("rod", "norm(bob.position) = 1")
+    sim = scene.simulate()
+    sim.step(3)
+    assert abs(np.linalg.norm(sim.positions[0]) - 1) < 1e-9
