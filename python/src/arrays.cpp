@@ -30,6 +30,13 @@ VectorX vector_argument(const std::string& name, const nb::handle& value, int si
   return out;
 }
 
+double number_argument(const std::string& name, const nb::handle& value) {
+  double out = 0;
+  if (!nb::try_cast(value, out))
+    throw nb::type_error((name + " must be a number, not " + nb::cast<std::string>(nb::repr(value))).c_str());
+  return out;
+}
+
 Vector3d vector3_argument(const std::string& name, const nb::handle& value, bool finite) {
   return vector_argument(name, value, 3, finite);
 }

@@ -58,6 +58,9 @@ VectorX vector_argument(const std::string& name, const nanobind::handle& value, 
 /// Does the same for 3 components.
 Vector3d vector3_argument(const std::string& name, const nanobind::handle& value, bool finite = true);
 
+/// A number. @throws nanobind::type_error with the name and the value for what is no real number
+double number_argument(const std::string& name, const nanobind::handle& value);
+
 /// The numbers of an argument.
 inline std::vector<double> numbers(const VectorArgument& v) { return {v.data(), v.data() + v.size()}; }
 

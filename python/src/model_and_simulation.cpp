@@ -217,18 +217,27 @@ void add_joint(nb::module_& m) {
           "True for a slider [m, N], False for a hinge [rad, N m].")
       .def_prop_rw(
           "position", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.position(); }); },
-          [](const PythonJoint& j, double value) { change(j, [&](auto& at) { at.set_position(value); }); },
+          [](const PythonJoint& j, const nb::object& given) {
+            const double value = number_argument("position", given);
+            change(j, [&](auto& at) { at.set_position(value); });
+          },
           "Position [rad or m], with whole turns. Setting it moves the child and all bodies that joints connect to it.")
       .def_prop_rw(
           "velocity", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.velocity(); }); },
-          [](const PythonJoint& j, double value) { change(j, [&](auto& at) { at.set_velocity(value); }); },
+          [](const PythonJoint& j, const nb::object& given) {
+            const double value = number_argument("velocity", given);
+            change(j, [&](auto& at) { at.set_velocity(value); });
+          },
           "Rate [rad/s or m/s].")
       .def_prop_ro(
           "acceleration", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.acceleration(); }); },
           "Second derivative of the position [rad/s² or m/s²]. In Bullet it is the mean value of the last step.")
       .def_prop_rw(
           "force", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.force(); }); },
-          [](const PythonJoint& j, double value) { change(j, [&](auto& at) { at.set_force(value); }); },
+          [](const PythonJoint& j, const nb::object& given) {
+            const double value = number_argument("force", given);
+            change(j, [&](auto& at) { at.set_force(value); });
+          },
           "Reading: the force of motors, actuators, damping and friction on the child along the coordinate [N m or N]. "
           "Setting: the force of a motor, which acts until it is set again.")
       .def_prop_ro(

@@ -332,6 +332,12 @@ def test_bad_arguments_raise():
             sim.run(bad)
     with pytest.raises(KeyError, match="did you mean 'upper'"):
         sim.body_index("uper")
+    for name in ("position", "velocity", "force"):
+        with pytest.raises(TypeError, match=f"{name} must be a number, not 'fast'"):
+            setattr(sim.joints["elbow"], name, "fast")
+        with pytest.raises(ValueError, match="nan"):
+            setattr(sim.joints["elbow"], name, math.nan)
+        setattr(sim.joints["elbow"], name, 0)
     assert sim.body_index("lower") == 1
     with pytest.raises(linchpin.SceneError, match=r"scene.toml:1:\d+: error"):
         linchpin.loads("schema = 7")
