@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["nearest", "real"]
+__all__ = ["nearest", "positive", "real", "whole"]
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
@@ -29,3 +31,19 @@ def real(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, not {value!r}") from None
+
+
+def positive(name: str, value: Any) -> float:
+    """A duration as float. Raises ValueError with the name unless it is finite and above 0."""
+    number = real(name, value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} is {value}. It must be a finite number above 0 [s]")
+    return number
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number. Raises ValueError with the name if it is below `least`."""
+    number = operator.index(value)
+    if number < least:
+        raise ValueError(f"{name} is {value}. It must be at least {least}")
+    return number

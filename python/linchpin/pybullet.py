@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
-import operator
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import laws
 from ._core import Law
-from .names import real
+from .names import real, whole
 from .reactions import Reactions, Wrench
 from .scene import _condition
 
@@ -208,9 +207,7 @@ class Attachment:
 
         :param before_step: is called with the number of each step, to drive motors and to apply forces.
         """
-        count = operator.index(steps)
-        if count < 0:
-            raise ValueError(f"compare: the number of steps is {steps}. It must be at least 0")
+        count = whole("compare: the number of steps", steps, 0)
         p, before = self._pybullet, self.enabled
         self._core.check()
         time = self.t

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .names import whole
 from .simulation import Simulation
 from .state import State, numbers
 
@@ -82,11 +82,8 @@ def rollout(
     """
     if not isinstance(simulation, Simulation):
         raise TypeError(f"rollout: simulation must be a linchpin.Simulation, not {simulation!r}")
-    count = operator.index(steps)
-    if count < 0:
-        raise ValueError(f"rollout: the number of steps is {steps}. It must be at least 0")
-    if operator.index(every) < 1:
-        raise ValueError(f"rollout: every is {every}. It must be at least 1")
+    count = whole("rollout: the number of steps", steps, 0)
+    every = whole("rollout: every", every, 1)
     joints = len(simulation.joints)
     if states is not None and (q is not None or v is not None):
         raise ValueError("rollout: give the starts by q and v or by states, not by both")
@@ -129,9 +126,7 @@ def rollout(
 
 def in_threads(run: Callable[[int], Result], count: int, workers: int | None) -> list[Result]:
     """The results of run(0), run(1), … in this order, computed on several threads."""
-    threads = min(count, cpu_count() or 1) if workers is None else operator.index(workers)
-    if workers is not None and threads < 1:
-        raise ValueError(f"workers is {workers}. It must be at least 1")
+    threads = min(count, cpu_count() or 1) if workers is None else whole("workers", workers, 1)
     if threads <= 1:
         return [run(i) for i in range(count)]
     with ThreadPoolExecutor(threads) as pool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import operator
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .bullet_file import reader
-from .names import nearest, real
+from .names import nearest, positive, real, whole
 from .reactions import Reactions, Wrench
 from .state import State, numbers
 from .trace import Trace, record
@@ -141,10 +140,7 @@ class Simulation:
 
         :raises RuntimeError: if a step has no result; the text has the reason.
         """
-        count = operator.index(n)
-        if count < 0:
-            raise ValueError(f"step: the number of steps is {n}. It must be at least 0")
-        self._core.step(count)
+        self._core.step(whole("step: the number of steps", n, 0))
 
     def run(self, duration: float | None = None) -> None:
         """Takes steps until the time has grown by `duration` [s]. Default: the duration of the scene."""
@@ -376,10 +372,9 @@ def _arguments(
     for name, law in (laws or {}).items():
         if not isinstance(law, _core.Law) and not callable(law):
             raise TypeError(f"laws[{name!r}] must be a law of linchpin.laws or a function, not {law!r}")
-    if dt is not None and not (0 < real("dt", dt) < math.inf):
-        raise ValueError(f"dt is {dt}. It must be a finite number above 0 [s]")
+    step = None if dt is None else positive("dt", dt)
     numbers = {name: real(f"params[{name!r}]", value) for name, value in (params or {}).items()}
-    return numbers, list(logs), robots or "", dict(laws or {}), None if dt is None else float(dt)
+    return numbers, list(logs), robots or "", dict(laws or {}), step
 
 
 def simulate(model: _core.Model, host: str | None) -> Simulation:

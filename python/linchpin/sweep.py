@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-import operator
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .bullet_file import reader
-from .names import nearest, real
+from .names import nearest, positive, whole
 from .rollout import in_threads
 from .scene import Scene
 
@@ -126,14 +125,12 @@ def sweep(
         raise TypeError(f"sweep: columns must be a list of quantities; write columns=[{columns!r}]")
     if equilibrium and until:
         raise ValueError("sweep: until and equilibrium exclude each other")
-    if operator.index(starts) < 1:
-        raise ValueError(f"sweep: starts is {starts}. It must be at least 1")
-    for name, value in (("dt", dt), ("duration", duration)):
-        if value is not None and not 0 < real(name, value) < math.inf:
-            raise ValueError(f"sweep: {name} is {value}. It must be a finite number above 0 [s]")
+    starts = whole("sweep: starts", starts, 1)
+    dt = None if dt is None else positive("sweep: dt", dt)
+    duration = None if duration is None else positive("sweep: duration", duration)
     names, cases = _cases(params)
     experiment, remarks = _core.experiment(
-        text, path, names, cases, list(columns), until or "", bool(equilibrium), operator.index(starts), dt, duration,
+        text, path, names, cases, list(columns), until or "", bool(equilibrium), starts, dt, duration,
         reader(),
     )
     for remark in remarks:

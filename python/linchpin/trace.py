@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _core
-from .names import nearest
+from .names import nearest, whole
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -93,8 +93,7 @@ class Trace:
 
 def record(simulation: Simulation, steps: int, every: int) -> Trace:
     """Takes steps of a simulation and keeps the numbers."""
-    if every < 1:
-        raise ValueError(f"record: every is {every}. It must be at least 1")
+    every = whole("record: every", every, 1)
     core = simulation._core
     columns, units = ["t"], ["s"]
     joints = simulation.joints

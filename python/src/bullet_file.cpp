@@ -7,8 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,20 +15,9 @@ namespace nb = nanobind;
 
 namespace linchpin::python {
 
-namespace {
-
-void require_bullet_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in.is_open()) throw std::runtime_error("the file does not exist");
-  if (const std::string fault = cli::scene_fault(bytes); !fault.empty()) throw std::runtime_error(fault);
-}
-
-}  // namespace
-
 scene::BulletImporter importer_of(const nb::callable& read) {
   return [call = Callable(read)](const std::string& path) {
-    require_bullet_file(path);
+    cli::require_bullet_scene(path);
     const auto [text, failure] = call(
         "the reader of .bullet files",
         [](const nb::object& answer) { return nb::cast<std::pair<std::string, std::string>>(answer); }, path);

@@ -46,6 +46,14 @@ void change(const PythonJoint& at, Function function) {
   at.simulation->renew();
 }
 
+/// A function that sets a number of a joint. @param name  of the number, for messages
+auto setter(const char* name, void (scene::SimulatedJoint::*set)(double)) {
+  return [name, set](const PythonJoint& at, const nb::object& given) {
+    const double value = number_argument(name, given);
+    change(at, [&](scene::SimulatedJoint& joint) { (joint.*set)(value); });
+  };
+}
+
 /// Names, rows and multipliers of all reactions.
 nb::tuple reactions(PythonSimulation& self) {
   const PythonSimulation::Access access = self.use();
@@ -217,27 +225,17 @@ void add_joint(nb::module_& m) {
           "True for a slider [m, N], False for a hinge [rad, N m].")
       .def_prop_rw(
           "position", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.position(); }); },
-          [](const PythonJoint& j, const nb::object& given) {
-            const double value = number_argument("position", given);
-            change(j, [&](auto& at) { at.set_position(value); });
-          },
+          setter("position", &scene::SimulatedJoint::set_position),
           "Position [rad or m], with whole turns. Setting it moves the child and all bodies that joints connect to it.")
       .def_prop_rw(
           "velocity", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.velocity(); }); },
-          [](const PythonJoint& j, const nb::object& given) {
-            const double value = number_argument("velocity", given);
-            change(j, [&](auto& at) { at.set_velocity(value); });
-          },
-          "Rate [rad/s or m/s].")
+          setter("velocity", &scene::SimulatedJoint::set_velocity), "Rate [rad/s or m/s].")
       .def_prop_ro(
           "acceleration", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.acceleration(); }); },
           "Second derivative of the position [rad/s² or m/s²]. In Bullet it is the mean value of the last step.")
       .def_prop_rw(
           "force", [](const PythonJoint& j) { return read(j, [](auto& at) { return at.force(); }); },
-          [](const PythonJoint& j, const nb::object& given) {
-            const double value = number_argument("force", given);
-            change(j, [&](auto& at) { at.set_force(value); });
-          },
+          setter("force", &scene::SimulatedJoint::set_force),
           "Reading: the force of motors, actuators, damping and friction on the child along the coordinate [N m or N]. "
           "Setting: the force of a motor, which acts until it is set again.")
       .def_prop_ro(

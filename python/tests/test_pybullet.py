@@ -55,6 +55,14 @@ def link(client, count=1):
     return body
 
 
+def four_bar(client):
+    """A chain of three rods whose end stays where it is. The loop is open at the start."""
+    body = link(client, 3)
+    p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=client)
+    p.resetJointState(body, 1, -math.pi / 3, physicsClientId=client)
+    return body
+
+
 def minitaur(client):
     """The minitaur of PyBullet's data on the ground. Its four loops are closed by stock constraints."""
     p.setGravity(0, 0, -10, physicsClientId=client)
@@ -155,10 +163,7 @@ def test_stock_loops_of_the_minitaur_are_closed_as_far_as_its_file_allows(client
 
 
 def test_stock_constraints_are_exact_without_a_call(client):
-    body = link(client, 3)
-    # The end of the chain stays where it is: a four-bar linkage.
-    p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=client)
-    p.resetJointState(body, 1, -math.pi / 3, physicsClientId=client)
+    body = four_bar(client)
     exact = lp.attach(client)
     for _ in range(480):
         p.stepSimulation(physicsClientId=client)
@@ -238,9 +243,7 @@ def test_laws_act_on_joints_and_constraints(client):
 
 
 def test_enabled_turns_it_off_and_on(client):
-    body = link(client, 3)
-    p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=client)
-    p.resetJointState(body, 1, -math.pi / 3, physicsClientId=client)
+    body = four_bar(client)
 
     def gap():
         end, _ = point(client, body, 2, [0.5, 0, 0])
@@ -496,9 +499,7 @@ def test_a_single_precision_host_works_beside_it(client):
 
 
 def test_both_solvers_are_compared_from_one_state(client):
-    body = link(client, 3)
-    p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=client)
-    p.resetJointState(body, 1, -math.pi / 3, physicsClientId=client)
+    body = four_bar(client)
     exact = lp.attach(client)
     for _ in range(10):  # close the loop
         p.stepSimulation(physicsClientId=client)
@@ -518,9 +519,7 @@ def test_a_client_with_a_window_draws_as_before():
     number = p.connect(p.GUI)
     try:
         p.setGravity(0, 0, -9.81, physicsClientId=number)
-        body = link(number, 3)
-        p.createConstraint(body, 2, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.5, 0, 0], [2.0, 0, 1.0], physicsClientId=number)
-        p.resetJointState(body, 1, -math.pi / 3, physicsClientId=number)
+        body = four_bar(number)
         exact = lp.attach(number)
         for _ in range(60):
             p.stepSimulation(physicsClientId=number)

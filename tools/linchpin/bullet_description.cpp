@@ -5,6 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
 #include <vector>
 
 namespace linchpin::cli {
@@ -129,6 +132,13 @@ std::string scene_fault(std::string_view bytes) {
   if (soft_bodies > 0) return "holds " + std::to_string(soft_bodies) + " soft bodies, which are not supported";
   if (bodies == 0) return "holds no rigid body";
   return {};
+}
+
+void require_bullet_scene(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open()) throw std::runtime_error("the file does not exist");
+  if (const std::string fault = scene_fault(bytes); !fault.empty()) throw std::runtime_error(fault);
 }
 
 scene::Imported imported_of(const Json& file) {

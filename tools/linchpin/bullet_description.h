@@ -15,6 +15,9 @@ namespace linchpin::cli {
 /// believes every length that a file states, and crashes on a wrong one.
 std::string scene_fault(std::string_view bytes);
 
+/// Reads the file and checks it by scene_fault(). @throws std::runtime_error in words that continue the file's name
+void require_bullet_scene(const std::string& path);
+
 /// Bodies and joints from the JSON of a .bullet file. The bodies have no shapes.
 scene::Imported imported_of(const nlohmann::ordered_json& file);
 

@@ -86,10 +86,6 @@ bool has_coordinate(const SceneConstraint& c) {
   return !c.imported && (c.type == "hinge" || c.type == "slider") && c.bodies.size() == 2;
 }
 
-bool prescribes_motion(const SceneConstraint& c) {
-  return c.type == "prescribed_angle" || c.type == "prescribed_distance";
-}
-
 JointCoordinate coordinate_of(const SceneConstraint& c, const State& start) {
   JointCoordinate out;
   out.parent = c.bodies[0].index, out.child = c.bodies[1].index;
@@ -97,6 +93,18 @@ JointCoordinate coordinate_of(const SceneConstraint& c, const State& start) {
   out.frame_P = c.frame_a, out.frame_C = c.frame_b;
   out.start = c.start;
   out.zero = coordinate_row(out, start[c.bodies[0]], start[c.bodies[1]], c.start).value - c.start;
+  return out;
+}
+
+JointCoordinate driven_coordinate_of(const SceneConstraint& c, const State& start,
+                                     std::span<const SceneConstraint> constraints, std::span<const SceneForce> forces) {
+  JointCoordinate out = coordinate_of(c, start);
+  for (const SceneForce& force : forces)
+    if (force.joint == c.name) out.actuators.push_back(force.name);
+  for (const SceneConstraint& drive : constraints)
+    if ((drive.type == "prescribed_angle" || drive.type == "prescribed_distance") && drive.bodies == c.bodies)
+      out.actuators.push_back(drive.name);
+  out.actuators.push_back(motor_name(c.name));
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,11 +42,14 @@ inline std::string motor_name(const std::string& joint) { return joint + ".comma
 
 /// Returns whether a constraint of a scene is a hinge or a slider.
 bool has_coordinate(const SceneConstraint& constraint);
-/// Returns whether a constraint prescribes the coordinate of a joint between its bodies.
-bool prescribes_motion(const SceneConstraint& constraint);
 /// Returns the coordinate of a hinge or a slider. Its indices are BodyId::index. Its value at the start is
 /// SceneConstraint::start, which is 0 for a joint that is not a robot's.
 JointCoordinate coordinate_of(const SceneConstraint& constraint, const State& start);
+
+/// The same with the names of what drives it: forces of the joint, prescribed motions between its bodies, and the motor
+/// of SimulatedJoint::set_force(), which only a Simulation has.
+JointCoordinate driven_coordinate_of(const SceneConstraint& constraint, const State& start,
+                                     std::span<const SceneConstraint> constraints, std::span<const SceneForce> forces);
 
 /// The coordinates of a scene's joints, by the name of the joint.
 using JointCoordinates = std::map<std::string, JointCoordinate, std::less<>>;

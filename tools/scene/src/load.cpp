@@ -1350,16 +1350,8 @@ class SceneReader {
       context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
       context.names.constraint_modes.push_back(modes_of(c));
       context.names.constraint_coordinates.push_back(scene::has_coordinate(c));
-      if (scene::has_coordinate(c)) {
-        scene::JointCoordinate& coordinate =
-            joint_coordinates_->emplace(c.name, scene::coordinate_of(c, state_)).first->second;
-        for (const SceneForce& force : model_.forces)
-          if (force.joint == c.name) coordinate.actuators.push_back(force.name);
-        for (const SceneConstraint& drive : model_.constraints)
-          if (scene::prescribes_motion(drive) && drive.bodies == c.bodies) coordinate.actuators.push_back(drive.name);
-        // The motor of SimulatedJoint::set_force(), where there is a Simulation.
-        coordinate.actuators.push_back(motor_name(c.name));
-      }
+      if (scene::has_coordinate(c))
+        joint_coordinates_->emplace(c.name, scene::driven_coordinate_of(c, state_, model_.constraints, model_.forces));
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }

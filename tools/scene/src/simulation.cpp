@@ -126,10 +126,8 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
       const SceneConstraint& c = model.constraints[i];
       if (!has_coordinate(c)) continue;
       names.push_back(c.name);
-      joints.push_back({i, coordinate_of(c, start)});
-      JointCoordinate& coordinate = coordinates->emplace(c.name, joints.back().coordinate).first->second;
-      for (const SceneForce& force : model.forces)
-        if (force.joint == c.name) coordinate.actuators.push_back(force.name);
+      joints.push_back({i, driven_coordinate_of(c, start, model.constraints, model.forces)});
+      coordinates->emplace(c.name, joints.back().coordinate);
     }
     for (auto* numbers : {&commands, exerted.get(), &positions, &velocities, &forces}) numbers->resize(joints.size());
   }
@@ -144,7 +142,6 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
         return within_limits((*all)[i], rate, most, fastest);
       };
       SceneForce motor = force_of_joint(motor_name(c.name), c, start, {}, command);
-      coordinates->find(c.name)->second.actuators.push_back(motor.name);
       model.forces.push_back(std::move(motor));
     }
   }
