@@ -152,7 +152,7 @@ TEST(Order, OfEveryMethodOnARigidClosedLoop) {
       return std::pair<Vector3d, Vector3d>(s[loop.coupler].p, s[loop.coupler].v);
     };
     const auto [p, v] = end({.method = Method::adaptive, .relative_tolerance = 1e-13, .absolute_tolerance = 1e-14}, 1);
-    const auto order = [&](StepOptions options, std::initializer_list<int> counts) {
+    const auto order = [&, p = p, v = v](StepOptions options, std::initializer_list<int> counts) {
       std::vector<double> errors;
       for (const int steps : counts) {
         const auto [p_is, v_is] = end(options, steps);

@@ -216,7 +216,7 @@ void RowReader::leave_out_rigid_parts(SolverArrays arrays) {
   for (const auto& [rows, from] : {std::pair(&rows_.contacts, &arrays.contacts),
                                    {&rows_.friction, &arrays.friction},
                                    {&rows_.rolling, &arrays.rolling}})
-    std::erase_if(*rows, [&](const Row& row) {
+    std::erase_if(*rows, [&, from = from](const Row& row) {
       if (!solver_.is_within_rigid_part(rows_, row)) return false;
       btSolverConstraint& at = (*from)[row.index];
       for (btVector3* x : {&at.m_contactNormal1, &at.m_contactNormal2, &at.m_relpos1CrossNormal,

@@ -266,12 +266,11 @@ bool FrictionProblem::solve_modes(Laws& laws, std::span<double> z, Result& resul
       const int id = static_cast<int>(index);
       const Six N = read(b, z);
       const Six u = slips(b, z);
-      double x = 0, against = 0, speed = 0;
+      double x = 0, against = 0;
       for (int i = 0; i < b.dim; ++i) {
         const double xi = z[z_(b.start + i)];
         x += xi * xi;
         against += xi * u[z_(i)];
-        speed += u[z_(i)] * u[z_(i)];
       }
       x = std::sqrt(x);
       if (b.mode == Mode::sticks) {

@@ -80,8 +80,8 @@ TEST(Draw, AScaleThatIsNoneIsRefused) {
                                   {std::numeric_limits<double>::infinity(), "inf"},
                                   {std::numeric_limits<double>::quiet_NaN(), "nan"}}) {
     const std::string got = std::string(" must be finite and not below 0, got ") + text;
-    EXPECT_EQ(why([&] { exact.set_options({.draw_force = bad}); }), "linchpin: Options::draw_force" + got);
-    EXPECT_EQ(why([&] { bullet::Solver({.draw_native_difference = bad}); }),
+    EXPECT_EQ(why([&, bad = bad] { exact.set_options({.draw_force = bad}); }), "linchpin: Options::draw_force" + got);
+    EXPECT_EQ(why([bad = bad] { bullet::Solver({.draw_native_difference = bad}); }),
               "linchpin: Options::draw_native_difference" + got);
   }
   EXPECT_EQ(exact.options().draw_force, 1e-4);
