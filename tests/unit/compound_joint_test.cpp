@@ -4,11 +4,13 @@
 #include <linchpin/joints.h>
 #include <linchpin/scene.h>
 #include <linchpin/scene/joint_limits.h>
+#include <linchpin/scene/simulation.h>
 #include <linchpin/stepper.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -367,9 +369,13 @@ TEST_F(CompoundJoint, WhatIsWrongIsSaid) {
   EXPECT_TRUE(noted(limited, "act as one compound joint each: \"left_k\" (\"left_j\", \"left_k\")"));
   ASSERT_EQ(limited.constraints.size(), 2u);
   EXPECT_EQ(limited.constraints[1].name, "left_j.friction");
-  ASSERT_EQ(limited.compound_limits.size(), 2u);
-  EXPECT_EQ(limited.compound_limits[0].name, "left_j.lower");
-  EXPECT_EQ(limited.compound_limits[1].name, "left_j.upper");
+  ASSERT_EQ(limited.compound_coordinates.size(), 2u);
+  EXPECT_EQ(limited.compound_coordinates[0].name, "left_j");
+  EXPECT_EQ(limited.compound_coordinates[1].name, "left_k");
+  const scene::Model with_limits = scene::with_compound_limits(limited);
+  ASSERT_EQ(with_limits.constraints.size(), 4u);
+  EXPECT_EQ(with_limits.constraints[2].name, "left_j.lower");
+  EXPECT_EQ(with_limits.constraints[3].name, "left_j.upper");
 }
 
 // A universal joint whose second axis stops at −0.3 and 0.5 rad, without rebound.
@@ -410,7 +416,128 @@ TEST_F(CompoundJoint, LimitsStopACoordinate) {
   // No impacts with rattle: the limits are left out, and listed.
   const scene::Model rattle = scene::with_joint_limits(cross("-0.3", "0.5", "[solver]\nmethod = 'rattle'\n"));
   EXPECT_EQ(rattle.constraints.size(), 1u);
-  EXPECT_EQ(rattle.native.size(), 2u);
+  ASSERT_EQ(rattle.native.size(), 1u);
+  EXPECT_EQ(rattle.native[0], "k: limits of a joint in a compound joint");
+}
+
+// A bar that hangs by two hinges, about x and y, whose axes do not meet. The link between them has no mass.
+struct Crane {
+  static constexpr double mass = 2;
+  const Vector3d moments{.03, .05, .06}, between{0, .05, .1}, centre{.1, .05, .2}, gravity{0, 0, -9.81};
+  std::string urdf() const {
+    return "<link name='world'/>" + link("m") +
+           "<link name='bar'><inertial><origin xyz='.1 .05 .2'/><mass value='2'/><inertia ixx='.03' iyy='.05' "
+           "izz='.06'/></inertial></link>" +
+           joint("j", "continuous", "world", "m", {1, 0, 0}) + joint("k", "continuous", "m", "bar", {0, 1, 0}, between);
+  }
+  // The torques of the two joints, by the equations of Newton and Euler.
+  std::array<double, 2> torques(std::array<double, 2> q, std::array<double, 2> rate,
+                                std::array<double, 2> rate2) const {
+    const Matrix3d R1 = Eigen::AngleAxisd(q[0], Vector3d::UnitX()).toRotationMatrix(),
+                   R = R1 * Eigen::AngleAxisd(q[1], Vector3d::UnitY()).toRotationMatrix(),
+                   I = R * moments.asDiagonal() * R.transpose();
+    const Vector3d x = Vector3d::UnitX(), y = R1 * Vector3d::UnitY(), w1 = rate[0] * x, alpha1 = rate2[0] * x;
+    const Vector3d w = w1 + rate[1] * y, alpha = alpha1 + rate2[1] * y + w1.cross(rate[1] * y);
+    const Vector3d p = R1 * between, r = R * centre;
+    const Vector3d a = alpha1.cross(p) + w1.cross(w1.cross(p)) + alpha.cross(r) + w.cross(w.cross(r));
+    const Vector3d f = mass * (a - gravity), moment = I * alpha + w.cross(I * w);
+    return {x.dot((p + r).cross(f) + moment), y.dot(r.cross(f) + moment)};
+  }
+};
+
+TEST_F(CompoundJoint, HasTheCoordinatesOfItsJoints) {
+  const Crane crane;
+  scene::Simulation simulation(robot(crane.urdf(),
+                                     "[world]\ndt = 0.001\n[solver]\nmethod = 'rk4'\n[model]\nurdf = 'robot.urdf'\n"
+                                     "joints = { k = 7.0 }\nrates = { j = 0.5 }\n"));
+  ASSERT_EQ(simulation.joints().size(), 2u);
+  scene::SimulatedJoint j = simulation.joint("j"), k = simulation.joint("k");
+  EXPECT_NEAR(k.position(), 7, 1e-14);
+  EXPECT_NEAR(j.velocity(), 0.5, 1e-14);
+  EXPECT_FALSE(j.slides());
+  j.set_position(0.3), k.set_position(6.5);
+  j.set_velocity(1.5), k.set_velocity(-0.7);
+  j.set_force(2), k.set_force(-1);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NEAR(j.force(), 2, 1e-11);
+    EXPECT_NEAR(k.force(), -1, 1e-11);
+    const auto torques =
+        crane.torques({j.position(), k.position()}, {j.velocity(), k.velocity()}, {j.acceleration(), k.acceleration()});
+    EXPECT_NEAR(torques[0], 2, 1e-10) << i;
+    EXPECT_NEAR(torques[1], -1, 1e-10) << i;
+    if (i == 0) {
+      EXPECT_NEAR(j.position(), 0.3, 1e-14);
+      EXPECT_NEAR(k.position(), 6.5, 1e-14);
+      EXPECT_NEAR(j.velocity(), 1.5, 1e-14);
+      EXPECT_NEAR(k.velocity(), -0.7, 1e-14);
+    }
+    simulation.step();
+  }
+  // Both have the wrench of the compound joint.
+  EXPECT_EQ(j.wrench().force, k.wrench().force);
+  EXPECT_GT(j.wrench().force.norm(), 1);
+}
+
+// Positions as functions of time: the torques that this takes are results.
+TEST_F(CompoundJoint, IsDrivenByNameOfItsJoints) {
+  const Crane crane;
+  scene::Simulation simulation(robot(
+      crane.urdf(),
+      "[world]\ndt = 0.001\n[solver]\nmethod = 'rk4'\n[model]\nurdf = 'robot.urdf'\nrates = { j = 0.8, k = 1.0 }\n"
+      "[[actuator]]\njoint = 'j'\nposition = '0.4*sin(2*t)'\n"
+      "[[actuator]]\njoint = 'k'\nposition = '0.3*sin(3*t) + 0.1*t'\n"
+      "[[log]]\nchannel = 'joint_velocity(j)'\n"));
+  scene::Channel rate = simulation.model().logs.at(0);
+  for (int i = 0; i < 500; ++i) {
+    const double t = simulation.state().t;
+    const auto expected = crane.torques({.4 * std::sin(2 * t), .3 * std::sin(3 * t) + .1 * t},
+                                        {.8 * std::cos(2 * t), .9 * std::cos(3 * t) + .1},
+                                        {-1.6 * std::sin(2 * t), -2.7 * std::sin(3 * t)});
+    EXPECT_NEAR(simulation.joint("j").force(), expected[0], 1e-9) << t;
+    EXPECT_NEAR(simulation.joint("k").force(), expected[1], 1e-9) << t;
+    EXPECT_NEAR(rate({simulation.system(), simulation.state(), simulation.reactions()})[0], .8 * std::cos(2 * t),
+                1e-10);
+    simulation.step();
+  }
+}
+
+// A planar base: the forces along two sliders and about a hinge are those on the body.
+TEST_F(CompoundJoint, TakesTorquesFromExpressions) {
+  scene::Simulation simulation(
+      robot("<link name='world'/>" + link("a") + link("b") +
+                "<link name='base'><inertial><mass value='4'/><inertia ixx='1' iyy='1' izz='0.5'/></inertial></link>" +
+                joint("x", "prismatic", "world", "a", {1, 0, 0}) + joint("y", "prismatic", "a", "b", {0, 1, 0}) +
+                joint("yaw", "continuous", "b", "base", {0, 0, 1}),
+            "[world]\ndt = 0.001\n[solver]\nmethod = 'rk4'\n[model]\nurdf = 'robot.urdf'\n"
+            "[[actuator]]\njoint = 'x'\nforce = '3 - 2*joint_velocity(yaw)'\nmax_force = 10\n"
+            "[[actuator]]\njoint = 'yaw'\nposition = '1'\nstiffness = 2\n"));
+  for (int i = 0; i < 200; ++i) {
+    const double yaw = simulation.joint("yaw").position(), yaw_rate = simulation.joint("yaw").velocity();
+    EXPECT_NEAR(simulation.joint("x").acceleration(), (3 - 2 * yaw_rate) / 4, 1e-12);
+    EXPECT_NEAR(simulation.joint("y").acceleration(), 0, 1e-12);
+    EXPECT_NEAR(simulation.joint("yaw").acceleration(), 2 * (1 - yaw) / 0.5, 1e-12);
+    simulation.step();
+  }
+  EXPECT_GT(simulation.joint("x").position(), 0.01);
+}
+
+TEST_F(CompoundJoint, ReactionsAreThoseOfTheWhole) {
+  const Crane crane;
+  const auto said = [&](const std::string& channel) {
+    try {
+      (void)robot(crane.urdf(), "[model]\nurdf = 'robot.urdf'\n[[log]]\nchannel = '" + channel + "'\n");
+    } catch (const scene::SceneError& e) {
+      return e.message;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said("joint_force(j) + joint_position(k)"), "");
+  EXPECT_EQ(said("reaction(k)"), "");
+  EXPECT_NE(said("reaction(j)")
+                .find("\"j\" is a joint inside a compound joint, so it has a coordinate and no "
+                      "reaction() of its own. Use the compound joint \"k\""),
+            std::string::npos)
+      << said("reaction(j)");
 }
 
 TEST_F(CompoundJoint, BeginsAMultibodyOfItsOwn) {

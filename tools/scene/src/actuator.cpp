@@ -1,5 +1,7 @@
 #include "actuator.h"
 
+#include "compound_joint.h"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -14,31 +16,32 @@ namespace {
 class CoordinateOfForce {
  public:
   CoordinateOfForce(const JointCoordinate& joint, double start_time)
-      : joint_(joint), start_time_(start_time), last_(joint.start + joint.zero) {}
+      : joint_(joint), start_time_(start_time), last_(joint.start_values()) {}
   CoordinateRow operator()(const ForceFrame& frame) {
-    if (frame.t <= start_time_) last_ = joint_.start + joint_.zero;
+    if (frame.t <= start_time_) last_ = joint_.start_values();
     CoordinateRow row = coordinate_row(joint_, frame[static_cast<std::size_t>(joint_.parent)],
                                        frame[static_cast<std::size_t>(joint_.child)], last_);
-    if (std::isfinite(row.value)) last_ = row.value;
+    if (row.values.allFinite()) last_ = row.values;
     row.value -= joint_.zero;
     return row;
   }
 
  private:
   JointCoordinate joint_;
-  double start_time_, last_;
+  double start_time_;
+  CoordinateValues last_;
 };
 
 const SceneConstraint& joint_named(const Text& name, const std::string& who, const DrivableJoints& joints) {
+  if (const SceneConstraint* found = joints.find(name.value)) return *found;
   std::vector<std::string> known;
   for (const SceneConstraint& c : joints.constraints) {
     if (has_coordinate(c)) known.push_back(c.name);
-    if (c.name != name.value) continue;
-    if (!has_coordinate(c))
+    if (c.name == name.value)
       fail(name.place, who + ": \"" + c.name + "\" is of type " + c.type +
                            ". An actuator drives a hinge or a slider, which has one coordinate");
-    return c;
   }
+  for (const SceneConstraint& c : joints.in_compounds) known.push_back(c.name);
   fail(name.place,
        who + ": there is no joint \"" + name.value + "\" with a coordinate" + suggestion_or_all(name.value, known));
 }
@@ -57,9 +60,7 @@ class ExpressionOfJoints {
     };
     for (const int body : evaluate_.tape().bodies) slots_.push_back(static_cast<std::size_t>(slot_of(BodyId{body})));
     for (const Input& input : evaluate_.tape().inputs) {
-      const auto joint = std::find_if(joints.constraints.begin(), joints.constraints.end(),
-                                      [&](const SceneConstraint& c) { return c.name == input.of; });
-      JointCoordinate coordinate = coordinate_of(*joint, joints.start);
+      JointCoordinate coordinate = coordinate_of(*joints.find(input.of), joints.start);
       coordinate.parent = slot_of(BodyId{coordinate.parent});
       coordinate.child = slot_of(BodyId{coordinate.child});
       coordinates_.emplace_back(coordinate, start_time_);
@@ -118,6 +119,12 @@ std::shared_ptr<const Tape> scalar_of(Table& table, const std::string& key, cons
   return std::make_shared<const Tape>(std::move(constant));
 }
 
+/// The same coordinate between bodies 0 and 1.
+JointCoordinate among_own_bodies(JointCoordinate coordinate) {
+  coordinate.parent = 0, coordinate.child = 1;
+  return coordinate;
+}
+
 SceneConstraint prescribed_motion(const std::string& name, const SceneConstraint& joint, const State& start,
                                   std::shared_ptr<const Tape> motion) {
   const JointCoordinate coordinate = coordinate_of(joint, start);
@@ -127,6 +134,13 @@ SceneConstraint prescribed_motion(const std::string& name, const SceneConstraint
   out.bodies = joint.bodies;
   out.frame_a = joint.frame_a, out.frame_b = joint.frame_b;
   out.rheonomic = motion->uses_time;
+  if (joint.compound) {
+    out.make = [name, of = among_own_bodies(coordinate),
+                motion = MotionText(std::move(motion))](const std::vector<BodyId>& id) {
+      return coordinate_constraint(name, id, of, [motion](double t) { return motion(Taylor(t, 1, 0)); });
+    };
+    return out;
+  }
   const ShiftedMotion shifted{MotionText(std::move(motion)), coordinate.zero};
   out.make = [name, P = joint.frame_a, C = joint.frame_b, slides = coordinate.slides,
               shifted](const std::vector<BodyId>& id) {
@@ -138,6 +152,13 @@ SceneConstraint prescribed_motion(const std::string& name, const SceneConstraint
 
 }  // namespace
 
+const SceneConstraint* DrivableJoints::find(std::string_view name) const {
+  for (const auto* joints : {&constraints, &in_compounds})
+    for (const SceneConstraint& c : *joints)
+      if (c.name == name && has_coordinate(c)) return &c;
+  return nullptr;
+}
+
 void offer_joints(Names& names, const DrivableJoints& joints) {
   for (const char* const quantity : {"joint_position", "joint_velocity"})
     names.observables.push_back({quantity, Type::scalar, ""});
@@ -148,6 +169,7 @@ void offer_joints(Names& names, const DrivableJoints& joints) {
     names.constraint_bodies.emplace_back();
     for (const BodyId id : c.bodies) names.constraint_bodies.back().push_back(id.index);
   }
+  for (const SceneConstraint& c : joints.in_compounds) names.add_joint_in_compound(c.name, c.compound->name, c.bodies);
 }
 
 double within_limits(double force, double rate, std::optional<double> max_force, std::optional<double> max_rate) {
@@ -162,10 +184,8 @@ SceneForce force_of_joint(std::string name, const SceneConstraint& joint, const 
   out.joint = joint.name;
   out.bodies = joint.bodies;
   out.bodies.insert(out.bodies.end(), more.begin(), more.end());
-  JointCoordinate coordinate = coordinate_of(joint, start);
-  coordinate.parent = 0, coordinate.child = 1;
-  out.make = [name = std::move(name), force = std::move(force), coordinate,
-              t = start.t](const std::vector<BodyId>& id) {
+  out.make = [name = std::move(name), force = std::move(force), t = start.t,
+              coordinate = among_own_bodies(coordinate_of(joint, start))](const std::vector<BodyId>& id) {
     return Force(name, id, [force, read = CoordinateOfForce(coordinate, t)](ForceFrame& frame) mutable {
       const CoordinateRow row = read(frame);
       const double f = force(row.value, row.rate, frame);

@@ -9,14 +9,19 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace linchpin::scene {
 
 /// The joints that an actuator can drive, and what its expressions can read.
 struct DrivableJoints {
-  const std::vector<SceneConstraint>& constraints;  ///< all constraints of the scene so far
-  const State& start;                               ///< state of the scene at t = 0
+  const std::vector<SceneConstraint>& constraints;   ///< all constraints of the scene so far
+  const std::vector<SceneConstraint>& in_compounds;  ///< Model::compound_coordinates
+  const State& start;                                ///< state of the scene at t = 0
+
+  /// Returns the joint with a coordinate, or nullptr.
+  const SceneConstraint* find(std::string_view name) const;
 };
 
 /// The result of a table [[actuator]]: a force, or a constraint that prescribes the motion.

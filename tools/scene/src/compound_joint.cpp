@@ -24,7 +24,7 @@ namespace {
 
 constexpr int most = 6;  // coordinates
 using Columns = Eigen::Matrix<double, 6, Eigen::Dynamic, Eigen::ColMajor, 6, most>;
-using Values = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::ColMajor, most, 1>;
+using Values = CoordinateValues;
 using Twist = Eigen::Matrix<double, 6, 1>;
 
 /// Singular values of S that are smaller than this, relative to the largest, count as zero. The coordinate along such a
@@ -46,6 +46,7 @@ struct Motion {
   Matrix3d R = Matrix3d::Identity();
   Vector3d w = Vector3d::Zero();  // its angular velocity
   Columns S, S_dot;
+  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis, origin;  // of the coordinates
 };
 
 Motion motion_of(const CompoundJoint& joint, double length, const Values& q, const Values& rate) {
@@ -53,8 +54,9 @@ Motion motion_of(const CompoundJoint& joint, double length, const Values& q, con
   Motion out;
   out.S.setZero(6, k), out.S_dot.setZero(6, k);
   Vector3d v = Vector3d::Zero();  // of the origin at p
-  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis(3, k), origin(3, k), axis_dot(3, k),
-      origin_dot(3, k);
+  auto &axis = out.axis, &origin = out.origin;
+  axis.resize(3, k), origin.resize(3, k);
+  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis_dot(3, k), origin_dot(3, k);
   for (Eigen::Index i = 0; i < k; ++i) {
     const CompoundJoint::Coordinate& each = joint.coordinates[static_cast<std::size_t>(i)];
     const Vector3d step = out.R * each.before.p;
@@ -146,16 +148,10 @@ Columns complement_of(const Range& range) {
   return N;
 }
 
-Values start_of(const CompoundJoint& joint) {
-  Values q(static_cast<Eigen::Index>(joint.coordinates.size()));
-  for (Eigen::Index i = 0; i < q.size(); ++i) q[i] = joint.coordinates[static_cast<std::size_t>(i)].start;
-  return q;
-}
-
 // Coordinates around the start, in no special pose, the same on every machine.
 constexpr int samples = 8;
 Values sample(const CompoundJoint& joint, double length, int number, double size = 1.2) {
-  Values q = start_of(joint);
+  Values q = start_values(joint);
   for (Eigen::Index i = 0; i < q.size(); ++i) {
     const double x = std::fmod(0.6180339887498949 * (7.0 * number + double(i) + 1), 1.0);
     const bool slides = joint.coordinates[static_cast<std::size_t>(i)].slides;
@@ -200,74 +196,67 @@ Twist pose_error(const Relative& at, const Motion& chain, double length) {
   return out;
 }
 
-// Both constraints of a chain compute its coordinates.
-class ChainFunction : public ConstraintFunction {
- public:
-  explicit ChainFunction(const CompoundJoint& joint)
-      : joint_(joint), length_(length_of(joint)), last_(start_of(joint)) {}
-  int bodies() const override { return 2; }
-  Level level() const override { return Level::position; }
-
- protected:
-  // Coordinates of the nearest pose of the chain.
-  Values nearest(const Relative& at) const {
-    Values q = last_;
-    const Values rest = Values::Zero(q.size());
-    double before = 1;
-    for (int i = 0; i < 30; ++i) {
-      const Motion chain = motion_of(joint_, length_, q, rest);
-      Values step = nearest_step(chain.S, pose_error(at, chain, length_));
-      const double size = step.lpNorm<Eigen::Infinity>();
-      if (!std::isfinite(size)) break;
-      if (size > 1) step /= size;  // A whole step of Newton's method could lead to another branch.
-      q += step;
-      if (size < 1e-14 || (size < 1e-10 && size >= 0.5 * before)) break;
-      before = size;
-    }
-    return q;
+// Coordinates of the nearest pose of the chain, from the last ones.
+Values nearest(const CompoundJoint& joint, double length, const Relative& at, Values q) {
+  const Values rest = Values::Zero(q.size());
+  double before = 1;
+  for (int i = 0; i < 30; ++i) {
+    const Motion chain = motion_of(joint, length, q, rest);
+    Values step = nearest_step(chain.S, pose_error(at, chain, length));
+    const double size = step.lpNorm<Eigen::Infinity>();
+    if (!std::isfinite(size)) break;
+    if (size > 1) step /= size;  // A whole step of Newton's method could lead to another branch.
+    q += step;
+    if (size < 1e-14 || (size < 1e-10 && size >= 0.5 * before)) break;
+    before = size;
   }
+  return q;
+}
 
-  // Row n · V of a Linearization, and what of b the accelerations of kinematic bodies are.
-  void write_row(std::size_t row, const Twist& n, const Relative& at, std::span<const BodyState> X, double bias,
-                 Linearization out) const {
-    const Vector3d f = at.R_A * n.head<3>(), m = at.R_A * (length_ * n.tail<3>());
-    double* A = &out.A[12 * row];
-    Eigen::Map<Vector3d>(A + 0) = -f;
-    Eigen::Map<Vector3d>(A + 3) = -((at.r_A + at.d).cross(f) + m);
-    Eigen::Map<Vector3d>(A + 6) = f;
-    Eigen::Map<Vector3d>(A + 9) = at.r_B.cross(f) + m;
-    out.b[row] = -bias;
-    for (std::size_t k = 0; k < 2; ++k)
-      out.b[row] -=
-          Eigen::Map<const Vector3d>(A + 6 * k).dot(X[k].a) + Eigen::Map<const Vector3d>(A + 6 * k + 3).dot(X[k].alpha);
+// The chain at the pose and the velocities of the bodies.
+struct Solution {
+  Solution(const CompoundJoint& joint, double length, const Relative& at, const Values& last)
+      : q(nearest(joint, length, at, last)),
+        range(motion_of(joint, length, q, Values::Zero(q.size())).S),
+        rate(range.inverse * at.V),
+        chain(motion_of(joint, length, q, rate)),
+        error(pose_error(at, chain, length)),
+        error_dot(at.V - chain.S * rate) {
+    curvature << Vector3d::Zero(), length * (at.w - chain.w).cross(chain.w);
   }
-
-  // The chain at the pose and the velocities of the bodies.
-  struct Solution {
-    Solution(const ChainFunction& of, const Relative& at)
-        : q(of.nearest(at)),
-          range(motion_of(of.joint_, of.length_, q, Values::Zero(q.size())).S),
-          rate(range.inverse * at.V),
-          chain(motion_of(of.joint_, of.length_, q, rate)),
-          error(pose_error(at, chain, of.length_)),
-          error_dot(at.V - chain.S * rate) {
-      curvature << Vector3d::Zero(), of.length_ * (at.w - chain.w).cross(chain.w);
-    }
-    Values q;
-    Range range;
-    Values rate;
-    Motion chain;
-    Twist error, error_dot, curvature;
-  };
-
-  CompoundJoint joint_;
-  double length_;
-  Values last_;  // coordinates at the last accepted step
+  Values q;
+  Range range;
+  Values rate;
+  Motion chain;
+  Twist error, error_dot, curvature;
 };
 
-class CompoundFunction final : public ChainFunction {
+// The row n · V on the velocities of the bodies.
+CoordinateRow row_of(const Twist& n, double length, const Relative& at) {
+  const Vector3d f = at.R_A * n.head<3>(), m = at.R_A * (length * n.tail<3>());
+  CoordinateRow out;
+  out.linear_P = -f, out.angular_P = -((at.r_A + at.d).cross(f) + m);
+  out.linear_C = f, out.angular_C = at.r_B.cross(f) + m;
+  return out;
+}
+
+// That row of a Linearization. What of b the accelerations of kinematic bodies are, is part of it.
+void write_row(const CoordinateRow& from, std::size_t row, std::span<const BodyState> X, Linearization out) {
+  double* A = &out.A[12 * row];
+  Eigen::Map<Vector3d>(A + 0) = from.linear_P;
+  Eigen::Map<Vector3d>(A + 3) = from.angular_P;
+  Eigen::Map<Vector3d>(A + 6) = from.linear_C;
+  Eigen::Map<Vector3d>(A + 9) = from.angular_C;
+  out.b[row] = from.b;
+  for (std::size_t k = 0; k < 2; ++k)
+    out.b[row] -=
+        Eigen::Map<const Vector3d>(A + 6 * k).dot(X[k].a) + Eigen::Map<const Vector3d>(A + 6 * k + 3).dot(X[k].alpha);
+}
+
+class CompoundFunction final : public ConstraintFunction {
  public:
-  explicit CompoundFunction(const CompoundJoint& joint) : ChainFunction(joint) {
+  explicit CompoundFunction(const CompoundJoint& joint)
+      : joint_(joint), length_(length_of(joint)), last_(start_values(joint)) {
     const Eigen::Index k = last_.size();
     std::vector<Range> ranges;
     for (int i = 0; i < samples; ++i) {
@@ -293,6 +282,8 @@ class CompoundFunction final : public ChainFunction {
       if (N_.col(i).head<3>().isZero()) scale_[i] = 1 / length_;
   }
   std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<CompoundFunction>(*this); }
+  int bodies() const override { return 2; }
+  Level level() const override { return Level::position; }
   int rows() const override { return static_cast<int>(N_.cols()); }
   RowUnit unit(int row) const override {
     return constant_ && N_.col(row).head<3>().isZero() ? RowUnit::radian : RowUnit::metre;
@@ -300,7 +291,7 @@ class CompoundFunction final : public ChainFunction {
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
     const Relative at(joint_, length_, X[0], X[1]);
-    const Motion chain = motion_of(joint_, length_, nearest(at), Values::Zero(last_.size()));
+    const Motion chain = motion_of(joint_, length_, nearest(joint_, length_, at, last_), Values::Zero(last_.size()));
     const Twist error = pose_error(at, chain, length_);
     const Columns N = constant_ ? N_ : Range(chain.S).outside(N_);
     for (Eigen::Index i = 0; i < N.cols(); ++i) out[static_cast<std::size_t>(i)] = scale_[i] * N.col(i).dot(error);
@@ -308,7 +299,7 @@ class CompoundFunction final : public ChainFunction {
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
     const Relative at(joint_, length_, X[0], X[1]);
-    const Solution now(*this, at);
+    const Solution now(joint_, length_, at, last_);
     const Columns N = constant_ ? N_ : now.range.outside(N_);
     Twist acceleration = at.V_dot - now.curvature;
     Values turning = Values::Zero(N.cols());  // Ṅᵀξ̇
@@ -319,7 +310,9 @@ class CompoundFunction final : public ChainFunction {
     for (Eigen::Index i = 0; i < N.cols(); ++i) {
       const Twist n = scale_[i] * N.col(i);
       const auto row = static_cast<std::size_t>(i);
-      write_row(row, n, at, X, n.dot(acceleration) + 2 * scale_[i] * turning[i], out);
+      CoordinateRow of_n = row_of(n, length_, at);
+      of_n.b = -(n.dot(acceleration) + 2 * scale_[i] * turning[i]);
+      write_row(of_n, row, X, out);
       out.position[row] = n.dot(now.error);
       out.velocity[row] = n.dot(at.V);
     }
@@ -327,7 +320,7 @@ class CompoundFunction final : public ChainFunction {
 
   void accept(std::span<const BodyState> X, double) override {
     const Relative at(joint_, length_, X[0], X[1]);
-    last_ = nearest(at);
+    last_ = nearest(joint_, length_, at, last_);
     if (constant_) return;
     const Range range = range_at(joint_, length_, last_);
     if (range.rank < last_.size()) return;  // The rows of the last pose that is not singular stay.
@@ -346,54 +339,13 @@ class CompoundFunction final : public ChainFunction {
   }
 
  private:
+  CompoundJoint joint_;
+  double length_;
+  Values last_;            // coordinates at the last accepted step
   Columns N_;              // a basis of the complement of S at last_, orthonormal
   bool constant_ = false;  // The complement is the same in every pose, as of a ball joint and of a planar one.
   Values scale_;           // of the rows: those without a force are angles
 };
-
-class CoordinateFunction final : public ChainFunction {
- public:
-  CoordinateFunction(const CompoundJoint& joint, int which, double zero)
-      : ChainFunction(joint), which_(which), zero_(zero) {}
-  std::unique_ptr<ConstraintFunction> clone() const override { return std::make_unique<CoordinateFunction>(*this); }
-  int rows() const override { return 1; }
-  RowUnit unit(int) const override {
-    return joint_.coordinates[static_cast<std::size_t>(which_)].slides ? RowUnit::metre : RowUnit::radian;
-  }
-
-  void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    out[0] = nearest(Relative(joint_, length_, X[0], X[1]))[which_] - zero_;
-  }
-
-  void linearize(std::span<const BodyState> X, double, Linearization out) const override {
-    const Relative at(joint_, length_, X[0], X[1]);
-    const Solution now(*this, at);
-    const Twist n = now.range.inverse.row(which_).transpose();
-    const Twist acceleration = at.V_dot - now.chain.S_dot * now.rate - now.curvature;
-    const Values across =
-        now.range.inverse * (now.range.inverse.transpose() * (now.chain.S_dot.transpose() * now.error_dot));
-    write_row(0, n, at, X, n.dot(acceleration) + 2 * across[which_], out);
-    out.position[0] = now.q[which_] - zero_;
-    out.velocity[0] = now.rate[which_];
-  }
-
-  void accept(std::span<const BodyState> X, double) override { last_ = nearest(Relative(joint_, length_, X[0], X[1])); }
-  std::vector<double> internal_state() const override { return {last_.data(), last_.data() + last_.size()}; }
-  void set_internal_state(std::span<const double> kept) override {
-    if (kept.size() == static_cast<std::size_t>(last_.size())) std::copy(kept.begin(), kept.end(), last_.data());
-  }
-
- private:
-  Eigen::Index which_;
-  double zero_;
-};
-
-Constraint placed(std::string name, BodyId a, BodyId b, const CompoundJoint& joint,
-                  std::unique_ptr<ConstraintFunction> function) {
-  Constraint out(std::move(name), {a, b}, std::move(function));
-  out.set_application_points({joint.frame_A.origin, joint.frame_B.origin}).set_sliding_body(1);
-  return out;
-}
 
 }  // namespace
 
@@ -431,17 +383,38 @@ Freedom freedom(const CompoundJoint& joint) {
   Freedom out;
   for (int i = 0; i < samples; ++i)
     out.rank = std::max(out.rank, static_cast<int>(range_at(joint, length, sample(joint, length, i)).rank));
-  out.singular_start = static_cast<int>(range_at(joint, length, start_of(joint)).rank) < out.rank;
+  out.singular_start = static_cast<int>(range_at(joint, length, start_values(joint)).rank) < out.rank;
   return out;
 }
 
-Constraint compound_joint(std::string name, BodyId a, BodyId b, const CompoundJoint& joint) {
-  return placed(std::move(name), a, b, joint, std::make_unique<CompoundFunction>(joint));
+Constraint compound_joint(BodyId a, BodyId b, const CompoundJoint& joint) {
+  Constraint out(joint.name, {a, b}, std::make_unique<CompoundFunction>(joint));
+  out.set_application_points({joint.frame_A.origin, joint.frame_B.origin}).set_sliding_body(1);
+  return out;
 }
 
-Constraint compound_coordinate(std::string name, BodyId a, BodyId b, const CompoundJoint& joint, int which,
-                               double zero) {
-  return placed(std::move(name), a, b, joint, std::make_unique<CoordinateFunction>(joint, which, zero));
+CoordinateValues start_values(const CompoundJoint& joint) {
+  CoordinateValues q(static_cast<Eigen::Index>(joint.coordinates.size()));
+  for (Eigen::Index i = 0; i < q.size(); ++i) q[i] = joint.coordinates[static_cast<std::size_t>(i)].start;
+  return q;
+}
+
+CoordinateRow compound_row(const CompoundJoint& joint, int which, const BodyState& A, const BodyState& B,
+                           const CoordinateValues& near) {
+  const double length = length_of(joint);
+  const Relative at(joint, length, A, B);
+  const Solution now(joint, length, at, near);
+  const Twist n = now.range.inverse.row(which).transpose();
+  const Twist acceleration = at.V_dot - now.chain.S_dot * now.rate - now.curvature;
+  const Values across =
+      now.range.inverse * (now.range.inverse.transpose() * (now.chain.S_dot.transpose() * now.error_dot));
+  CoordinateRow out = row_of(n, length, at);
+  out.value = now.q[which], out.rate = now.rate[which];
+  out.b = -(n.dot(acceleration) + 2 * across[which]);
+  out.axis = at.R_A * now.chain.axis.col(which);
+  out.point = A.p + at.r_A + at.R_A * now.chain.origin.col(which);
+  out.values = now.q;
+  return out;
 }
 
 }  // namespace linchpin::scene

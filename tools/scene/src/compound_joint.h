@@ -3,6 +3,8 @@
 // joints").
 #pragma once
 
+#include "joint_coordinate.h"
+
 #include <linchpin/constraint.h>
 #include <linchpin/joints.h>
 
@@ -20,6 +22,7 @@ struct CompoundJoint {
     Pose before;                        ///< of the frame of the coordinate in that after the coordinate before it
     double start = 0;                   ///< its value at the start [rad or m]
   };
+  std::string name;  ///< of the constraint
   std::vector<Coordinate> coordinates;
   JointFrame frame_A, frame_B;      ///< frame A in body A, frame B in body B
   Vector3d tip = Vector3d::Zero();  ///< origin of frame B in the frame after the last coordinate [m]
@@ -41,12 +44,14 @@ Freedom freedom(const CompoundJoint& joint);
 /// columns of S(q) are the twists of the k joints. N is a basis of the complement of S. Its wrench acts at the origin
 /// of frame B.
 /// @param joint  has the rank k = number of coordinates < 6.
-Constraint compound_joint(std::string name, BodyId a, BodyId b, const CompoundJoint& joint);
+Constraint compound_joint(BodyId a, BodyId b, const CompoundJoint& joint);
 
-/// One row: coordinate `which` of the chain, less `zero` [rad or m]. With compliance of stiffness 0 it is the damper of
-/// that joint. As a unilateral constraint with zero = a limit it is that limit.
+/// Returns the values of all coordinates at the start.
+CoordinateValues start_values(const CompoundJoint& joint);
+
+/// The row of one coordinate, as of coordinate_row(). A force τ along the coordinate is the wrench S (SᵀS)⁻¹ τ.
 /// @param joint  has the rank k = number of coordinates.
-Constraint compound_coordinate(std::string name, BodyId a, BodyId b, const CompoundJoint& joint, int which,
-                               double zero);
+CoordinateRow compound_row(const CompoundJoint& joint, int which, const BodyState& A, const BodyState& B,
+                           const CoordinateValues& near);
 
 }  // namespace linchpin::scene

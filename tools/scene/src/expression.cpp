@@ -710,6 +710,10 @@ struct Compiler::Impl {
 
   // A constraint has no coordinate or no change of mode of some kinds, and then no such quantity.
   void refuse_impossible_quantity(const Input& input, std::size_t index, std::size_t place) {
+    if (const auto found = names.compound_of.find(input.of);
+        found != names.compound_of.end() && !input.name.starts_with("joint_"))
+      throw Fault(place, "\"" + input.of + "\" is a joint inside a compound joint, so it has a coordinate and no " +
+                             input.name + "() of its own. Use the compound joint \"" + found->second + "\"");
     if (input.name.starts_with("joint_") && index < names.constraint_coordinates.size() &&
         !names.constraint_coordinates[index])
       throw Fault(place, "\"" + input.of + "\" is neither a hinge nor a slider: there is no " + input.name + "()");

@@ -115,11 +115,16 @@ struct Names {
     bool friction = true, unilateral = true, reengage = true;
   };
   std::vector<Modes> constraint_modes;       ///< by constraint; empty: all
-  std::vector<char> constraint_coordinates;  ///< by constraint: whether it is a hinge or a slider
-  std::vector<std::string> forces;           ///< impressed ones, for functions of a force
+  std::vector<char> constraint_coordinates;  ///< by constraint: whether it is a joint with a coordinate
+  /// Joints in compound joints that are no constraints, and the names of their compound joints.
+  std::map<std::string, std::string, std::less<>> compound_of;
+  std::vector<std::string> forces;  ///< impressed ones, for functions of a force
   std::vector<std::vector<int>> force_bodies;
   bool accelerations = false;     ///< may read those of bodies and coordinates
   bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces
+
+  /// Adds a joint that is part of a compound joint, after the constraints.
+  void add_joint_in_compound(const std::string& name, const std::string& compound, const std::vector<BodyId>& bodies);
 };
 
 enum class Code : std::uint8_t {

@@ -1,11 +1,14 @@
 #include "joint_coordinate.h"
 
+#include "compound_joint.h"
+
 #include <linchpin/report.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <set>
 
 namespace linchpin::scene {
 
@@ -64,21 +67,49 @@ CoordinateRow turn(const JointCoordinate& j, const BodyState& P, const BodyState
   return out;
 }
 
+// What a wrench on the child does along the coordinate.
+double along(const CoordinateRow& row, const JointCoordinate& j, const Wrench& on_child) {
+  return row.axis.dot(j.slides ? on_child.force : on_child.about(row.point).moment);
+}
+
 // Along the coordinate. Bodies 0 and 1 of the force are the parent and the child.
-double force_of_actuator(const std::string& name, const JointCoordinate& j, const Observation& at) {
+double force_of_actuator(const std::string& name, const CoordinateRow& row, const JointCoordinate& j,
+                         const Observation& at) {
   for (const Force& force : at.system.forces()) {
     if (force.name() != name) continue;
-    const std::vector<Vector6> wrenches = wrenches_of(force, at.state);
-    const Vector3d axis = at.state[BodyId{j.parent}].q * Vector3d(j.frame_P.axes.col(0));
-    return axis.dot(j.slides ? wrenches[1].head<3>() : wrenches[1].tail<3>());
+    const Vector6 on_child = wrenches_of(force, at.state)[1];
+    Wrench wrench;
+    wrench.force = on_child.head<3>(), wrench.moment = on_child.tail<3>();
+    wrench.point = at.state[BodyId{j.child}].p;
+    return along(row, j, wrench);
   }
   return 0;
 }
 
+template <class Joint, class AnyModel>
+std::vector<Joint*> joints_of(AnyModel& model) {
+  std::vector<Joint*> out;
+  for (Joint& c : model.constraints)
+    if (has_coordinate(c)) out.push_back(&c);
+  for (Joint& c : model.compound_coordinates) out.push_back(&c);
+  return out;
+}
+
 }  // namespace
 
-CoordinateRow coordinate_row(const JointCoordinate& j, const BodyState& P, const BodyState& C, double near) {
-  return j.slides ? shift(j, P, C) : turn(j, P, C, near);
+CoordinateValues JointCoordinate::start_values() const {
+  if (compound) return linchpin::scene::start_values(*compound);
+  return CoordinateValues::Constant(1, start + zero);
+}
+
+CoordinateRow coordinate_row(const JointCoordinate& j, const BodyState& P, const BodyState& C,
+                             const CoordinateValues& near) {
+  if (j.compound) return compound_row(*j.compound, j.which, P, C, near);
+  CoordinateRow out = j.slides ? shift(j, P, C) : turn(j, P, C, near[0]);
+  out.axis = P.q * Vector3d(j.frame_P.axes.col(0));
+  out.point = C.point(j.frame_C.origin);
+  out.values = CoordinateValues::Constant(1, out.value);
+  return out;
 }
 
 bool has_coordinate(const SceneConstraint& c) {
@@ -86,13 +117,24 @@ bool has_coordinate(const SceneConstraint& c) {
   return !c.imported && (c.type == "hinge" || c.type == "slider") && c.bodies.size() == 2;
 }
 
+std::vector<const SceneConstraint*> joints_with_coordinate(const Model& model) {
+  return joints_of<const SceneConstraint>(model);
+}
+std::vector<SceneConstraint*> joints_with_coordinate(Model& model) { return joints_of<SceneConstraint>(model); }
+
 JointCoordinate coordinate_of(const SceneConstraint& c, const State& start) {
   JointCoordinate out;
   out.parent = c.bodies[0].index, out.child = c.bodies[1].index;
   out.slides = c.type == "slider";
-  out.frame_P = c.frame_a, out.frame_C = c.frame_b;
   out.start = c.start;
-  out.zero = coordinate_row(out, start[c.bodies[0]], start[c.bodies[1]], c.start).value - c.start;
+  out.constraint = c.name;
+  if (c.compound) {
+    out.constraint = c.compound->name;
+    out.compound = c.compound, out.which = c.compound_coordinate;
+    return out;
+  }
+  out.frame_P = c.frame_a, out.frame_C = c.frame_b;
+  out.zero = coordinate_row(out, start[c.bodies[0]], start[c.bodies[1]], out.start_values()).value - c.start;
   return out;
 }
 
@@ -112,20 +154,27 @@ double JointReader::position(std::string_view name, const State& at) {
   if (at.t < t_) last_.clear();
   t_ = at.t;
   const JointCoordinate& j = joint(name);
-  auto last = last_.find(name);
-  if (last == last_.end()) last = last_.emplace(std::string(name), j.start + j.zero).first;
-  last->second = row(j, at, last->second).value;
-  return last->second - j.zero;
+  const CoordinateRow now = row(name, at);
+  last_.insert_or_assign(j.constraint, now.values);
+  return now.value - j.zero;
 }
 
 void JointReader::set_near(std::string_view name, double position) {
-  last_.insert_or_assign(std::string(name), position + joint(name).zero);
+  const JointCoordinate& j = joint(name);
+  last_.try_emplace(j.constraint, j.start_values()).first->second[j.which] = position + j.zero;
 }
 
-double JointReader::velocity(std::string_view name, const State& at) const { return row(joint(name), at, 0).rate; }
+CoordinateRow JointReader::row(std::string_view name, const State& at) const {
+  const JointCoordinate& j = joint(name);
+  const auto last = last_.find(j.constraint);
+  return coordinate_row(j, at[BodyId{j.parent}], at[BodyId{j.child}],
+                        last == last_.end() ? j.start_values() : last->second);
+}
+
+double JointReader::velocity(std::string_view name, const State& at) const { return row(name, at).rate; }
 
 double JointReader::acceleration(std::string_view name, const State& at, const Vector6& P, const Vector6& C) const {
-  const CoordinateRow r = row(joint(name), at, 0);
+  const CoordinateRow r = row(name, at);
   return r.linear_P.dot(P.head<3>()) + r.angular_P.dot(P.tail<3>()) + r.linear_C.dot(C.head<3>()) +
          r.angular_C.dot(C.tail<3>()) - r.b;
 }
@@ -144,8 +193,7 @@ bool is_limit_of(std::string_view joint, std::string_view constraint) {
 double JointReader::force(std::string_view name, const Observation& at) const {
   if (at.reactions.empty()) return std::numeric_limits<double>::quiet_NaN();  // Those of the joint are not known.
   const JointCoordinate& j = joint(name);
-  const BodyState &P = at.state[BodyId{j.parent}], &C = at.state[BodyId{j.child}];
-  const Vector3d axis = P.q * Vector3d(j.frame_P.axes.col(0)), p_WQ = C.p + C.q * j.frame_C.origin;
+  const CoordinateRow now = row(name, at.state);
   double sum = 0;
   for (const Reaction& r : at.reactions) {
     if (is_limit_of(name, r.name)) continue;
@@ -155,21 +203,21 @@ double JointReader::force(std::string_view name, const Observation& at) const {
     if (bodies.size() != 2) continue;
     const int k = bodies[1].index == j.child ? 1 : 0;
     if (bodies[k].index != j.child || bodies[1 - k].index != j.parent) continue;
-    sum += axis.dot(j.slides ? r.on(k).force : r.on(k).about(p_WQ).moment);
+    sum += along(now, j, r.on(k));
   }
-  for (const std::string& name : j.actuators) sum += force_of_actuator(name, j, at);
+  for (const std::string& actuator : j.actuators) sum += force_of_actuator(actuator, now, j, at);
   return sum;
 }
 
 Wrench JointReader::wrench_of_actuators(std::string_view name, int on, const Observation& at) const {
   Wrench sum;
-  const auto found = joints_->find(name);
-  if (found == joints_->end()) return sum;
-  const JointCoordinate& j = found->second;
-  sum.point = at.state[BodyId{on == 0 ? j.parent : j.child}].p;
-  const auto drives = [&](const std::string& each) {
-    return std::find(j.actuators.begin(), j.actuators.end(), each) != j.actuators.end();
-  };
+  std::set<std::string, std::less<>> actuators;
+  for (const auto& [joint, j] : *joints_) {
+    if (j.constraint != name) continue;
+    sum.point = at.state[BodyId{on == 0 ? j.parent : j.child}].p;
+    actuators.insert(j.actuators.begin(), j.actuators.end());
+  }
+  const auto drives = [&](const std::string& each) { return actuators.count(each) > 0; };
   for (const Force& force : at.system.forces()) {
     if (!drives(force.name())) continue;
     const Vector6 wrench = wrenches_of(force, at.state)[static_cast<std::size_t>(on)];

@@ -1,5 +1,4 @@
 #include "joint_coordinate.h"
-#include "robot.h"
 
 #include <linchpin/scene/joint_limits.h>
 
@@ -23,26 +22,40 @@ SceneConstraint limit(const SceneConstraint& c, const JointCoordinate& of, const
   out.bodies = c.bodies;
   JointCoordinate joint = of;
   joint.parent = 0, joint.child = 1;  // among the bodies of the constraint
-  joint.start += of.zero;             // by the frames alone, as the bound
   out.make = [name = out.name, joint, by_frames = bound + of.zero](const std::vector<BodyId>& id) {
-    return couple(name, id, joint, joint, 0, by_frames);
+    return coordinate_constraint(name, id, joint, by_frames);
   };
   return out;
+}
+
+// Adds the limits of a joint, without those that the model has already.
+void add_limits(Model& model, const SceneConstraint& c, const JointCoordinate& of) {
+  for (const char* end : {".lower", ".upper", ".limits"})
+    if (has_constraint(model, c.name + end)) return;
+  const auto [lower, upper] = *c.limits;
+  if (lower < upper) {
+    model.constraints.push_back(limit(c, of, ".lower", lower));
+    model.constraints.back().unilateral = Unilateral{.negative = false, .reengage = true};
+    model.constraints.push_back(limit(c, of, ".upper", upper));
+    model.constraints.back().unilateral = Unilateral{.negative = true, .reengage = true};
+  } else {
+    model.constraints.push_back(limit(c, of, ".limits", lower));
+  }
 }
 
 }  // namespace
 
 Model with_compound_limits(Model model) {
-  for (SceneConstraint& c : model.compound_limits) model.constraints.push_back(std::move(c));
-  model.compound_limits.clear();
+  const State start;  // The coordinates of a compound joint do not need it.
+  for (const SceneConstraint& c : model.compound_coordinates)
+    if (c.limits) add_limits(model, c, coordinate_of(c, start));
   return model;
 }
 
 Model with_joint_limits(Model model) {
   if (model.options.method == Method::rattle || model.options.method == Method::rattle4) {
-    for (const SceneConstraint& c : model.compound_limits)
-      model.native.push_back(c.name + ": a limit of a joint in a compound joint");
-    model.compound_limits.clear();
+    for (const SceneConstraint& c : model.compound_coordinates)
+      if (c.limits) model.native.push_back(c.name + ": limits of a joint in a compound joint");
     return model;
   }
   model = with_compound_limits(std::move(model));
@@ -52,19 +65,8 @@ Model with_joint_limits(Model model) {
   const std::size_t count = model.constraints.size();
   for (std::size_t i = 0; i < count; ++i) {
     const SceneConstraint c = model.constraints[i];
-    if (!limited(c) || has_constraint(model, c.name + ".lower") || has_constraint(model, c.name + ".upper") ||
-        has_constraint(model, c.name + ".limits"))
-      continue;
-    const JointCoordinate of = coordinate_of(c, start);
-    const auto [lower, upper] = *c.limits;
-    if (lower < upper) {
-      model.constraints.push_back(limit(c, of, ".lower", lower));
-      model.constraints.back().unilateral = Unilateral{.negative = false, .reengage = true};
-      model.constraints.push_back(limit(c, of, ".upper", upper));
-      model.constraints.back().unilateral = Unilateral{.negative = true, .reengage = true};
-    } else {
-      model.constraints.push_back(limit(c, of, ".limits", lower));
-    }
+    if (!limited(c)) continue;
+    add_limits(model, c, coordinate_of(c, start));
     std::erase_if(model.native, [&](const std::string& each) { return each.starts_with(c.name + ": limits "); });
   }
   return model;

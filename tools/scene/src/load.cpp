@@ -2,6 +2,7 @@
 // what is asked of it (logs, expectations). Includes and generators put their parts into the same lists.
 #include "actuator.h"
 #include "channel.h"
+#include "compound_joint.h"
 #include "joint_replacement.h"
 #include "loop_assembly.h"
 #include "mesh_decomposition.h"
@@ -25,6 +26,7 @@
 #include <list>
 #include <set>
 #include <tuple>
+#include <utility>
 
 namespace linchpin::scene {
 
@@ -375,10 +377,20 @@ class SceneReader {
       if (frame.body != ground) frame.body.index += before;
       add_frame(std::move(frame), file.place);
     }
-    for (auto& [joint, place] : robot.joints) {
+    const auto shift = [&](SceneConstraint& joint) {
       for (BodyId& id : joint.bodies)
         if (id != ground) id.index += before;
+    };
+    for (auto& [joint, place] : robot.joints) {
+      shift(joint);
       robot_joints_.emplace_back(std::move(joint), place);
+    }
+    for (auto& [joint, place] : robot.compound_coordinates) {
+      shift(joint);
+      // The compound joint has the name of its last joint.
+      if (joint.name != joint.compound->name && !constraints_.emplace(joint.name, place).second)
+        fail(place, "there are two joints or constraints \"" + joint.name + "\"" + advice_on_prefix());
+      model_.compound_coordinates.push_back(std::move(joint));
     }
     model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
     model_.warnings.insert(model_.warnings.end(), robot.warnings.begin(), robot.warnings.end());
@@ -850,12 +862,7 @@ class SceneReader {
       for (std::size_t i = laws.first; i < laws.end; ++i)
         add_laws(table, *laws.context, model_.constraints[first_plan + i]);
     }
-    for (auto& [joint, place] : robot_joints_) {
-      add(std::move(joint), place);
-      if (model_.constraints.back().type != "limit") continue;
-      model_.compound_limits.push_back(std::move(model_.constraints.back()));
-      model_.constraints.pop_back();
-    }
+    for (auto& [joint, place] : robot_joints_) add(std::move(joint), place);
     // After those of the file, which are the trees.
     for (const scene::JointPlan& plan : loop_plans_) add(scene::make_joint(plan, names_, body, state_), plan.place);
     const scene::Constants::Map* looked_at = nullptr;
@@ -963,6 +970,10 @@ class SceneReader {
     }
     for (std::size_t i = 0; i < model_.constraints.size(); ++i)
       if (scene::has_coordinate(model_.constraints[i])) model_.constraints[i].start = found.positions[i];
+    for (SceneConstraint& c : model_.compound_coordinates) {
+      const scene::JointCoordinate of = scene::coordinate_of(c, state_);
+      c.start = scene::coordinate_row(of, state_[c.bodies[0]], state_[c.bodies[1]], of.start_values()).value;
+    }
     for (SceneConstraint& c : model_.constraints)
       if (c.mimic) couple_again(c);
   }
@@ -991,12 +1002,12 @@ class SceneReader {
 
   // Robots with loops: velocities that the loops permit, with the rates that the scene gives.
   void keep_rates() {
-    std::vector<std::size_t> joints;
+    std::vector<const SceneConstraint*> joints;
     std::vector<double> rates;
-    for (std::size_t i = 0; i < model_.constraints.size(); ++i) {
-      const auto given = given_rates_.find(model_.constraints[i].name);
-      if (given == given_rates_.end() || !scene::has_coordinate(model_.constraints[i])) continue;
-      joints.push_back(i), rates.push_back(given->second.first);
+    for (const SceneConstraint* c : scene::joints_with_coordinate(std::as_const(model_))) {
+      const auto given = given_rates_.find(c->name);
+      if (given == given_rates_.end()) continue;
+      joints.push_back(c), rates.push_back(given->second.first);
     }
     if (joints.empty()) return;
     scene::RateAssembly found;
@@ -1009,7 +1020,7 @@ class SceneReader {
     if (found.outcome == scene::RateAssembly::Outcome::not_met) {
       std::vector<std::string> values;
       for (std::size_t k = 0; k < joints.size(); ++k) {
-        const SceneConstraint& c = model_.constraints[joints[k]];
+        const SceneConstraint& c = *joints[k];
         char text[96];
         const char* unit = c.type == "slider" ? "m/s" : "rad/s";
         std::snprintf(text, sizeof text, " (%.6g %s in the scene, %.6g %s at the start)", rates[k], unit,
@@ -1026,10 +1037,9 @@ class SceneReader {
       BodyState& now = state_.bodies[i + 1];
       if (!model_.bodies[i].motion) now.v = model_.bodies[i].start.v, now.w = model_.bodies[i].start.w;
     }
-    for (SceneConstraint& c : model_.constraints) {
-      if (!scene::has_coordinate(c)) continue;
-      const scene::JointCoordinate of = scene::coordinate_of(c, state_);
-      c.rate = scene::coordinate_row(of, state_[c.bodies[0]], state_[c.bodies[1]], 0).rate;
+    for (SceneConstraint* c : scene::joints_with_coordinate(model_)) {
+      const scene::JointCoordinate of = scene::coordinate_of(*c, state_);
+      c->rate = scene::coordinate_row(of, state_[c->bodies[0]], state_[c->bodies[1]], of.start_values()).rate;
     }
   }
 
@@ -1128,7 +1138,7 @@ class SceneReader {
   void read_actuators() {
     const std::vector<SceneConstraint> joints =
         actuators_.empty() ? std::vector<SceneConstraint>() : model_.constraints;
-    const scene::DrivableJoints drivable{joints, state_};
+    const scene::DrivableJoints drivable{joints, model_.compound_coordinates, state_};
     for (const auto& [table, of_file] : actuators_) {
       Context context = of_file->inside();
       const Lend lend(context.names, names_);
@@ -1350,11 +1360,13 @@ class SceneReader {
       context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
       context.names.constraint_modes.push_back(modes_of(c));
       context.names.constraint_coordinates.push_back(scene::has_coordinate(c));
-      if (scene::has_coordinate(c))
-        joint_coordinates_->emplace(c.name, scene::driven_coordinate_of(c, state_, model_.constraints, model_.forces));
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
+    for (const SceneConstraint& c : model_.compound_coordinates)
+      context.names.add_joint_in_compound(c.name, c.compound->name, c.bodies);
+    for (const SceneConstraint* c : scene::joints_with_coordinate(std::as_const(model_)))
+      joint_coordinates_->emplace(c->name, scene::driven_coordinate_of(*c, state_, model_.constraints, model_.forces));
     for (const SceneForce& force : model_.forces) {
       context.names.forces.push_back(force.name);
       context.names.force_bodies.emplace_back();

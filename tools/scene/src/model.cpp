@@ -173,7 +173,9 @@ Vector3d applied(const scene::Input& input, const Observation& at) {
 // Of a joint's coordinate; nothing where the input is another quantity.
 std::optional<double> of_joint(const scene::Input& input, const Observation& at, scene::JointReader& joints,
                                const Accelerations* accelerations) {
-  if (input.name == "joint_position") return joints.position(input.of, at.state);
+  if (!input.name.starts_with("joint_")) return {};
+  const double position = joints.position(input.of, at.state);  // also where the next state is looked for
+  if (input.name == "joint_position") return position;
   if (input.name == "joint_velocity") return joints.velocity(input.of, at.state);
   if (input.name == "joint_force") return joints.force(input.of, at);
   if (input.name != "joint_acceleration") return {};
@@ -361,6 +363,21 @@ bool is_result(std::string_view function) {
 }
 
 bool is_mode_time(std::string_view function) { return function.ends_with("_time"); }
+
+void Names::add_joint_in_compound(const std::string& name, const std::string& compound,
+                                  const std::vector<BodyId>& bodies) {
+  if (const auto found = std::find(constraints.begin(), constraints.end(), name); found != constraints.end()) {
+    constraint_coordinates[static_cast<std::size_t>(found - constraints.begin())] = true;  // the compound joint itself
+    return;
+  }
+  constraints.push_back(name);
+  constraint_bodies.emplace_back();
+  for (const BodyId id : bodies) constraint_bodies.back().push_back(id.index);
+  constraint_rows.push_back(0);
+  constraint_coordinates.push_back(true);
+  if (!constraint_modes.empty()) constraint_modes.push_back({false, false, false});
+  compound_of.emplace(name, compound);
+}
 
 void offer_observables(Names& names) {
   for (const Observable& o : observables) {

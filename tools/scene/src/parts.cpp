@@ -538,7 +538,7 @@ SceneConstraint make_joint(const JointPlan& plan, const Names& names, const Find
     JointCoordinate coordinate;
     coordinate.slides = out.type == "slider";
     coordinate.frame_P = d.A, coordinate.frame_C = d.B;
-    out.start = coordinate_row(coordinate, A, B, 0).value;
+    out.start = coordinate_row(coordinate, A, B, coordinate.start_values()).value;
   }
   d.length = plan.length ? *plan.length : plan.radius ? *plan.radius : (A.point(d.p_A) - B.point(d.p_B)).norm();
   if (plan.type == "rod" && !plan.motion && !(d.length > 0))

@@ -857,43 +857,51 @@ class Maker {
     c.bodies = {BodyId{a}, BodyId{b}};
     c.frame_a = compound.frame_A, c.frame_b = compound.frame_B;
     c.own_axes = Quaterniond(Eigen::Quaterniond(c.frame_b.axes)).normalized();
-    c.make = [=, name = c.name](const std::vector<BodyId>& id) { return compound_joint(name, id[0], id[1], compound); };
+    compound.name = c.name;
+    const auto shared = std::make_shared<const CompoundJoint>(compound);
+    c.make = [shared](const std::vector<BodyId>& id) { return compound_joint(id[0], id[1], *shared); };
     if (count < 6) out_.joints.emplace_back(std::move(c), last.at);
     for (const auto& [k, which] : own) {
       const Joint& j = joint(k);
-      const double start = compound.coordinates[static_cast<std::size_t>(which)].start;
-      const auto add = [&](const char* type, const char* name, double zero, auto set) {
-        SceneConstraint along;
-        along.bodies = {BodyId{a}, BodyId{b}};
-        along.type = type;
-        along.name = options_.prefix + j.name + "." + name;
-        along.make = [=, name = along.name, which = which](const std::vector<BodyId>& id) {
-          return compound_coordinate(name, id[0], id[1], compound, which, zero);
-        };
-        set(along);
-        out_.joints.emplace_back(std::move(along), j.at);
-      };
-      if (j.damping > 0)
-        add("damping", "damping", start, [&](SceneConstraint& c) {
-          c.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
-        });
-      if (j.friction > 0) add("friction", "friction", start, [&](SceneConstraint& c) { c.dry_friction = j.friction; });
-      if (!j.limits) continue;
-      if (free.singular_start) {  // The coordinate has no unique value there.
-        chain_limits_.push_back("\"" + options_.prefix + j.name + "\"");
-        continue;
+      SceneConstraint coordinate;
+      coordinate.name = options_.prefix + j.name;
+      coordinate.type = j.slides() ? "slider" : "hinge";
+      coordinate.bodies = {BodyId{a}, BodyId{b}};
+      coordinate.start = start_[static_cast<std::size_t>(k)].value_or(Coordinate()).value;
+      coordinate.rate = start_[static_cast<std::size_t>(k)].value_or(Coordinate()).rate;
+      coordinate.max_force = j.max_force, coordinate.max_rate = j.max_rate;
+      coordinate.compound = shared, coordinate.compound_coordinate = which;
+      if (j.limits && free.singular_start)  // The coordinate has no unique value there.
+        chain_limits_.push_back("\"" + coordinate.name + "\"");
+      else
+        coordinate.limits = j.limits;
+      if (j.damping > 0) {
+        SceneConstraint damping = along_coordinate(coordinate, "damping");
+        damping.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
+        out_.joints.emplace_back(std::move(damping), j.at);
       }
-      const auto [lower, upper] = *j.limits;
-      const auto pushes = [](bool negative) {
-        return [=](SceneConstraint& c) { c.unilateral = Unilateral{.negative = negative, .reengage = true}; };
-      };
-      if (lower < upper) {
-        add("limit", "lower", lower, pushes(false));
-        add("limit", "upper", upper, pushes(true));
-      } else {
-        add("limit", "limits", lower, [](SceneConstraint&) {});
+      if (j.friction > 0) {
+        SceneConstraint friction = along_coordinate(coordinate, "friction");
+        friction.dry_friction = j.friction;
+        out_.joints.emplace_back(std::move(friction), j.at);
       }
+      out_.compound_coordinates.emplace_back(std::move(coordinate), j.at);
     }
+  }
+
+  // The row of a coordinate, less its value at the start.
+  static SceneConstraint along_coordinate(const SceneConstraint& coordinate, const char* what) {
+    SceneConstraint out;
+    out.bodies = coordinate.bodies;
+    out.type = what;
+    out.name = coordinate.name + "." + what;
+    JointCoordinate of;
+    of.child = 1, of.slides = coordinate.type == "slider";
+    of.compound = coordinate.compound, of.which = coordinate.compound_coordinate;
+    out.make = [name = out.name, of, start = coordinate.start](const std::vector<BodyId>& id) {
+      return coordinate_constraint(name, id, of, start);
+    };
+    return out;
   }
 
   void note_compound_joints() {
@@ -935,8 +943,8 @@ void free_replaced_joints(RobotFile& file, const RobotOptions& options) {
       "joint", "is replaced by the scene, so its limits, damping, friction and <mimic> of the file do not act",
       "are replaced by the scene, so their limits, damping, friction and <mimic> of the file do not act"};
   for (const auto& [name, place] : options.replaced) {
-    const auto found =
-        std::find_if(file.joints.begin(), file.joints.end(), [&](const Joint& joint) { return joint.name == name; });
+    const auto found = std::find_if(file.joints.begin(), file.joints.end(),
+                                    [&, name = name](const Joint& joint) { return joint.name == name; });
     if (found == file.joints.end()) {
       std::vector<std::string> known;
       for (const Joint& joint : file.joints) known.push_back(joint.name);

@@ -48,10 +48,11 @@ struct ReplacedJoint {
 
 struct Robot {
   template <class T>
-  using PoseView = std::pair<T, Place>;
-  std::vector<PoseView<SceneBody>> bodies;
+  using Placed = std::pair<T, Place>;
+  std::vector<Placed<SceneBody>> bodies;
   /// BodyId{i + 1} is bodies[i], BodyId{0} the world.
-  std::vector<PoseView<SceneConstraint>> joints;
+  std::vector<Placed<SceneConstraint>> joints;
+  std::vector<Placed<SceneConstraint>> compound_coordinates;  ///< as Model::compound_coordinates
   std::vector<SceneFrame> frames;  ///< of its links and joints, but not of links without a body
   std::vector<ReplacedJoint> replaced;
   std::vector<std::string> native;    ///< limits: in no System
@@ -63,11 +64,5 @@ struct Robot {
 /// @param text, path  of the file. @param from  what asked for it, for a message that no reader of it was built in.
 /// @throws SceneError at the element's place.
 Robot read_robot(const std::string& text, const std::string& path, const RobotOptions& options, const Place& from);
-
-/// Positions of two joints held in proportion: value₁ − multiplier·value₀ = offset, with values by the frames alone.
-/// Their indices are those of `bodies`. Angles are unwrapped from step to step: bodies turn by less than half a turn in
-/// one. One row, in the unit of joint 1.
-Constraint couple(std::string name, std::vector<BodyId> bodies, const JointCoordinate& leader,
-                  const JointCoordinate& follower, double multiplier, double offset);
 
 }  // namespace linchpin::scene

@@ -356,7 +356,8 @@ struct RobotDynamics::Impl {
         if (relative.w() < 0) relative.coeffs() *= -1;
         put_quaternion(relative, out, j.position);
       } else {
-        out[j.position] = coordinate_row(coordinate(edge), A, B, q[j.position] + edge.zero).value - edge.zero;
+        const CoordinateValues near = CoordinateValues::Constant(1, q[j.position] + edge.zero);
+        out[j.position] = coordinate_row(coordinate(edge), A, B, near).value - edge.zero;
       }
     }
     return out;
@@ -380,7 +381,7 @@ struct RobotDynamics::Impl {
       if (j.kind == Kind::ball)
         out.segment<3>(j.velocity) = (A.q * edge.axes_A).conjugate() * Vector3d(B.w - A.w);
       else
-        out[j.velocity] = coordinate_row(coordinate(edge), A, B, 0).rate;
+        out[j.velocity] = coordinate_row(coordinate(edge), A, B, CoordinateValues::Zero(1)).rate;
     }
     return out;
   }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <numbers>
 #include <stdexcept>
+#include <utility>
 
 namespace linchpin::scene {
 
@@ -82,8 +83,8 @@ class SteppedModel final : public SimulationHost {
 
 struct LINCHPIN_PRIVATE Simulation::Impl {
   struct Joint {
-    std::size_t constraint;      // its index in the model
-    JointCoordinate coordinate;  // indices are BodyId::index
+    const SceneConstraint* joint;  // of the model
+    JointCoordinate coordinate;    // indices are BodyId::index
     double position = 0;
   };
 
@@ -122,12 +123,10 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
 
   void find_joints() {
     const State start = model.system().initial_state();
-    for (std::size_t i = 0; i < model.constraints.size(); ++i) {
-      const SceneConstraint& c = model.constraints[i];
-      if (!has_coordinate(c)) continue;
-      names.push_back(c.name);
-      joints.push_back({i, driven_coordinate_of(c, start, model.constraints, model.forces)});
-      coordinates->emplace(c.name, joints.back().coordinate);
+    for (const SceneConstraint* c : joints_with_coordinate(std::as_const(model))) {
+      names.push_back(c->name);
+      joints.push_back({c, driven_coordinate_of(*c, start, model.constraints, model.forces)});
+      coordinates->emplace(c->name, joints.back().coordinate);
     }
     for (auto* numbers : {&commands, exerted.get(), &positions, &velocities, &forces}) numbers->resize(joints.size());
   }
@@ -136,7 +135,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   void add_motors() {
     const State start = model.system().initial_state();
     for (std::size_t i = 0; i < joints.size(); ++i) {
-      const SceneConstraint& c = model.constraints[joints[i].constraint];
+      const SceneConstraint& c = *joints[i].joint;
       const auto command = [all = exerted, i, most = c.max_force, fastest = c.max_rate](double, double rate,
                                                                                         const ForceFrame&) {
         return within_limits((*all)[i], rate, most, fastest);
@@ -176,8 +175,6 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     read_positions();
   }
 
-  const SceneConstraint& constraint(std::size_t joint) const { return model.constraints[joints[joint].constraint]; }
-
   // The bodies that move with the child of a joint. @throws std::invalid_argument if the parent is one of them
   std::vector<char> moving_with_child(std::size_t joint) const {
     const JointCoordinate& of = joints[joint].coordinate;
@@ -187,9 +184,8 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     while (!open.empty()) {
       const int body = open.back();
       open.pop_back();
-      for (std::size_t i = 0; i < model.constraints.size(); ++i) {
-        const SceneConstraint& c = model.constraints[i];
-        if (i == joints[joint].constraint || !carries(c)) continue;
+      for (const SceneConstraint& c : model.constraints) {
+        if (c.name == of.constraint || !carries(c)) continue;
         if (std::none_of(c.bodies.begin(), c.bodies.end(), [&](BodyId id) { return id.index == body; })) continue;
         for (const BodyId id : c.bodies) {
           char& with = moves[static_cast<std::size_t>(id.index)];
@@ -207,9 +203,8 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
 
   // The axis and the point of a joint [W].
   std::pair<Vector3d, Vector3d> axis_and_point(std::size_t joint, const State& at) const {
-    const JointCoordinate& j = joints[joint].coordinate;
-    const BodyState &P = at[BodyId{j.parent}], &C = at[BodyId{j.child}];
-    return {P.q * Vector3d(j.frame_P.axes.col(0)), C.point(j.frame_C.origin)};
+    const CoordinateRow row = reader->row(names[joint], at);
+    return {row.axis, row.point};
   }
 
   void require_finite(std::size_t joint, const char* what, double x) const {
@@ -245,11 +240,11 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     read_positions();
   }
 
-  // Without an engine no pose is beyond a limit. A projection onto the limit would move other joints, too.
+  // No pose is beyond a limit that linchpin holds. A projection onto the limit would move other joints, too.
   double within_rigid_limits(std::size_t joint, double position) const {
-    const auto& limits = constraint(joint).limits;
+    const auto& limits = joints[joint].joint->limits;
     const auto held = [&](const char* end) { return host->system().find_constraint(names[joint] + end).index >= 0; };
-    if (!stepped || !limits || !(held(".lower") || held(".limits"))) return position;
+    if (!limits || !(held(".lower") || held(".limits"))) return position;
     return std::clamp(position, limits->first, limits->second);
   }
 
@@ -305,7 +300,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
 
   void set_force(std::size_t joint, double force) {
     require_finite(joint, "force", force);
-    command(joint, within_limits(force, 0, constraint(joint).max_force, {}));
+    command(joint, within_limits(force, 0, joints[joint].joint->max_force, {}));
   }
 
   void command(std::size_t joint, double force) {
@@ -460,15 +455,16 @@ double SimulatedJoint::force() const {
   return simulation_->impl_->reader->force(name(), simulation_->impl_->host->forces());
 }
 Wrench SimulatedJoint::wrench() const {
+  const std::string& constraint = simulation_->impl_->joints[index_].coordinate.constraint;
   for (const Reaction& r : simulation_->reactions())
-    if (r.name == name()) return r.on(1);
+    if (r.name == constraint) return r.on(1);
   return {};
 }
 std::optional<std::pair<double, double>> SimulatedJoint::limits() const {
-  return simulation_->impl_->constraint(index_).limits;
+  return simulation_->impl_->joints[index_].joint->limits;
 }
-std::optional<double> SimulatedJoint::max_force() const { return simulation_->impl_->constraint(index_).max_force; }
-std::optional<double> SimulatedJoint::max_rate() const { return simulation_->impl_->constraint(index_).max_rate; }
+std::optional<double> SimulatedJoint::max_force() const { return simulation_->impl_->joints[index_].joint->max_force; }
+std::optional<double> SimulatedJoint::max_rate() const { return simulation_->impl_->joints[index_].joint->max_rate; }
 void SimulatedJoint::set_position(double position) { simulation_->impl_->set_position(index_, position); }
 void SimulatedJoint::set_velocity(double velocity) { simulation_->impl_->set_velocity(index_, velocity); }
 void SimulatedJoint::set_force(double force) { simulation_->impl_->set_force(index_, force); }

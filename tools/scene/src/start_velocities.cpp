@@ -215,11 +215,11 @@ class RateFunction final : public ConstraintFunction {
   RowUnit unit(int) const override { return RowUnit::custom; }
 
   void residual(std::span<const BodyState> X, double, std::span<double> out) const override {
-    out[0] = coordinate_row(joint_, X[0], X[1], 0).rate - rate_;
+    out[0] = coordinate_row(joint_, X[0], X[1], joint_.start_values()).rate - rate_;
   }
 
   void linearize(std::span<const BodyState> X, double, Linearization out) const override {
-    const CoordinateRow row = coordinate_row(joint_, X[0], X[1], 0);
+    const CoordinateRow row = coordinate_row(joint_, X[0], X[1], joint_.start_values());
     const Vector3d* const parts[] = {&row.linear_P, &row.angular_P, &row.linear_C, &row.angular_C};
     for (std::size_t k = 0; k < 4; ++k)
       for (std::size_t i = 0; i < 3; ++i) out.A[3 * k + i] = (*parts[k])[static_cast<Eigen::Index>(i)];
@@ -265,7 +265,8 @@ std::optional<StartFailure> assemble_velocities(Model& model, const std::shared_
   return {};
 }
 
-RateAssembly assemble_rates(Model& model, const std::vector<std::size_t>& joints, const std::vector<double>& rates) {
+RateAssembly assemble_rates(Model& model, const std::vector<const SceneConstraint*>& joints,
+                            const std::vector<double>& rates) {
   System system = model.system(), given = model.system();
   for (const SceneConstraint& c : model.constraints) {
     const ConstraintId id = system.find_constraint(c.name);
@@ -279,7 +280,7 @@ RateAssembly assemble_rates(Model& model, const std::vector<std::size_t>& joints
   std::vector<JointCoordinate> coordinates;
   std::string name = free_name(model);
   for (std::size_t k = 0; k < joints.size(); ++k) {
-    const SceneConstraint& c = model.constraints[joints[k]];
+    const SceneConstraint& c = *joints[k];
     coordinates.push_back(coordinate_of(c, without.start()));
     given.add(Constraint(name += "'", c.bodies, std::make_unique<RateFunction>(coordinates.back(), rates[k])));
   }
@@ -294,7 +295,7 @@ RateAssembly assemble_rates(Model& model, const std::vector<std::size_t>& joints
   state = without.start();
   (void)without.newton(state);
   for (const JointCoordinate& j : coordinates)
-    out.rates.push_back(coordinate_row(j, state[BodyId{j.parent}], state[BodyId{j.child}], 0).rate);
+    out.rates.push_back(coordinate_row(j, state[BodyId{j.parent}], state[BodyId{j.child}], j.start_values()).rate);
   return out;
 }
 

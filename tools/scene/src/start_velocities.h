@@ -40,8 +40,9 @@ struct RateAssembly {
 };
 /// Gives the bodies of a model velocities that meet its constraints, with the rates of some joints. They are the
 /// nearest to those of the model in the same sense as in assemble_velocities().
-/// @param joints  indices of SceneConstraint in the model; hinges and sliders
+/// @param joints  of the model, with a coordinate
 /// @param rates  [rad/s or m/s] by joint
-RateAssembly assemble_rates(Model& model, const std::vector<std::size_t>& joints, const std::vector<double>& rates);
+RateAssembly assemble_rates(Model& model, const std::vector<const SceneConstraint*>& joints,
+                            const std::vector<double>& rates);
 
 }  // namespace linchpin::scene

@@ -128,6 +128,8 @@ struct FrictionCoefficients {
   double mu = 0, mu_kinetic = 0;  ///< at rest, and in motion
 };
 
+struct CompoundJoint;  // joints in a chain whose links between them have no mass
+
 /// A stock joint or a typed constraint.
 struct SceneConstraint {
   std::string name;               ///< name
@@ -164,6 +166,9 @@ struct SceneConstraint {
   double rate = 0;             ///< rate of a robot's joint at t = 0 [rad/s or m/s]; it is in the bodies' velocities
   bool tree = false;           ///< holds a link of a multibody, its second body, to its parent: there by coordinates
   bool imported = false;       ///< a joint of an included .bullet file
+  /// Of Model::compound_coordinates: the compound joint, and which of its coordinates this joint is.
+  std::shared_ptr<const CompoundJoint> compound;
+  int compound_coordinate = 0;
 };
 
 /// Returns the coefficients of a law of the constraint whose mu_kinetic is above mu at a state, where one is. The law
@@ -267,9 +272,10 @@ struct LINCHPIN_SCENE_API Model {
   /// The kinetic energy of the coordinates, a new function each time; empty without any.
   std::function<std::shared_ptr<const Kinetics>()> kinetics;
   std::vector<SceneConstraint> constraints;  ///< joints and typed constraints
-  /// Limits of joints in compound joints of robots, which scene::with_compound_limits() makes constraints. One row
-  /// each.
-  std::vector<SceneConstraint> compound_limits;
+  /// The hinges and sliders of robots that are part of a compound joint. Each of them has a coordinate, and may have
+  /// limits, which scene::with_compound_limits() makes constraints. It is no constraint, so `make` is empty: the
+  /// compound joint is one of `constraints`.
+  std::vector<SceneConstraint> compound_coordinates;
   std::vector<SceneForce> forces;         ///< impressed forces
   std::vector<Channel> logs;              ///< quantities to log
   std::vector<Expectation> expectations;  ///< known answers

@@ -50,7 +50,8 @@ class LINCHPIN_SCENE_API SimulatedJoint {
   double force() const;
   /// The wrench on the child by the parent that the joint itself transmits, with its laws [N, N m]: about the point of
   /// the joint, world axes. It does not contain motors and actuators, whose part along the coordinate is in force(). It
-  /// belongs to the same instant as force(). @throws OrderError as force()
+  /// belongs to the same instant as force(). All joints of a compound joint have one wrench, about its point; it is
+  /// zero if the compound joint leaves all motions free. @throws OrderError as force()
   Wrench wrench() const;
   /// Lower and upper limit of the position in the file. They act on every host.
   std::optional<std::pair<double, double>> limits() const;
@@ -136,7 +137,7 @@ class LINCHPIN_SCENE_API Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  /// The names of all hinges and sliders, in the order of the model.
+  /// The names of all hinges and sliders, in the order of the model. Those inside compound joints are the last.
   std::span<const std::string> joints() const;
   /// Returns a joint. @throws std::invalid_argument with the nearest name
   SimulatedJoint joint(std::string_view name);
