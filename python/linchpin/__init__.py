@@ -5,7 +5,8 @@ robot. ``Scene`` makes one from Python. ``Dynamics`` has what controllers need.
 """
 
 from . import laws
-from ._core import ConstraintReaction, Dynamics, FileError, Joint, Law, OrderError, SceneError
+from ._core import ConstraintReaction, FileError, Joint, Law, OrderError, SceneError
+from .dynamics import Dynamics
 from .equation import Solution, solve
 from .reactions import Reaction, Reactions, Wrench
 from .rollout import Rollout, rollout

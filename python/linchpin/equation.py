@@ -149,6 +149,10 @@ def _is_sparse(value: Any) -> bool:
 
 def _csr(name: str, value: Any) -> tuple[Vector, NDArray[np.int64], NDArray[np.int64]]:
     csr = value.tocsr()
+    try:
+        csr.check_format(full_check=True)
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{name} is no valid sparse array: {error}") from None
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()

@@ -42,8 +42,11 @@ def positive(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any, least: int) -> int:
-    """A whole number. Raises ValueError with the name if it is below `least`."""
-    number = operator.index(value)
+    """A whole number. Raises TypeError with the name for anything else, and ValueError if it is below `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
     if number < least:
         raise ValueError(f"{name} is {value}. It must be at least {least}")
     return number

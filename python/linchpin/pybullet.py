@@ -132,7 +132,8 @@ class Attachment:
         )
 
     def remove(self, name: str) -> None:
-        """Removes a constraint that this object has added."""
+        """Removes a constraint that this object has added. One of `createConstraint` goes back to PyBullet's
+        solver."""
         self._core.remove(_name(name))
 
     def law(self, on: str | Link, law: Law | Callable[[Any], Any]) -> None:
@@ -184,7 +185,8 @@ class Attachment:
 
     def summary(self) -> str:
         """Gaps, energy, rank, redundant and contradictory constraints, and what PyBullet solves, with reasons."""
-        return self._core.summary()  # type: ignore[no-any-return]
+        text: str = self._core.summary()
+        return text.replace("; name_joint() takes it back", "")  # a function of C++ only
 
     # -- control
 
@@ -327,6 +329,8 @@ def attach(client: Any = 0) -> Attachment:
     number = getattr(client, "_client", client)
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"client must be the id of a PyBullet client, not {client!r}")
+    if not 0 <= number < 2**31:
+        raise ValueError(f"client is {number}. It must be the id that pybullet.connect() returned")
     version = _version()
     if version not in _known_versions or pybullet.getAPIVersion() != 202010061:
         raise RuntimeError(

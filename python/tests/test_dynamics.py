@@ -63,5 +63,13 @@ def test_refuses_bad_arguments():
         d.set_state("ab", [0, 0])
     with pytest.raises(ValueError):
         linchpin.Dynamics(arm().model, body="hand")
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="model must be the model of a simulation, such as sim.model, not 3"):
         linchpin.Dynamics(3)
+    with pytest.raises(TypeError, match="without must be a list of names of constraints, not 'loop'"):
+        linchpin.Dynamics(arm().model, without="loop")
+    with pytest.raises(TypeError, match=r"pose\(\): frame must be a text, not None"):
+        d.pose(None)
+    with pytest.raises(TypeError, match=r"jacobian\(\): missing a required argument: 'frame'"):
+        d.jacobian()
+    with pytest.raises(TypeError, match=r"set_state\(\): t must be a number, not 'now'"):
+        d.set_state([0, 0], [0, 0], "now")

@@ -53,3 +53,15 @@ def test_refuses_other_types():
         laws.coulomb("0.3")
     with pytest.raises(TypeError):
         laws.coulomb(0.3) + 1
+
+
+def test_a_wrong_argument_is_named():
+    with pytest.raises(TypeError, match=r"coulomb\(\): mu must be a number, not 'a'"):
+        laws.coulomb("a")
+    with pytest.raises(TypeError, match=r"coulomb\(\): mu_kinetic must be a number or None, not \[1\]"):
+        laws.coulomb(0.3, mu_kinetic=[1])
+    with pytest.raises(TypeError, match=r"stribeck\(\): missing a required argument: 'mu_kinetic'"):
+        laws.stribeck(0.3)
+    with pytest.raises(TypeError, match=r"viscous\(\): got an unexpected keyword argument 'speed'"):
+        laws.viscous(1, speed=2)
+    assert laws.coulomb(mu=0.3).name == "coulomb"

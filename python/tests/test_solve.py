@@ -141,3 +141,12 @@ def test_refuses_bad_arguments(arguments, error, text):
 def test_refuses_bad_options(keys, text):
     with pytest.raises(ValueError, match=text):
         linchpin.solve(M, Q, A, b, **keys)
+
+
+def test_refuses_a_sparse_array_that_is_not_valid():
+    sparse = pytest.importorskip("scipy.sparse")
+    bad = sparse.csr_array(np.eye(2))
+    bad.indices[0] = 7
+    for arguments in ((bad, Q, A, b), (M, Q, bad, [0, 0])):
+        with pytest.raises(ValueError, match="[MA] is no valid sparse array: "):
+            linchpin.solve(*arguments)
