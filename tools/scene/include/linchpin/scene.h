@@ -166,9 +166,8 @@ struct SceneConstraint {
   double rate = 0;             ///< rate of a robot's joint at t = 0 [rad/s or m/s]; it is in the bodies' velocities
   bool tree = false;           ///< holds a link of a multibody, its second body, to its parent: there by coordinates
   bool imported = false;       ///< a joint of an included .bullet file
-  /// Of Model::compound_coordinates: the compound joint, and which of its coordinates this joint is.
-  std::shared_ptr<const CompoundJoint> compound;
-  int compound_coordinate = 0;
+  std::shared_ptr<const CompoundJoint> compound;  ///< of Model::compound_coordinates: the compound joint
+  int compound_coordinate = 0;                    ///< which of its coordinates this joint is
 };
 
 /// Returns the coefficients of a law of the constraint whose mu_kinetic is above mu at a state, where one is. The law
