@@ -521,6 +521,109 @@ TEST_F(CompoundJoint, TakesTorquesFromExpressions) {
   EXPECT_GT(simulation.joint("x").position(), 0.01);
 }
 
+std::string planar_base(const std::string& dynamics = "") {
+  const std::string rest = dynamics.empty() ? "" : "<dynamics " + dynamics + "/>";
+  std::string out =
+      "<link name='world'/>" + link("a") + link("b") +
+      "<link name='base'><inertial><mass value='4'/><inertia ixx='1' iyy='1' izz='0.5'/></inertial></link>" +
+      joint("x", "prismatic", "world", "a", {1, 0, 0}, Vector3d::Zero(), rest) +
+      joint("y", "prismatic", "a", "b", {0, 1, 0}, Vector3d::Zero(), rest) +
+      joint("yaw", "continuous", "b", "base", {0, 0, 1}, Vector3d::Zero(), rest);
+  for (std::size_t at = 0; (at = out.find("='9'", at)) != std::string::npos; at += 6) out.replace(at, 4, "='900'");
+  return out;
+}
+
+TEST_F(CompoundJoint, ToSetAPositionKeepsTheRatesOfTheOtherJoints) {
+  scene::Simulation simulation(robot(planar_base(),
+                                     "[model]\nurdf = 'robot.urdf'\njoints = { x = 0.2, yaw = 0.3 }\n"
+                                     "rates = { x = 1.0, yaw = 0.5 }\n"));
+  simulation.joint("yaw").set_position(1.2);
+  simulation.joint("x").set_position(500);  // far in one step
+  simulation.joint("y").set_position(-3);
+  EXPECT_NEAR(simulation.joint("x").position(), 500, 1e-10);
+  EXPECT_NEAR(simulation.joint("y").position(), -3, 1e-10);
+  EXPECT_NEAR(simulation.joint("yaw").position(), 1.2, 1e-12);
+  EXPECT_NEAR(simulation.joint("x").velocity(), 1, 1e-12);
+  EXPECT_NEAR(simulation.joint("y").velocity(), 0, 1e-12);
+  EXPECT_NEAR(simulation.joint("yaw").velocity(), 0.5, 1e-12);
+}
+
+// A sensor measures all that the parent exerts: here 0.5 N s/m against 1 m/s, and 0.5 N m s against -2 rad/s.
+TEST_F(CompoundJoint, ASensorMeasuresTheDampingOfItsJoints) {
+  const scene::Model model =
+      robot(planar_base("damping='0.5'"),
+            "[solver]\nmethod = 'rk4'\n[model]\nurdf = 'robot.urdf'\nrates = { x = 1.0, yaw = -2.0 }\n[[sensor]]\n"
+            "name = 's'\njoint = 'yaw'\nframe = 'world'\n[[log]]\nchannel = 'joint_force(x)'\n");
+  System system = model.system();
+  Stepper stepper(system, system.initial_state(), model.options);
+  stepper.step(1e-9);
+  ASSERT_EQ(model.logs.size(), 3u);  // those of the sensor are the first
+  const auto value = [&](std::size_t log, std::size_t i) {
+    return model.logs[log]({system, stepper.state(), stepper.reactions()})[i];
+  };
+  EXPECT_NEAR(value(0, 0), -0.5, 1e-6);
+  EXPECT_NEAR(value(0, 2), 4 * 9.81, 1e-6);
+  EXPECT_NEAR(value(1, 2), 1, 1e-6);
+  EXPECT_NEAR(value(2, 0), -0.5, 1e-6);
+  EXPECT_EQ(model.logs[2].unit(), "N");
+}
+
+// Actuators and limits count whole turns. A state from elsewhere gives them the turns of its positions.
+TEST_F(CompoundJoint, AStateBringsItsTurns) {
+  for (const bool limited : {false, true}) {
+    std::string urdf = Crane().urdf();
+    if (limited) {
+      urdf.replace(urdf.find("continuous"), 10, "revolute");
+      urdf.insert(urdf.find("</joint>"), "<limit lower='-1' upper='9' effort='1000' velocity='1000'/>");
+    }
+    const auto made = [&](const std::string& at) {
+      return scene::Simulation(robot(urdf, "[world]\ndt = 0.001\n[model]\nurdf = 'robot.urdf'\njoints = { j = " + at +
+                                               " }\n[[actuator]]\njoint = 'j'\nposition = 7\nstiffness = 90\n"
+                                               "damping = 20\n"));
+    };
+    scene::Simulation one = made("7.046"), other = made("0.0");
+    std::vector<double> positions;
+    for (const std::string& name : one.joints()) positions.push_back(one.joint(name).position());
+    other.run(0.01);
+    other.set_state(one.state(), positions);
+    EXPECT_NEAR(other.joint("j").position(), 7.046, 1e-12);
+    for (int i = 0; i < 300; ++i) one.step(), other.step();
+    EXPECT_NEAR(one.joint("j").position(), 7, 0.5);
+    EXPECT_NEAR(other.joint("j").position(), one.joint("j").position(), 1e-9) << limited;
+  }
+}
+
+TEST_F(CompoundJoint, ReservesTheNamesOfItsJoints) {
+  const std::string six =
+      "<link name='world'/>" + link("a") + link("b") + link("c") + link("d") + link("e") + link("bar", 2) +
+      joint("x", "prismatic", "world", "a", {1, 0, 0}) + joint("y", "prismatic", "a", "b", {0, 1, 0}) +
+      joint("z", "prismatic", "b", "c", {0, 0, 1}) + joint("rz", "continuous", "c", "d", {0, 0, 1}) +
+      joint("ry", "continuous", "d", "e", {0, 1, 0}) + joint("rx", "continuous", "e", "bar", {1, 0, 0});
+  const auto said = [&](const std::string& more) {
+    try {
+      (void)robot(six, "[model]\nurdf = 'robot.urdf'\n" + more);
+    } catch (const scene::SceneError& e) {
+      return e.message;
+    }
+    return std::string();
+  };
+  EXPECT_NE(said("[[constraint]]\nname = 'rx'\nequation = 'bar.x = 0'\n").find("there are two joints"),
+            std::string::npos);
+  EXPECT_NE(said("[[log]]\nchannel = 'reaction(rx)'\n").find("leaves all motions free, so nothing holds the body"),
+            std::string::npos);
+  const Crane crane;
+  try {
+    (void)robot(crane.urdf(), "[model]\nurdf = 'robot.urdf'\n[[sensor]]\nname = 's'\njoint = 'j'\n");
+    FAIL();
+  } catch (const scene::SceneError& e) {
+    EXPECT_NE(
+        e.message.find("\"j\" is a joint inside a compound joint, so it has no force of its own. Use the compound "
+                       "joint \"k\""),
+        std::string::npos)
+        << e.message;
+  }
+}
+
 TEST_F(CompoundJoint, ReactionsAreThoseOfTheWhole) {
   const Crane crane;
   const auto said = [&](const std::string& channel) {

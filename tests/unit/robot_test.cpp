@@ -550,6 +550,8 @@ TEST_F(Robot, HarmlessOdditiesAreNotes) {
       {joint("<limit lower='-1e16' upper='1e16'/>"), "joint \"j\" has limits beyond 1e9 and moves without limits"},
       {joint("<limit lower='-inf' upper='inf' effort='inf'/>"), "joint \"j\" has limits beyond 1e9"},
       {joint("<limit lower='0' upper='1e10'/>"), "joint \"j\" has a limit on one side alone, which is left out"},
+      {joint("<limit lower='-1' upper='1' effort='-50' velocity='2'/>"),
+       "joint \"j\" has a negative effort or velocity, which bounds no actuator"},
       {joint("<limit lower='1' upper='-1'/>"), "joint \"j\" has lower above upper, which means no limits as in Bullet"},
       {shape("<sphere radius='1'/><sphere radius='2'/>"), "link \"a\" has a second shape in one <geometry>", 1},
       {joint(""), "joint \"j\" gives neither lower nor upper and moves without limits"},

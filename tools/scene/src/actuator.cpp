@@ -12,13 +12,14 @@ namespace linchpin::scene {
 namespace {
 
 /// Reads the coordinate of a joint from the states of a force. It counts whole turns from call to call, and begins
-/// again at the time of the start.
+/// again where the time goes back to the start.
 class CoordinateOfForce {
  public:
   CoordinateOfForce(const JointCoordinate& joint, double start_time)
-      : joint_(joint), start_time_(start_time), last_(joint.start_values()) {}
+      : joint_(joint), start_time_(start_time), last_time_(start_time), last_(joint.start_values()) {}
   CoordinateRow operator()(const ForceFrame& frame) {
-    if (frame.t <= start_time_) last_ = joint_.start_values();
+    if (frame.t <= start_time_ && last_time_ > start_time_) last_ = joint_.start_values();
+    last_time_ = frame.t;
     CoordinateRow row = coordinate_row(joint_, frame[static_cast<std::size_t>(joint_.parent)],
                                        frame[static_cast<std::size_t>(joint_.child)], last_);
     if (row.values.allFinite()) last_ = row.values;
@@ -28,7 +29,7 @@ class CoordinateOfForce {
 
  private:
   JointCoordinate joint_;
-  double start_time_;
+  double start_time_, last_time_;
   CoordinateValues last_;
 };
 
@@ -169,7 +170,7 @@ void offer_joints(Names& names, const DrivableJoints& joints) {
     names.constraint_bodies.emplace_back();
     for (const BodyId id : c.bodies) names.constraint_bodies.back().push_back(id.index);
   }
-  for (const SceneConstraint& c : joints.in_compounds) names.add_joint_in_compound(c.name, c.compound->name, c.bodies);
+  for (const SceneConstraint& c : joints.in_compounds) names.add_joint_in_compound(c);
 }
 
 double within_limits(double force, double rate, std::optional<double> max_force, std::optional<double> max_rate) {

@@ -46,7 +46,8 @@ struct Motion {
   Matrix3d R = Matrix3d::Identity();
   Vector3d w = Vector3d::Zero();  // its angular velocity
   Columns S, S_dot;
-  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis, origin;  // of the coordinates
+  // Of the coordinates; and the motion of what each axis is fixed in, at the origin.
+  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis, origin, origin_dot, turning;
 };
 
 Motion motion_of(const CompoundJoint& joint, double length, const Values& q, const Values& rate) {
@@ -54,9 +55,9 @@ Motion motion_of(const CompoundJoint& joint, double length, const Values& q, con
   Motion out;
   out.S.setZero(6, k), out.S_dot.setZero(6, k);
   Vector3d v = Vector3d::Zero();  // of the origin at p
-  auto &axis = out.axis, &origin = out.origin;
-  axis.resize(3, k), origin.resize(3, k);
-  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis_dot(3, k), origin_dot(3, k);
+  auto &axis = out.axis, &origin = out.origin, &origin_dot = out.origin_dot;
+  for (auto* each : {&axis, &origin, &origin_dot, &out.turning}) each->resize(3, k);
+  Eigen::Matrix<double, 3, Eigen::Dynamic, Eigen::ColMajor, 3, most> axis_dot(3, k);
   for (Eigen::Index i = 0; i < k; ++i) {
     const CompoundJoint::Coordinate& each = joint.coordinates[static_cast<std::size_t>(i)];
     const Vector3d step = out.R * each.before.p;
@@ -64,7 +65,7 @@ Motion motion_of(const CompoundJoint& joint, double length, const Values& q, con
     out.R = out.R * each.before.q.toRotationMatrix();
     const Vector3d a = out.R * each.axis;
     axis.col(i) = a, axis_dot.col(i) = out.w.cross(a);
-    origin.col(i) = out.p, origin_dot.col(i) = v;
+    origin.col(i) = out.p, origin_dot.col(i) = v, out.turning.col(i) = out.w;
     if (each.slides) {
       v += out.w.cross(a) * q[i] + a * rate[i], out.p += a * q[i];
     } else {
@@ -205,7 +206,10 @@ Values nearest(const CompoundJoint& joint, double length, const Relative& at, Va
     Values step = nearest_step(chain.S, pose_error(at, chain, length));
     const double size = step.lpNorm<Eigen::Infinity>();
     if (!std::isfinite(size)) break;
-    if (size > 1) step /= size;  // A whole step of Newton's method could lead to another branch.
+    double turn = 0;
+    for (Eigen::Index k = 0; k < q.size(); ++k)
+      if (!joint.coordinates[static_cast<std::size_t>(k)].slides) turn = std::max(turn, std::abs(step[k]));
+    if (turn > 1) step /= turn;  // A whole step of Newton's method could lead to another branch.
     q += step;
     if (size < 1e-14 || (size < 1e-10 && size >= 0.5 * before)) break;
     before = size;
@@ -413,6 +417,8 @@ CoordinateRow compound_row(const CompoundJoint& joint, int which, const BodyStat
   out.b = -(n.dot(acceleration) + 2 * across[which]);
   out.axis = at.R_A * now.chain.axis.col(which);
   out.point = A.p + at.r_A + at.R_A * now.chain.origin.col(which);
+  out.v = A.v + A.w.cross(out.point - A.p) + at.R_A * now.chain.origin_dot.col(which);
+  out.w = A.w + at.R_A * now.chain.turning.col(which);
   out.values = now.q;
   return out;
 }

@@ -26,6 +26,9 @@ struct CompoundJoint {
   std::vector<Coordinate> coordinates;
   JointFrame frame_A, frame_B;      ///< frame A in body A, frame B in body B
   Vector3d tip = Vector3d::Zero();  ///< origin of frame B in the frame after the last coordinate [m]
+
+  /// Returns false for six coordinates, which leave all motions free.
+  bool is_constraint() const { return coordinates.size() < 6; }
 };
 
 /// Moves the origin of frame B into the point through which all axes of a chain of hinges go. Without such a point, and

@@ -712,8 +712,11 @@ struct Compiler::Impl {
   void refuse_impossible_quantity(const Input& input, std::size_t index, std::size_t place) {
     if (const auto found = names.compound_of.find(input.of);
         found != names.compound_of.end() && !input.name.starts_with("joint_"))
-      throw Fault(place, "\"" + input.of + "\" is a joint inside a compound joint, so it has a coordinate and no " +
-                             input.name + "() of its own. Use the compound joint \"" + found->second + "\"");
+      throw Fault(place,
+                  "\"" + input.of + "\" is a joint inside a compound joint, so it has a coordinate and no " +
+                      input.name + "() of its own. " +
+                      (found->second.empty() ? "The compound joint leaves all motions free, so nothing holds the body"
+                                             : "Use the compound joint \"" + found->second + "\""));
     if (input.name.starts_with("joint_") && index < names.constraint_coordinates.size() &&
         !names.constraint_coordinates[index])
       throw Fault(place, "\"" + input.of + "\" is neither a hinge nor a slider: there is no " + input.name + "()");

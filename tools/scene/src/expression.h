@@ -95,6 +95,8 @@ struct NamedFrame {
   Matrix3d R_BF = Matrix3d::Identity();  ///< its axes, in those of the body
 };
 
+struct SceneConstraint;  // scene.h
+
 /// What an expression may speak of.
 struct Names {
   Constants constants;
@@ -116,7 +118,8 @@ struct Names {
   };
   std::vector<Modes> constraint_modes;       ///< by constraint; empty: all
   std::vector<char> constraint_coordinates;  ///< by constraint: whether it is a joint with a coordinate
-  /// Joints in compound joints that are no constraints, and the names of their compound joints.
+  /// Joints in compound joints that are no constraints, and the names of their compound joints; empty where the chain
+  /// leaves all motions free.
   std::map<std::string, std::string, std::less<>> compound_of;
   std::vector<std::string> forces;  ///< impressed ones, for functions of a force
   std::vector<std::vector<int>> force_bodies;
@@ -124,7 +127,7 @@ struct Names {
   bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces
 
   /// Adds a joint that is part of a compound joint, after the constraints.
-  void add_joint_in_compound(const std::string& name, const std::string& compound, const std::vector<BodyId>& bodies);
+  void add_joint_in_compound(const SceneConstraint& joint);
 };
 
 enum class Code : std::uint8_t {

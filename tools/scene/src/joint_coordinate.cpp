@@ -108,6 +108,7 @@ CoordinateRow coordinate_row(const JointCoordinate& j, const BodyState& P, const
   CoordinateRow out = j.slides ? shift(j, P, C) : turn(j, P, C, near[0]);
   out.axis = P.q * Vector3d(j.frame_P.axes.col(0));
   out.point = C.point(j.frame_C.origin);
+  out.v = P.v + P.w.cross(out.point - P.p), out.w = P.w;
   out.values = CoordinateValues::Constant(1, out.value);
   return out;
 }
@@ -147,6 +148,8 @@ JointCoordinate driven_coordinate_of(const SceneConstraint& c, const State& star
     if ((drive.type == "prescribed_angle" || drive.type == "prescribed_distance") && drive.bodies == c.bodies)
       out.actuators.push_back(drive.name);
   out.actuators.push_back(motor_name(c.name));
+  if (c.compound)  // where they are no part of the constraint
+    for (const char* part : {".damping", ".friction"}) out.actuators.push_back(c.name + part);
   return out;
 }
 

@@ -26,13 +26,15 @@ using CoordinateValues = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::ColMajo
 
 /// A hinge or a slider between two bodies, or between two links of a compound joint.
 struct JointCoordinate {
-  int parent = 0, child = 0;           ///< index of each body, among those that the user of this struct chooses
-  bool slides = false;                 ///< a shift [m]; otherwise an angle [rad]
-  JointFrame frame_P, frame_C;         ///< x along the axis; not of a joint in a compound joint
-  double start = 0;                    ///< value near which the first angle is, to half a turn
-  double zero = 0;                     ///< value by the frames alone where the coordinate is 0
-  std::string constraint;              ///< name of the joint, or of the compound joint that it is part of
-  std::vector<std::string> actuators;  ///< names of the forces, and of the prescribed motions, that drive it
+  int parent = 0, child = 0;    ///< index of each body, among those that the user of this struct chooses
+  bool slides = false;          ///< a shift [m]; otherwise an angle [rad]
+  JointFrame frame_P, frame_C;  ///< x along the axis; not of a joint in a compound joint
+  double start = 0;             ///< value near which the first angle is, to half a turn
+  double zero = 0;              ///< value by the frames alone where the coordinate is 0
+  std::string constraint;       ///< name of the joint, or of the compound joint that it is part of
+  /// Names of what acts along it beside its constraint: forces and prescribed motions, and in a compound joint also the
+  /// damping and the friction of the file.
+  std::vector<std::string> actuators;
   std::shared_ptr<const CompoundJoint> compound;  ///< the compound joint that it is part of
   int which = 0;                                  ///< its coordinate there
 
@@ -46,7 +48,9 @@ struct CoordinateRow {
   Vector3d linear_C = Vector3d::Zero(), angular_C = Vector3d::Zero();
   Vector3d axis = Vector3d::UnitX();  ///< unit, world axes
   Vector3d point = Vector3d::Zero();  ///< on the axis, in the world
-  CoordinateValues values;            ///< `near` of the next state
+  /// Velocity and angular velocity, at that point, of what the axis is fixed in: the parent, or a link of the chain.
+  Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
+  CoordinateValues values;  ///< `near` of the next state
 };
 
 /// @param P, C  states of the parent and of the child

@@ -388,7 +388,8 @@ class SceneReader {
     for (auto& [joint, place] : robot.compound_coordinates) {
       shift(joint);
       // The compound joint has the name of its last joint.
-      if (joint.name != joint.compound->name && !constraints_.emplace(joint.name, place).second)
+      const bool is_named = joint.name == joint.compound->name && joint.compound->is_constraint();
+      if (!is_named && !constraints_.emplace(joint.name, place).second)
         fail(place, "there are two joints or constraints \"" + joint.name + "\"" + advice_on_prefix());
       model_.compound_coordinates.push_back(std::move(joint));
     }
@@ -1116,6 +1117,11 @@ class SceneReader {
       if (c.name == name.value) return c;
       known.push_back(c.name);
     }
+    for (const SceneConstraint& c : model_.compound_coordinates)
+      if (c.name == name.value && c.compound->is_constraint())
+        fail(name.place, who + ": \"" + c.name +
+                             "\" is a joint inside a compound joint, so it has no force of its own. " +
+                             "Use the compound joint \"" + c.compound->name + "\"");
     fail(name.place, who + ": there is no joint or constraint \"" + name.value + "\"" +
                          scene::suggestion_or_all(name.value, known));
   }
@@ -1363,8 +1369,7 @@ class SceneReader {
       context.names.constraint_bodies.emplace_back();
       for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
-    for (const SceneConstraint& c : model_.compound_coordinates)
-      context.names.add_joint_in_compound(c.name, c.compound->name, c.bodies);
+    for (const SceneConstraint& c : model_.compound_coordinates) context.names.add_joint_in_compound(c);
     for (const SceneConstraint* c : scene::joints_with_coordinate(std::as_const(model_)))
       joint_coordinates_->emplace(c->name, scene::driven_coordinate_of(*c, state_, model_.constraints, model_.forces));
     for (const SceneForce& force : model_.forces) {

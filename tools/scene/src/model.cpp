@@ -1,5 +1,6 @@
 // A System from a model, and channels evaluated on it.
 #include "channel.h"
+#include "compound_joint.h"
 
 #include <linchpin/report.h>
 #include <linchpin/scene.h>
@@ -364,19 +365,18 @@ bool is_result(std::string_view function) {
 
 bool is_mode_time(std::string_view function) { return function.ends_with("_time"); }
 
-void Names::add_joint_in_compound(const std::string& name, const std::string& compound,
-                                  const std::vector<BodyId>& bodies) {
-  if (const auto found = std::find(constraints.begin(), constraints.end(), name); found != constraints.end()) {
+void Names::add_joint_in_compound(const SceneConstraint& joint) {
+  if (const auto found = std::find(constraints.begin(), constraints.end(), joint.name); found != constraints.end()) {
     constraint_coordinates[static_cast<std::size_t>(found - constraints.begin())] = true;  // the compound joint itself
     return;
   }
-  constraints.push_back(name);
+  constraints.push_back(joint.name);
   constraint_bodies.emplace_back();
-  for (const BodyId id : bodies) constraint_bodies.back().push_back(id.index);
+  for (const BodyId id : joint.bodies) constraint_bodies.back().push_back(id.index);
   constraint_rows.push_back(0);
   constraint_coordinates.push_back(true);
   if (!constraint_modes.empty()) constraint_modes.push_back({false, false, false});
-  compound_of.emplace(name, compound);
+  compound_of.emplace(joint.name, joint.compound->is_constraint() ? joint.compound->name : std::string());
 }
 
 void offer_observables(Names& names) {
@@ -433,7 +433,7 @@ std::optional<RowUnit> unit_of_rows(const SceneConstraint& c) {
   return f.unit(0);
 }
 
-// Empty where the quantity is not of a joint's coordinate.
+// Of a quantity of a joint's coordinate.
 std::string unit_of_joint(std::string_view quantity, std::string_view type) {
   const std::string length = type == "slider" ? "m" : "rad";
   if (quantity == "joint_position") return length;
@@ -458,6 +458,9 @@ std::string unit_of_input(const Input& input, const Model& model) {
   }
   if (input.of.empty())  // of a sensor
     return input.name.ends_with("_force") ? "N" : input.name.ends_with("_torque") ? "N m" : "";
+  if (input.name.starts_with("joint_"))
+    for (const SceneConstraint* joint : joints_with_coordinate(model))
+      if (joint->name == input.of) return unit_of_joint(input.name, joint->type);
   const auto c = std::find_if(model.constraints.begin(), model.constraints.end(),
                               [&](const SceneConstraint& each) { return each.name == input.of; });
   if (c != model.constraints.end()) {
@@ -468,7 +471,6 @@ std::string unit_of_input(const Input& input, const Model& model) {
       if (unit == RowUnit::radian) return gap ? "rad" : "N m";
       return {};
     }
-    if (const std::string unit = unit_of_joint(input.name, c->type); !unit.empty()) return unit;
     const std::size_t on = static_cast<std::size_t>(std::max(input.on, 0));
     const SceneBody* coordinate = input.type == Type::vector ? coordinate_at(c->bodies[on], model) : nullptr;
     if (coordinate) return force_unit(coordinate->unit);

@@ -846,10 +846,11 @@ class Maker {
                         " independent motions. So a link without mass could move alone. Give link \"" +
                         link(first.child).name + "\" an <inertial>");
     if (free.singular_start)
-      file_.notes.add(
-          "the axes of the joints " + listed(names) +
-          " are dependent at the start (gimbal lock). The compound joint takes the directions beside this pose");
-    (count == 6 ? unconstrained_ : compounds_)
+      file_.notes.add("the axes of the joints " + listed(names) +
+                      " are dependent at the start (gimbal lock). The compound joint takes the directions beside this "
+                      "pose, and the "
+                      "rates of these joints are the smallest ones that give the motion of the body");
+    (compound.is_constraint() ? compounds_ : unconstrained_)
         .push_back("\"" + options_.prefix + last.name + "\" (" + listed(names) + ")");
     SceneConstraint c;
     c.name = options_.prefix + last.name;
@@ -860,7 +861,7 @@ class Maker {
     compound.name = c.name;
     const auto shared = std::make_shared<const CompoundJoint>(compound);
     c.make = [shared](const std::vector<BodyId>& id) { return compound_joint(id[0], id[1], *shared); };
-    if (count < 6) out_.joints.emplace_back(std::move(c), last.at);
+    if (compound.is_constraint()) out_.joints.emplace_back(std::move(c), last.at);
     for (const auto& [k, which] : own) {
       const Joint& j = joint(k);
       SceneConstraint coordinate;

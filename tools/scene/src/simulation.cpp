@@ -37,15 +37,15 @@ bool carries(const SceneConstraint& c) {
          std::none_of(std::begin(couplings), std::end(couplings), [&](const char* type) { return c.type == type; });
 }
 
-/// Moves a body with a rotation about a point, as seen from a parent that moves with it.
-void turn_with(BodyState& body, const BodyState& parent, const Vector3d& centre, const Quaterniond& by,
-               const Vector3d& shift) {
-  const auto carried = [&](const Vector3d& p) -> Vector3d { return parent.v + parent.w.cross(p - parent.p); };
-  const Vector3d v = body.v - carried(body.p), w = body.w - parent.w;
-  body.p = centre + by * (body.p - centre) + shift;
+/// Moves a body with a rotation about the axis of a joint, or a shift along it. The motion relative to what the axis is
+/// fixed in turns with the body.
+void move_with(BodyState& body, const CoordinateRow& joint, const Quaterniond& by, const Vector3d& shift) {
+  const auto carried = [&](const Vector3d& p) -> Vector3d { return joint.v + joint.w.cross(p - joint.point); };
+  const Vector3d v = body.v - carried(body.p), w = body.w - joint.w;
+  body.p = joint.point + by * (body.p - joint.point) + shift;
   body.q = (by * body.q).normalized();
   body.v = carried(body.p) + by * v;
-  body.w = parent.w + by * w;
+  body.w = joint.w + by * w;
 }
 
 }  // namespace
@@ -168,11 +168,78 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
       throw std::invalid_argument("set_state: the state of body \"" + model.bodies[i - 1].name +
                                   "\" has a number that is not finite, or an orientation that is no unit quaternion");
     }
+    if (!joint_positions.empty()) count_turns(to, joint_positions);
     host->set_state(to);
     read_positions();
     if (joint_positions.empty()) return;
     for (std::size_t i = 0; i < joints.size(); ++i) reader->set_near(names[i], joint_positions[i]);
     read_positions();
+  }
+
+  // Actuators, limits and mimics count whole turns from state to state. Where a position is elsewhere than they count
+  // it at the new state, their joint is turned there, in small steps, for them alone. An engine has limits of its own.
+  void count_turns(const State& to, std::span<const double> positions) {
+    constexpr double turn = 2 * std::numbers::pi;
+    constexpr int parts = 12;  // of a turn
+    const double start = model.system().initial_state().t;
+    const bool begins_again = to.t <= start && state().t > start;
+    for (std::size_t i = 0; i < joints.size(); ++i) {
+      const JointCoordinate& j = joints[i].coordinate;
+      if (j.slides) continue;
+      const CoordinateRow now = begins_again
+                                    ? coordinate_row(j, to[BodyId{j.parent}], to[BodyId{j.child}], j.start_values())
+                                    : reader->row(names[i], to);
+      const double turns = std::round((positions[i] - (now.value - j.zero)) / turn);
+      if (turns == 0) continue;
+      const bool is_bound = joints[i].joint->limits || is_coupled(i);
+      if (is_bound && !stepped)
+        throw std::invalid_argument(
+            "set_state: the position " + number(positions[i]) + " rad of joint \"" + names[i] + "\" is " +
+            number(std::abs(turns)) + (std::abs(turns) > 1 ? " turns" : " turn") +
+            " from where the engine counts it for its limits and mimics. Begin at that position "
+            "in [model], joints");
+      const bool is_driven = std::any_of(model.forces.begin(), model.forces.end(), [&](const SceneForce& force) {
+        return force.joint == names[i] && force.name != motor_name(names[i]);
+      });
+      if (!is_bound && !is_driven) continue;
+      const std::vector<char> moves = moving_with_child(i);
+      const int steps = static_cast<int>(parts * std::abs(turns));
+      for (int step = 0; step <= steps; ++step) {
+        State turned = to;
+        const Quaterniond by(Eigen::AngleAxisd(turns * turn * step / steps, now.axis));
+        for (std::size_t b = 1; b < moves.size(); ++b)
+          if (moves[b]) move_with(turned.bodies[b], now, by, Vector3d::Zero());
+        for (const Force& force : host->system().forces())
+          if (is_actuator(force.name())) (void)wrenches_of(force, turned);
+        if (stepped) count_in_constraints(i, turned);
+      }
+    }
+  }
+
+  // Lets the limits and mimics of a joint count its turns.
+  void count_in_constraints(std::size_t joint, const State& at) {
+    System& system = stepped->changeable_system();
+    const auto count = [&](const std::string& name) {
+      const ConstraintId id = system.find_constraint(name);
+      if (id.index < 0) return;
+      std::vector<BodyState> X;
+      for (const BodyId body : system.constraint(id).bodies()) X.push_back(at[body]);
+      system.constraint(id).function().accept(X, at.t);
+    };
+    for (const char* end : {".lower", ".upper", ".limits"}) count(names[joint] + end);
+    for (const SceneConstraint& c : model.constraints)
+      if (c.mimic && (c.mimic->leader == names[joint] || c.mimic->follower == names[joint])) count(c.name);
+  }
+
+  // Whether a constraint of the scene follows the whole turns of a joint.
+  bool is_coupled(std::size_t joint) const {
+    return std::any_of(model.constraints.begin(), model.constraints.end(), [&](const SceneConstraint& c) {
+      return c.mimic && (c.mimic->leader == names[joint] || c.mimic->follower == names[joint]);
+    });
+  }
+  bool is_actuator(const std::string& force) const {
+    return std::any_of(model.forces.begin(), model.forces.end(),
+                       [&](const SceneForce& each) { return each.name == force && !each.joint.empty(); });
   }
 
   // The bodies that move with the child of a joint. @throws std::invalid_argument if the parent is one of them
@@ -199,12 +266,6 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
                                   "\" is part of a closed loop, so that it cannot move alone. Set the positions of the "
                                   "start in [model], joints");
     return moves;
-  }
-
-  // The axis and the point of a joint [W].
-  std::pair<Vector3d, Vector3d> axis_and_point(std::size_t joint, const State& at) const {
-    const CoordinateRow row = reader->row(names[joint], at);
-    return {row.axis, row.point};
   }
 
   void require_finite(std::size_t joint, const char* what, double x) const {
@@ -259,12 +320,11 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
           " rad, so that its whole turns are not known. Set it in shorter steps, or give the positions of the start in "
           "[model], joints");
     const std::vector<char> moves = moving_with_child(joint);
-    const auto [axis, point] = axis_and_point(joint, state);
-    const BodyState parent = state[BodyId{joints[joint].coordinate.parent}];
-    const Quaterniond turn(slides ? Eigen::AngleAxisd(0, axis) : Eigen::AngleAxisd(by, axis));
-    const Vector3d shift = slides ? Vector3d(by * axis) : Vector3d::Zero();
+    const CoordinateRow at = reader->row(names[joint], state);
+    const Quaterniond turn(Eigen::AngleAxisd(slides ? 0 : by, at.axis));
+    const Vector3d shift = slides ? Vector3d(by * at.axis) : Vector3d::Zero();
     for (std::size_t i = 1; i < moves.size(); ++i)
-      if (moves[i]) turn_with(state.bodies[i], parent, point, turn, shift);
+      if (moves[i]) move_with(state.bodies[i], at, turn, shift);
     for_followers(joint, [&](std::size_t follower, const Mimic& mimic) {
       place(follower, mimic.multiplier * position + mimic.offset, state);
     });
@@ -281,16 +341,16 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   // Sets the rate of a joint, and of those that mimic it.
   void set_rate(std::size_t joint, double velocity, State& state) const {
     const std::vector<char> moves = moving_with_child(joint);
-    const double by = velocity - reader->velocity(names[joint], state);
-    const auto [axis, point] = axis_and_point(joint, state);
+    const CoordinateRow at = reader->row(names[joint], state);
+    const double by = velocity - at.rate;
     for (std::size_t i = 1; i < moves.size(); ++i) {
       if (!moves[i]) continue;
       BodyState& body = state.bodies[i];
       if (joints[joint].coordinate.slides) {
-        body.v += by * axis;
+        body.v += by * at.axis;
       } else {
-        body.v += by * axis.cross(body.p - point);
-        body.w += by * axis;
+        body.v += by * at.axis.cross(body.p - at.point);
+        body.w += by * at.axis;
       }
     }
     for_followers(joint, [&](std::size_t follower, const Mimic& mimic) {

@@ -50,6 +50,8 @@ constexpr RobotNotes::Kind endless{"joint", "has limits beyond 1e9 and moves wit
                                    "have limits beyond 1e9 and move without limits"};
 constexpr RobotNotes::Kind crossed{"joint", "has lower above upper, which means no limits as in Bullet",
                                    "have lower above upper, which means no limits as in Bullet"};
+constexpr RobotNotes::Kind negative_bound{"joint", "has a negative effort or velocity, which bounds no actuator",
+                                          "have a negative effort or velocity, which bounds no actuator"};
 constexpr RobotNotes::Kind limits_of_ball{"joint", "is a ball joint, whose limits are left out",
                                           "are ball joints, whose limits are left out"};
 constexpr RobotNotes::Kind no_law{"joint", "has damping or friction, which is left out for joints of its kind",
@@ -395,6 +397,8 @@ class Reader {
     const auto lower = limit_if(limit, "lower", who), upper = limit_if(limit, "upper", who);
     joint.max_force = bound_of_motor(limit, "effort", who);
     joint.max_rate = bound_of_motor(limit, "velocity", who);
+    const auto is_negative = [&](const char* attribute) { return limit_if(limit, attribute, who).value_or(0) < 0; };
+    if (is_negative("effort") || is_negative("velocity")) out_.notes.add(notes::negative_bound, joint.name);
     if (joint.kind == Joint::Kind::ball && (lower || upper)) out_.notes.add(notes::limits_of_ball, joint.name);
     if (!limited) return;
     if (!lower && !upper) {

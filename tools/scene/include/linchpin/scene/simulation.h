@@ -164,10 +164,12 @@ class LINCHPIN_SCENE_API Simulation {
   const System& system() const;  ///< The system of the model.
   /// Places all bodies, with their velocities, and sets the time: for a start of your own, and to return to a state
   /// that state() gave before. Forces of motors and the controller stay. Kinematic bodies follow the time.
-  /// @param joint_positions  positions near the new ones, in the order of joints(), which tell whole turns of hinges.
-  /// Without them they are counted from the present positions, or from the start if the time goes back.
-  /// @throws std::invalid_argument for another number of bodies or joints, for numbers that are not finite, and for a
-  /// state that the constraints do not allow @throws OrderError in a controller
+  /// @param joint_positions  positions near the new ones, in the order of joints(), which tell whole turns of hinges,
+  /// also to actuators, limits and mimics. Without them they are counted from the present positions, or from the start
+  /// if the time goes back.
+  /// @throws std::invalid_argument for another number of bodies or joints, for numbers that are not finite, in an
+  /// engine for other whole turns of a hinge with limits or mimics, and for a state that the constraints do not allow
+  /// @throws OrderError in a controller
   void set_state(const State& state, std::span<const double> joint_positions = {});
   /// Reactions of the present state without an engine, and of the last step in an engine. They are valid until the next
   /// step. @throws OrderError in an engine, before the first step
