@@ -24,8 +24,16 @@ expect() {
 says() { grep -Eq -- "$1" "$scratch/err" || fail "stderr does not say '$1': $(cat "$scratch/err")"; }
 prints() { grep -Eq -- "$1" "$scratch/out" || fail "stdout does not say '$1': $(head -n 30 "$scratch/out")"; }
 
-# holds FILTER: a jq condition on the JSON the last command printed.
-holds() { [ "$(jq -r "$1" "$scratch/out" 2>&1)" = true ] || fail "not so: $1"; }
+# holds FILTER… : jq conditions on the JSON the last command printed, each with one result.
+holds() {
+  local filters filter result
+  filters=$(printf ', (%s)' "$@")
+  mapfile -t result < <(jq -r "${filters:2}" "$scratch/out" 2>&1)
+  for filter; do
+    [ "${result[0]:-}" = true ] || fail "not so: $filter"
+    result=("${result[@]:1}")
+  done
+}
 
 # rectangular FILE: every row of a table has as many fields as its row of titles.
 rectangular() {
