@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import numbers
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from .names import real
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -78,5 +79,8 @@ def _fits(annotation: str, value: Any) -> bool:
     if annotation == "float | None" and value is None:
         return True
     if annotation in _texts:
-        return isinstance(value, numbers.Real) or hasattr(value, "__float__")
+        try:
+            real("", value)
+        except TypeError:
+            return False
     return True

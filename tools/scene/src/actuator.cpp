@@ -120,12 +120,6 @@ std::shared_ptr<const Tape> scalar_of(Table& table, const std::string& key, cons
   return std::make_shared<const Tape>(std::move(constant));
 }
 
-/// The same coordinate between bodies 0 and 1.
-JointCoordinate among_own_bodies(JointCoordinate coordinate) {
-  coordinate.parent = 0, coordinate.child = 1;
-  return coordinate;
-}
-
 SceneConstraint prescribed_motion(const std::string& name, const SceneConstraint& joint, const State& start,
                                   std::shared_ptr<const Tape> motion) {
   const JointCoordinate coordinate = coordinate_of(joint, start);
@@ -136,9 +130,8 @@ SceneConstraint prescribed_motion(const std::string& name, const SceneConstraint
   out.frame_a = joint.frame_a, out.frame_b = joint.frame_b;
   out.rheonomic = motion->uses_time;
   if (joint.compound) {
-    out.make = [name, of = among_own_bodies(coordinate),
-                motion = MotionText(std::move(motion))](const std::vector<BodyId>& id) {
-      return coordinate_constraint(name, id, of, [motion](double t) { return motion(Taylor(t, 1, 0)); });
+    out.make = [name, coordinate, motion = MotionText(std::move(motion))](const std::vector<BodyId>& id) {
+      return coordinate_constraint(name, id, coordinate, [motion](double t) { return motion(Taylor(t, 1, 0)); });
     };
     return out;
   }
@@ -163,13 +156,7 @@ const SceneConstraint* DrivableJoints::find(std::string_view name) const {
 void offer_joints(Names& names, const DrivableJoints& joints) {
   for (const char* const quantity : {"joint_position", "joint_velocity"})
     names.observables.push_back({quantity, Type::scalar, ""});
-  for (const SceneConstraint& c : joints.constraints) {
-    names.constraints.push_back(c.name);
-    names.constraint_coordinates.push_back(has_coordinate(c));
-    names.constraint_rows.push_back(0);
-    names.constraint_bodies.emplace_back();
-    for (const BodyId id : c.bodies) names.constraint_bodies.back().push_back(id.index);
-  }
+  for (const SceneConstraint& c : joints.constraints) names.add_constraint(c, 0);
   for (const SceneConstraint& c : joints.in_compounds) names.add_joint_in_compound(c);
 }
 
@@ -185,8 +172,10 @@ SceneForce force_of_joint(std::string name, const SceneConstraint& joint, const 
   out.joint = joint.name;
   out.bodies = joint.bodies;
   out.bodies.insert(out.bodies.end(), more.begin(), more.end());
-  out.make = [name = std::move(name), force = std::move(force), t = start.t,
-              coordinate = among_own_bodies(coordinate_of(joint, start))](const std::vector<BodyId>& id) {
+  JointCoordinate coordinate = coordinate_of(joint, start);
+  coordinate.parent = 0, coordinate.child = 1;
+  out.make = [name = std::move(name), force = std::move(force), coordinate,
+              t = start.t](const std::vector<BodyId>& id) {
     return Force(name, id, [force, read = CoordinateOfForce(coordinate, t)](ForceFrame& frame) mutable {
       const CoordinateRow row = read(frame);
       const double f = force(row.value, row.rate, frame);

@@ -102,13 +102,13 @@ Constraint couple(std::string name, std::vector<BodyId> bodies, const JointCoord
   return make(std::move(name), std::move(bodies), {{leader, -multiplier, {}}, {follower, 1, {}}}, constant(offset));
 }
 
-Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, const JointCoordinate& joint,
-                                 double value) {
-  return coordinate_constraint(std::move(name), std::move(bodies), joint, constant(value));
+Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, JointCoordinate joint, double value) {
+  return coordinate_constraint(std::move(name), std::move(bodies), std::move(joint), constant(value));
 }
 
-Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, const JointCoordinate& joint,
+Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, JointCoordinate joint,
                                  std::function<Taylor(double)> value) {
+  joint.parent = 0, joint.child = 1;
   Constraint out = make(std::move(name), std::move(bodies), {{joint, 1, {}}}, std::move(value));
   if (joint.compound)
     out.set_application_points({joint.compound->frame_A.origin, joint.compound->frame_B.origin}).set_sliding_body(1);

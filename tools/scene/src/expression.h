@@ -126,6 +126,8 @@ struct Names {
   bool accelerations = false;     ///< may read those of bodies and coordinates
   bool constraints_known = true;  ///< false: a function of a constraint is the fault ReadsForces
 
+  /// Adds a constraint, without its modes.
+  void add_constraint(const SceneConstraint& constraint, int rows);
   /// Adds a joint that is part of a compound joint, after the constraints.
   void add_joint_in_compound(const SceneConstraint& joint);
 };

@@ -153,13 +153,12 @@ JointCoordinate driven_coordinate_of(const SceneConstraint& c, const State& star
   return out;
 }
 
-double JointReader::position(std::string_view name, const State& at) {
+CoordinateRow JointReader::next(std::string_view name, const State& at) {
   if (at.t < t_) last_.clear();
   t_ = at.t;
-  const JointCoordinate& j = joint(name);
-  const CoordinateRow now = row(name, at);
-  last_.insert_or_assign(j.constraint, now.values);
-  return now.value - j.zero;
+  CoordinateRow now = row(name, at);
+  last_.insert_or_assign(joint(name).constraint, now.values);
+  return now;
 }
 
 void JointReader::set_near(std::string_view name, double position) {
@@ -177,9 +176,7 @@ CoordinateRow JointReader::row(std::string_view name, const State& at) const {
 double JointReader::velocity(std::string_view name, const State& at) const { return row(name, at).rate; }
 
 double JointReader::acceleration(std::string_view name, const State& at, const Vector6& P, const Vector6& C) const {
-  const CoordinateRow r = row(name, at);
-  return r.linear_P.dot(P.head<3>()) + r.angular_P.dot(P.tail<3>()) + r.linear_C.dot(C.head<3>()) +
-         r.angular_C.dot(C.tail<3>()) - r.b;
+  return row(name, at).acceleration(P, C);
 }
 
 namespace {

@@ -51,6 +51,12 @@ struct CoordinateRow {
   /// Velocity and angular velocity, at that point, of what the axis is fixed in: the parent, or a link of the chain.
   Vector3d v = Vector3d::Zero(), w = Vector3d::Zero();
   CoordinateValues values;  ///< `near` of the next state
+
+  /// @param P, C  accelerations [v̇; α] of the parent and of the child
+  double acceleration(const Vector6& P, const Vector6& C) const {
+    return linear_P.dot(P.head<3>()) + angular_P.dot(P.tail<3>()) + linear_C.dot(C.head<3>()) +
+           angular_C.dot(C.tail<3>()) - b;
+  }
 };
 
 /// @param P, C  states of the parent and of the child
@@ -65,10 +71,10 @@ CoordinateRow coordinate_row(const JointCoordinate& joint, const BodyState& P, c
 Constraint couple(std::string name, std::vector<BodyId> bodies, const JointCoordinate& leader,
                   const JointCoordinate& follower, double multiplier, double offset);
 /// Makes the constraint q = value of the position of one joint, by the frames alone. The rest is as for couple().
-Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, const JointCoordinate& joint,
-                                 double value);
+/// @param bodies  parent and child
+Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, JointCoordinate joint, double value);
 /// The same with a value that is a function of time, with its derivatives.
-Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, const JointCoordinate& joint,
+Constraint coordinate_constraint(std::string name, std::vector<BodyId> bodies, JointCoordinate joint,
                                  std::function<Taylor(double t)> value);
 
 /// The name of the force that SimulatedJoint::set_force() commands.
@@ -97,7 +103,9 @@ class JointReader {
  public:
   explicit JointReader(std::shared_ptr<const JointCoordinates> joints) : joints_(std::move(joints)) {}
   /// [rad or m]. @param joint  a name among the coordinates
-  double position(std::string_view joint, const State& at);
+  double position(std::string_view joint, const State& at) { return next(joint, at).value - this->joint(joint).zero; }
+  /// The coordinate at the next state, by which position() unwraps.
+  CoordinateRow next(std::string_view joint, const State& at);
   /// Sets the position from which the next one differs by less than half a turn. @param joint  as above
   void set_near(std::string_view joint, double position);
   double velocity(std::string_view joint, const State& at) const;  ///< [rad/s or m/s]

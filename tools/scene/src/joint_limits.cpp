@@ -20,9 +20,7 @@ SceneConstraint limit(const SceneConstraint& c, const JointCoordinate& of, const
   out.name = c.name + end;
   out.type = "limit";
   out.bodies = c.bodies;
-  JointCoordinate joint = of;
-  joint.parent = 0, joint.child = 1;  // among the bodies of the constraint
-  out.make = [name = out.name, joint, by_frames = bound + of.zero](const std::vector<BodyId>& id) {
+  out.make = [name = out.name, joint = of, by_frames = bound + of.zero](const std::vector<BodyId>& id) {
     return coordinate_constraint(name, id, joint, by_frames);
   };
   return out;

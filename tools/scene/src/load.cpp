@@ -389,8 +389,7 @@ class SceneReader {
       shift(joint);
       // The compound joint has the name of its last joint.
       const bool is_named = joint.name == joint.compound->name && joint.compound->is_constraint();
-      if (!is_named && !constraints_.emplace(joint.name, place).second)
-        fail(place, "there are two joints or constraints \"" + joint.name + "\"" + advice_on_prefix());
+      if (!is_named) reserve_constraint(joint.name, place);
       model_.compound_coordinates.push_back(std::move(joint));
     }
     model_.native.insert(model_.native.end(), robot.native.begin(), robot.native.end());
@@ -1318,9 +1317,13 @@ class SceneReader {
     }
   }
 
+  void reserve_constraint(const std::string& name, const Place& place) {
+    if (!constraints_.emplace(name, place).second)
+      fail(place, "there are two joints or constraints \"" + name + "\"" + advice_on_prefix());
+  }
+
   void add(SceneConstraint constraint, const Place& place) {
-    if (!constraints_.emplace(constraint.name, place).second)
-      fail(place, "there are two joints or constraints \"" + constraint.name + "\"" + advice_on_prefix());
+    reserve_constraint(constraint.name, place);
     const bool movable = std::any_of(constraint.bodies.begin(), constraint.bodies.end(), [&](BodyId id) {
       if (id == ground) return false;
       const BodyKind kind = model_.bodies[static_cast<std::size_t>(id.index) - 1].kind;
@@ -1362,12 +1365,8 @@ class SceneReader {
     context.names.kinds = names_.kinds;
     context.names.frames = names_.frames;
     for (const SceneConstraint& c : model_.constraints) {
-      context.names.constraints.push_back(c.name);
-      context.names.constraint_rows.push_back(c.make(c.bodies).function().rows());
+      context.names.add_constraint(c, c.make(c.bodies).function().rows());
       context.names.constraint_modes.push_back(modes_of(c));
-      context.names.constraint_coordinates.push_back(scene::has_coordinate(c));
-      context.names.constraint_bodies.emplace_back();
-      for (const BodyId id : c.bodies) context.names.constraint_bodies.back().push_back(id.index);
     }
     for (const SceneConstraint& c : model_.compound_coordinates) context.names.add_joint_in_compound(c);
     for (const SceneConstraint* c : scene::joints_with_coordinate(std::as_const(model_)))

@@ -175,14 +175,12 @@ Vector3d applied(const scene::Input& input, const Observation& at) {
 std::optional<double> of_joint(const scene::Input& input, const Observation& at, scene::JointReader& joints,
                                const Accelerations* accelerations) {
   if (!input.name.starts_with("joint_")) return {};
-  const double position = joints.position(input.of, at.state);  // also where the next state is looked for
-  if (input.name == "joint_position") return position;
-  if (input.name == "joint_velocity") return joints.velocity(input.of, at.state);
-  if (input.name == "joint_force") return joints.force(input.of, at);
-  if (input.name != "joint_acceleration") return {};
+  const CoordinateRow now = joints.next(input.of, at.state);
   const JointCoordinate& j = joints.joint(input.of);
-  return joints.acceleration(input.of, at.state, accelerations->of(at, BodyId{j.parent}),
-                             accelerations->of(at, BodyId{j.child}));
+  if (input.name == "joint_position") return now.value - j.zero;
+  if (input.name == "joint_velocity") return now.rate;
+  if (input.name == "joint_force") return joints.force(input.of, at);
+  return now.acceleration(accelerations->of(at, BodyId{j.parent}), accelerations->of(at, BodyId{j.child}));
 }
 
 Vector3d quantity(const scene::Input& input, const Observation& at, scene::JointReader& joints,
@@ -365,16 +363,20 @@ bool is_result(std::string_view function) {
 
 bool is_mode_time(std::string_view function) { return function.ends_with("_time"); }
 
+void Names::add_constraint(const SceneConstraint& constraint, int rows) {
+  constraints.push_back(constraint.name);
+  constraint_rows.push_back(rows);
+  constraint_coordinates.push_back(has_coordinate(constraint));
+  constraint_bodies.emplace_back();
+  for (const BodyId id : constraint.bodies) constraint_bodies.back().push_back(id.index);
+}
+
 void Names::add_joint_in_compound(const SceneConstraint& joint) {
   if (const auto found = std::find(constraints.begin(), constraints.end(), joint.name); found != constraints.end()) {
     constraint_coordinates[static_cast<std::size_t>(found - constraints.begin())] = true;  // the compound joint itself
     return;
   }
-  constraints.push_back(joint.name);
-  constraint_bodies.emplace_back();
-  for (const BodyId id : joint.bodies) constraint_bodies.back().push_back(id.index);
-  constraint_rows.push_back(0);
-  constraint_coordinates.push_back(true);
+  add_constraint(joint, 0);
   if (!constraint_modes.empty()) constraint_modes.push_back({false, false, false});
   compound_of.emplace(joint.name, joint.compound->is_constraint() ? joint.compound->name : std::string());
 }

@@ -848,8 +848,7 @@ class Maker {
     if (free.singular_start)
       file_.notes.add("the axes of the joints " + listed(names) +
                       " are dependent at the start (gimbal lock). The compound joint takes the directions beside this "
-                      "pose, and the "
-                      "rates of these joints are the smallest ones that give the motion of the body");
+                      "pose, and the rates of these joints are the smallest ones that give the motion of the body");
     (compound.is_constraint() ? compounds_ : unconstrained_)
         .push_back("\"" + options_.prefix + last.name + "\" (" + listed(names) + ")");
     SceneConstraint c;
@@ -896,10 +895,8 @@ class Maker {
     out.bodies = coordinate.bodies;
     out.type = what;
     out.name = coordinate.name + "." + what;
-    JointCoordinate of;
-    of.child = 1, of.slides = coordinate.type == "slider";
-    of.compound = coordinate.compound, of.which = coordinate.compound_coordinate;
-    out.make = [name = out.name, of, start = coordinate.start](const std::vector<BodyId>& id) {
+    out.make = [name = out.name, of = coordinate_of(coordinate, State()),  // which does not need the state
+                start = coordinate.start](const std::vector<BodyId>& id) {
       return coordinate_constraint(name, id, of, start);
     };
     return out;

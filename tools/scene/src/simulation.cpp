@@ -89,6 +89,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   };
 
   Model model;
+  const State start = model.system().initial_state();
   std::vector<double> commands;  // of set_force() and the controller, by joint
   // The commands to which the forces of the host belong: the motors exert them.
   std::shared_ptr<std::vector<double>> exerted = std::make_shared<std::vector<double>>();
@@ -122,7 +123,6 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   }
 
   void find_joints() {
-    const State start = model.system().initial_state();
     for (const SceneConstraint* c : joints_with_coordinate(std::as_const(model))) {
       names.push_back(c->name);
       joints.push_back({c, driven_coordinate_of(*c, start, model.constraints, model.forces)});
@@ -133,7 +133,6 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
 
   // One force for each joint, which set_force() commands.
   void add_motors() {
-    const State start = model.system().initial_state();
     for (std::size_t i = 0; i < joints.size(); ++i) {
       const SceneConstraint& c = *joints[i].joint;
       const auto command = [all = exerted, i, most = c.max_force, fastest = c.max_rate](double, double rate,
@@ -181,8 +180,7 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
   void count_turns(const State& to, std::span<const double> positions) {
     constexpr double turn = 2 * std::numbers::pi;
     constexpr int parts = 12;  // of a turn
-    const double start = model.system().initial_state().t;
-    const bool begins_again = to.t <= start && state().t > start;
+    const bool begins_again = to.t <= start.t && state().t > start.t;
     for (std::size_t i = 0; i < joints.size(); ++i) {
       const JointCoordinate& j = joints[i].coordinate;
       if (j.slides) continue;
@@ -228,14 +226,16 @@ struct LINCHPIN_PRIVATE Simulation::Impl {
     };
     for (const char* end : {".lower", ".upper", ".limits"}) count(names[joint] + end);
     for (const SceneConstraint& c : model.constraints)
-      if (c.mimic && (c.mimic->leader == names[joint] || c.mimic->follower == names[joint])) count(c.name);
+      if (couples(c, joint)) count(c.name);
   }
 
-  // Whether a constraint of the scene follows the whole turns of a joint.
+  // A mimic counts the whole turns of both of its joints.
+  bool couples(const SceneConstraint& c, std::size_t joint) const {
+    return c.mimic && (c.mimic->leader == names[joint] || c.mimic->follower == names[joint]);
+  }
   bool is_coupled(std::size_t joint) const {
-    return std::any_of(model.constraints.begin(), model.constraints.end(), [&](const SceneConstraint& c) {
-      return c.mimic && (c.mimic->leader == names[joint] || c.mimic->follower == names[joint]);
-    });
+    return std::any_of(model.constraints.begin(), model.constraints.end(),
+                       [&](const SceneConstraint& c) { return couples(c, joint); });
   }
   bool is_actuator(const std::string& force) const {
     return std::any_of(model.forces.begin(), model.forces.end(),
