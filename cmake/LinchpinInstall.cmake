@@ -13,5 +13,6 @@ configure_package_config_file(cmake/linchpinConfig.cmake.in ${PROJECT_BINARY_DIR
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/linchpinConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/linchpinConfig.cmake ${PROJECT_BINARY_DIR}/linchpinConfigVersion.cmake
+  cmake/FindLinchpinMujoco.cmake
   DESTINATION ${package_dir} COMPONENT core)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT core OPTIONAL)

@@ -49,6 +49,12 @@ struct LinkModel {
   Vector3d p_JL = Vector3d::Zero();     ///< from the pivot to the link's centre of mass (link axes)
   double mass = 0;                      ///< [kg]
   Vector3d inertia = Vector3d::Zero();  ///< principal, about the centre of mass (link axes) [kg·m²]
+  /// Inertia of each rate itself, such as that of a rotor behind a gear. It adds to the diagonal of M, and to the kinetic
+  /// energy [kg·m² or kg].
+  std::array<double, most_rates> rotor_inertia{};
+  /// What the host's integrator adds to the diagonal of M where it takes damping at the end of the step: dt times the
+  /// damping of the rate [kg·m² or kg]. It has no kinetic energy.
+  std::array<double, most_rates> damping_inertia{};
 };
 
 /// The part of the description that does not change while the tree moves.
@@ -58,6 +64,9 @@ struct TreeModel {
   bool fixed_base = false;                   ///< the base does not move
   double base_mass = 0;                      ///< mass of the base [kg]
   Vector3d base_inertia = Vector3d::Zero();  ///< principal inertia of the base (base axes) [kg·m²]
+  /// The point of the base whose velocity is its coordinate, and which the host's integrator moves by it, from the centre
+  /// of mass (base axes) [m].
+  Vector3d base_origin = Vector3d::Zero();
   double linear_damping = 0;   ///< c of the force −m c (1 + |v|) v on a link: a drag that grows with the speed
   double angular_damping = 0;  ///< d of the torque −d (1 + |w|) I w
   bool gyroscopic = true;      ///< whether the host gives the links the torque −w × I w
@@ -85,7 +94,7 @@ struct LinkForce {
 /// Where the tree is, how it moves and what acts on it at one time.
 struct TreeState {
   Configuration at;  ///< where the tree is
-  /// [angular velocity of the base, its velocity, joint rates], world axes: 6 + joint rates numbers.
+  /// [angular velocity of the base, the velocity of its origin, joint rates], world axes: 6 + joint rates numbers.
   std::vector<double> velocity;
   std::vector<LinkForce> forces;     ///< applied, gravity included, base first [links + 1]
   std::vector<double> joint_forces;  ///< applied along the joint rates [N, N·m]
@@ -109,15 +118,19 @@ struct RowImpulses {
   std::vector<Wrench> along_joints;
 };
 
-/// A gear between joints of one tree, Σ factor · position = target.
+/// A gear between joints, Σ factor · position = target + P(Σ factor · position of the inputs). The links of its terms, and
+/// then those of its inputs, are the bodies of its constraint, in the same order. Terms beyond the bodies are of the tree
+/// of the first one.
 struct Gear {
   /// One joint of the gear.
   struct Term {
     int link = -1;      ///< whose joint has one position and one rate
     double factor = 1;  ///< factor of its position
   };
-  std::vector<Term> terms;  ///< the joints
-  double target = 0;        ///< value of the sum
+  std::vector<Term> terms;     ///< the joints
+  double target = 0;           ///< value of the sum
+  std::vector<Term> inputs{};  ///< the joints of which P is a function; laws act on no gear that has some
+  std::array<double, 5> polynomial{};  ///< P, by power; the first coefficient is a constant
 };
 
 // ---- reports ----
@@ -257,12 +270,23 @@ class LINCHPIN_API TreeSolver {
   void begin_rows(bool act);
   /// Puts the velocities back on the constraints.
   void project_rows();
+  /// For a host that solves all of its rows in one call, instead of project_rows(): takes out of its rows what exact
+  /// constraints take of their impulses, J ← J − J M⁻¹Aᵀ (A M⁻¹Aᵀ)⁺ A (T5). The host then finds the impulses of its rows on
+  /// the mechanism as the constraints let it move. Call it between begin_rows() and finish().
+  /// @param rows   [count × numbers], one row after the other: the velocities of all trees in their order, 6 + joint
+  /// rates each
+  void project_jacobian(std::span<double> rows, int count);
   /// Returns where impulses of rows on a tree are to be added, when the iterations are over. Null: it was not read.
   RowImpulses* rows_on(int tree);
   /// The iterations are over: takes the impulses of rows on trees, ends the steps of the links, and writes velocities.
   void finish();
 
   // ---- reports of the last step ----
+  /// Impulses of the rows of a constraint in the step, its end included, without laws [N·s, N·m·s]. Empty: it was not
+  /// held.
+  std::span<const double> impulses(int entry) const;
+  /// The mean wrench of these on one of its bodies, about the centre of mass. @param body  by place in the constraint
+  Wrench mean_wrench(int entry, int body) const;
   /// Returns the wrench on a link by its parent, through the joint, about the pivot. Computes the reports of the step
   /// if they are not known yet. @throws std::invalid_argument  if there is no such joint, or the tree is unsupported
   /// @throws OrderError  before the first step

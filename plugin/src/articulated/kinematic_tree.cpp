@@ -126,6 +126,11 @@ void KinematicTree::forward_kinematics(const Configuration& at, std::span<const 
   base.w = three_at(u, 0);
   base.v = three_at(u, 3);
   base.a.setZero();
+  if (!model_.base_origin.isZero(0)) {
+    const Vector3d arm = -(base.R * model_.base_origin);
+    base.v += base.w.cross(arm);
+    base.a = base.w.cross(base.w.cross(arm));
+  }
   base.alpha.setZero();
   for (int i = 0; i < links(); ++i) {
     const LinkModel& own = link(i);
@@ -152,11 +157,17 @@ void KinematicTree::forward_kinematics(const Configuration& at, std::span<const 
   }
 }
 
+/// How the way of the base's centre differs from that of its origin, between two rotations.
+Vector3d KinematicTree::turn_about_origin(const Quaterniond& from, const Quaterniond& to) const {
+  const Vector3d& origin = model_.base_origin;
+  return origin.isZero(0) ? Vector3d(Vector3d::Zero()) : Vector3d(from * origin - to * origin);
+}
+
 void KinematicTree::integrate(const Configuration& from, std::span<const double> u, double dt,
                               Configuration& to) const {
   to.joints = from.joints;
-  to.p = from.p + dt * three_at(u, 3);
   to.q = (rotation_(three_at(u, 0), dt) * from.q).normalized();
+  to.p = from.p + dt * three_at(u, 3) + turn_about_origin(from.q, to.q);
   for (const LinkModel& own : model_.links) {
     double* position = to.joints.data() + own.first_position;
     const int at = 6 + own.first_rate;
@@ -173,8 +184,8 @@ void KinematicTree::integrate(const Configuration& from, std::span<const double>
 void KinematicTree::integrate_back(const Configuration& end, std::span<const double> u, double dt,
                                    Configuration& to) const {
   to.joints = end.joints;
-  to.p = end.p - dt * three_at(u, 3);
   to.q = (rotation_(three_at(u, 0), dt).conjugate() * end.q).normalized();
+  to.p = end.p - dt * three_at(u, 3) - turn_about_origin(to.q, end.q);
   for (const LinkModel& own : model_.links) {
     double* position = to.joints.data() + own.first_position;
     const int at = 6 + own.first_rate;
@@ -223,12 +234,17 @@ Vector3d KinematicTree::arm(int i) const { return motion(i).p - motion(link(i).p
 Vector6 KinematicTree::direction(int column) const {
   Vector6 out = Vector6::Zero();
   const int k = column + fixed_ - 6;
-  if (k < 0)
+  if (k < 0) {
     out[(column + 3) % 6] = 1;
-  else
+    if (column < 3) out.head<3>() = Vector3d::Unit(column).cross(base_arm());
+  } else {
     out << linear_[z(k)], angular_[z(k)];
+  }
   return out;
 }
+
+/// From the origin of the base to its centre.
+Vector3d KinematicTree::base_arm() const { return -(motions_[0].R * model_.base_origin); }
 
 // Subtracts from the articulated inertia P of a link what its joint leaves free, P S Sᵀ P / D, one coordinate after the
 // other. The parent carries the rest.
@@ -241,7 +257,7 @@ bool KinematicTree::factor_link(int i) {
   const auto [up_begin, up_end] = i < 0 ? std::pair(0, 0) : columns_of(link(i).parent);
   for (int c = begin; c < end; ++c) {
     const Vector6 S = direction(c), U = P * S;
-    const double D = S.dot(U);
+    const double D = S.dot(U) + added_inertia(c);
     if (!(D > least * (D + cancelled_[z(c)])) || !std::isfinite(D)) return false;
     pivots_[z(c)] = {U / D, 1 / std::sqrt(D)};
     P.noalias() -= U * pivots_[z(c)].gain.transpose();
@@ -316,7 +332,8 @@ void KinematicTree::free_acceleration(std::span<double> out) const {
 void KinematicTree::accelerate(std::span<const double> vdot) const {
   link_accelerations_.resize(z(links() + 1));
   link_accelerations_[0].setZero();
-  if (fixed_ == 0) link_accelerations_[0] << three_at(vdot, 3), three_at(vdot, 0);
+  if (fixed_ == 0)
+    link_accelerations_[0] << three_at(vdot, 3) + three_at(vdot, 0).cross(base_arm()), three_at(vdot, 0);
   for (int i = 0; i < links(); ++i) {
     const LinkModel& own = link(i);
     Vector6& acceleration = carry_outward(i);
@@ -340,6 +357,7 @@ void KinematicTree::times_mass(std::span<const double> v, std::span<double> out)
   link_forces_.resize(z(links() + 1));
   for (int i = 0; i <= links(); ++i) link_forces_[z(i)] = acceleration_force(i);
   project_on_coordinates(link_forces_, out);
+  for (int c = base_columns(); c < columns(); ++c) out[z(c)] += added_inertia(c) * v[z(c)];
 }
 
 void KinematicTree::motion_impulses(std::span<const double> dv, double h, std::vector<Vector6>& out) const {
@@ -373,8 +391,32 @@ double KinematicTree::kinetic_energy(std::span<const LinkMotion> motions) const 
     const LinkMotion& at = motions[z(i + 1)];
     const Vector3d w = at.R.transpose() * at.w;
     sum += 0.5 * model_.mass(i) * at.v.squaredNorm() + 0.5 * w.dot(model_.inertia(i).asDiagonal() * w);
+    if (i < 0) continue;
+    const LinkModel& own = link(i);
+    for (int k = 0; k < own.rates; ++k)
+      if (own.rotor_inertia[z(k)] > 0) sum += 0.5 * own.rotor_inertia[z(k)] * square(rate_of(i, k, motions));
   }
   return sum;
+}
+
+/// The rate k of a joint, by the motions of its two links.
+double KinematicTree::rate_of(int i, int k, std::span<const LinkMotion> motions) const {
+  const LinkModel& own = link(i);
+  const LinkMotion &at = motions[z(i + 1)], &up = motions[z(own.parent + 1)];
+  if (own.joint == JointKind::prismatic) {
+    const Vector3d& axis = own.linear[z(k)];
+    return (at.R * axis).dot(at.v - up.v - up.w.cross(at.p - up.p)) / axis.squaredNorm();
+  }
+  const Vector3d& axis = own.angular[z(k)];
+  return (at.R * axis).dot(at.w - up.w) / axis.squaredNorm();
+}
+
+double KinematicTree::added_inertia(int column) const {
+  const int rate = column + fixed_ - 6;
+  if (rate < 0) return 0;
+  const LinkModel& own = link(link_of_rate_[z(rate)]);
+  const std::size_t k = z(rate - own.first_rate);
+  return own.rotor_inertia[k] + own.damping_inertia[k];
 }
 
 // ---- forces ----
@@ -418,7 +460,7 @@ void KinematicTree::project_on_coordinates(std::vector<LinkForce>& on, std::span
     out[z(column_of(k))] = angular_[z(k)].dot(at.moment) + linear_[z(k)].dot(at.force);
   }
   if (fixed_ > 0) return;
-  set_three(out, 0, on[0].moment);
+  set_three(out, 0, on[0].moment + base_arm().cross(on[0].force));
   set_three(out, 3, on[0].force);
 }
 
@@ -491,7 +533,7 @@ void KinematicTree::add_jacobian_row(int i, const double* row, std::span<double>
       out[z(column_of(k))] += linear_[z(k)].dot(f) + angular_[z(k)].dot(moment);
   }
   if (fixed_ > 0) return;
-  add_three(out, 0, n + (p - motions_[0].p).cross(f));
+  add_three(out, 0, n + (p - motions_[0].p + base_arm()).cross(f));
   add_three(out, 3, f);
 }
 

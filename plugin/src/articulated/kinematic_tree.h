@@ -104,6 +104,9 @@ class KinematicTree {
   /// The impulses [N·s; N·m·s] by which links change their motion when the coordinates change their velocities by dv in
   /// the time h: M (J dv + h J̇q̇) of each link about its centre, base first. @param dv [columns] @param out [links + 1]
   void motion_impulses(std::span<const double> dv, double h, std::vector<Vector6>& out) const;
+  Vector3d base_arm() const;
+  /// What the diagonal of M has beside the links: LinkModel::rotor_inertia and damping_inertia.
+  double added_inertia(int column) const;
   /// M itself, row by row [columns × columns], for reports: O(links²).
   void mass_matrix(std::vector<double>& out) const;
   double kinetic_energy() const { return kinetic_energy(motions_); }  ///< [J] at the state, summed over the links
@@ -150,6 +153,8 @@ class KinematicTree {
   void accumulate_inward(std::vector<LinkForce>& on) const;
   void project_on_coordinates(std::vector<LinkForce>& on, std::span<double> out) const;
   Vector6 direction(int column) const;
+  Vector3d turn_about_origin(const Quaterniond& from, const Quaterniond& to) const;
+  double rate_of(int i, int k, std::span<const LinkMotion> motions) const;
   LinkForce acceleration_force(int i) const;
   LinkForce damping_force(int i) const;
   LinkForce net_force(int i) const;

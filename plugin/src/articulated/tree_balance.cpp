@@ -144,6 +144,7 @@ void TreeBalance::add_tree(Tree& t, const Part& part) {
     t.balance[i].momentum += motion_[i];
     t.balance[i].applied += impulse_of(applied_[i], part.h);
   }
+  add_rotors(t);
   measure_motion(t);
   outside_.assign(t.balance.size(), Vector6::Zero());
   carried_.resize(t.balance.size());
@@ -152,6 +153,24 @@ void TreeBalance::add_tree(Tree& t, const Part& part) {
   for (std::size_t i = 0; i < t.balance.size(); ++i)
     carried_[i] = motion_[i] - impulse_of(applied_[i], part.h) - outside_[i];
   add_joints(t);
+}
+
+/// Adds the impulses by which rotors and damping resist the change of velocity change_, as applied to the links.
+void TreeBalance::add_rotors(Tree& t) {
+  efforts_.assign(z(t.tree.model().rates), 0);
+  bool any = false;
+  for (int k = 0; k < t.tree.model().rates; ++k) {
+    const int column = t.tree.column_of(k);
+    efforts_[z(k)] = -t.tree.added_inertia(column) * change_[z(column)];
+    any = any || efforts_[z(k)] != 0;
+  }
+  if (!any) return;
+  pairs_.assign(t.balance.size(), Wrench{});
+  t.tree.add_joint_forces(efforts_, pairs_);
+  for (std::size_t i = 0; i < t.balance.size(); ++i) {
+    t.balance[i].applied += impulse_of(pairs_[i], 1);
+    motion_[i] -= impulse_of(pairs_[i], 1);
+  }
 }
 
 // The rounding of a balance is that of the velocities of the coordinates, of which velocities of links are sums, and
@@ -203,7 +222,7 @@ void TreeBalance::add_host(Tree& t, const Part& part) {
   pairs_.assign(t.balance.size(), Wrench{});
   t.tree.add_joint_forces(std::span(rest_).subspan(z(t.tree.base_columns())), pairs_);
   if (t.tree.base_columns() > 0) {
-    pairs_[0].moment += three_at(rest_, 0);
+    pairs_[0].moment += three_at(rest_, 0) - t.tree.base_arm().cross(three_at(rest_, 3));
     pairs_[0].force += three_at(rest_, 3);
   }
   for (std::size_t i = 0; i < t.balance.size(); ++i) {
@@ -224,7 +243,7 @@ void TreeBalance::add_constraints(Tree& t, const Part& part) {
   for (const ConstraintRows& c : t_.constraints.constraints()) {
     for (const GearTerm& term : c.gear)
       if (t_.trees[z(term.tree)].get() == &t)
-        efforts_[z(term.velocity - 6)] += term.factor * part.multipliers[z(c.row)];
+        efforts_[z(term.velocity - 6)] += term.derivative * part.multipliers[z(c.row)];
     for (std::size_t k = 0; !c.is_gear() && k < c.bodies.size(); ++k)
       if (const ConstraintBody& body = c.bodies[k]; body.tree >= 0 && t_.trees[z(body.tree)].get() == &t)
         add(z(body.link + 1), t_.constraints.wrench_on(c, static_cast<int>(k), part.multipliers));

@@ -54,6 +54,7 @@ class TreeBalance {
     double linear, angular;
   };
   void add_tree(Tree& t, const Part& part);
+  void add_rotors(Tree& t);
   void measure_motion(Tree& t);
   void add_host(Tree& t, const Part& part);
   void add_constraints(Tree& t, const Part& part);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace linchpin::articulated {
@@ -249,18 +250,42 @@ void TreeConstraints::read_rigid_body(const System& system, const BodyState& sta
     for (int c = 0; c < b.dof; ++c) problem_.mass[mass++] = M(r, c);
 }
 
-void TreeConstraints::linearize_gear(const ConstraintRows& c) {
-  double phi = -c.gear_target, rate = 0;
+namespace {
+
+/// The polynomial of a gear, its derivative and its second derivative.
+std::array<double, 3> derivatives_of(const std::array<double, 5>& polynomial, double x) {
+  std::array<double, 3> out{};
+  for (std::size_t power = polynomial.size(); power-- > 0;) {
+    out[2] = out[2] * x + 2 * out[1];
+    out[1] = out[1] * x + out[0];
+    out[0] = out[0] * x + polynomial[power];
+  }
+  return out;
+}
+
+}  // namespace
+
+bool ConstraintRows::is_linear_gear() const {
+  return std::none_of(gear.begin(), gear.end(), [](const GearTerm& term) { return term.is_input; });
+}
+
+void TreeConstraints::linearize_gear(ConstraintRows& c) {
+  double phi = -c.gear_target, rate = 0, input = 0, input_rate = 0;
   for (const int k : c.columns) row_[z(k)] = 0;
   for (const GearTerm& term : c.gear) {
     const ConstrainedTree& t = *trees_[z(term.tree)];
-    phi += term.factor * t.tree.state().at.joints[z(term.position)];
-    rate += term.factor * t.tree.state().velocity[z(term.velocity)];
-    row_[z(t.column + term.velocity - t.tree.fixed_velocities())] += term.factor;
+    (term.is_input ? input : phi) += term.factor * t.tree.state().at.joints[z(term.position)];
+    (term.is_input ? input_rate : rate) += term.factor * t.tree.state().velocity[z(term.velocity)];
   }
-  position_[z(c.row)] = phi;
-  velocity_[z(c.row)] = rate;
-  problem_.b[z(c.row)] = 0;
+  const auto [value, slope, curvature] = derivatives_of(c.gear_polynomial, input);
+  for (GearTerm& term : c.gear) {
+    const ConstrainedTree& t = *trees_[z(term.tree)];
+    term.derivative = term.is_input ? -slope * term.factor : term.factor;
+    row_[z(t.column + term.velocity - t.tree.fixed_velocities())] += term.derivative;
+  }
+  position_[z(c.row)] = phi - value;
+  velocity_[z(c.row)] = rate - slope * input_rate;
+  problem_.b[z(c.row)] = curvature * input_rate * input_rate;
   rank_.set_length(c.row, 0, 0, c.joints);
   append_row(c, -1);
 }
@@ -400,6 +425,26 @@ void TreeConstraints::solve_kept(std::span<double> e, std::span<double> lambda, 
   solve(e, lambda, dv);
 }
 
+void TreeConstraints::make_projector() {
+  const std::size_t n = z(columns()), m = z(rows());
+  projector_.assign(m * n, 0);
+  for (std::size_t r = 0; r < m; ++r) {
+    std::fill(error_.begin(), error_.end(), 0.0);
+    error_[r] = 1;
+    solve_kept(error_, {}, std::span(projector_).subspan(r * n, n));
+  }
+}
+
+void TreeConstraints::project_jacobian(std::span<double> row) {
+  const std::size_t n = z(columns());
+  std::vector<double>& taken = scale_;
+  for (std::size_t r = 0; r < taken.size(); ++r)
+    taken[r] = std::inner_product(row.begin(), row.end(), projector_.begin() + static_cast<std::ptrdiff_t>(r * n), 0.0);
+  for (std::size_t r = 0; r < taken.size(); ++r)
+    for (int k = problem_.row_start[r]; k < problem_.row_start[r + 1]; ++k)
+      row[z(joint_entries_[z(k)].column)] -= taken[r] * joint_entries_[z(k)].value;
+}
+
 double TreeConstraints::solve_forces(std::span<double> lambda, std::span<double> acceleration) {
   row_velocities(free_, error_);
   for (int r = 0; r < problem_.m(); ++r) {
@@ -433,7 +478,7 @@ Vector6 TreeConstraints::wrench_on(const ConstraintRows& c, int k, std::span<con
     const KinematicTree& tree = trees_[z(body.tree)]->tree;
     const LinkModel& link = tree.link(body.link);
     const Matrix3d& R = tree.motion(body.link).R;
-    const double size = lambda[z(c.row)] * term.factor;
+    const double size = lambda[z(c.row)] * term.derivative;
     if (link.joint == JointKind::prismatic)
       out.head<3>() = size * (R * link.linear[0]);
     else
@@ -453,9 +498,10 @@ double TreeConstraints::largest_gap() const {
 }
 
 double TreeConstraints::gear_residual_at_end(const ConstraintRows& c) const {
-  double phi = -c.gear_target;
-  for (const GearTerm& term : c.gear) phi += term.factor * trees_[z(term.tree)]->end.joints[z(term.position)];
-  return phi;
+  double phi = -c.gear_target, input = 0;
+  for (const GearTerm& term : c.gear)
+    (term.is_input ? input : phi) += term.factor * trees_[z(term.tree)]->end.joints[z(term.position)];
+  return phi - derivatives_of(c.gear_polynomial, input)[0];
 }
 
 double TreeConstraints::pose_rounding() const {

@@ -11,6 +11,7 @@
 #include <linchpin/problem.h>
 #include <linchpin/system.h>
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,11 +61,13 @@ struct ConstraintBody {
   int column = -1, dof = 0;  ///< of a rigid body that moves
 };
 
-/// A joint position with its factor in the single row of a gear.
+/// A joint position in the single row of a gear.
 struct GearTerm {
   int tree = -1, link = -1;
   int position = 0, velocity = 0;  ///< indices in Configuration::joints and in the velocities
-  double factor = 1;
+  double factor = 1;               ///< in the sum, or in that of the inputs
+  bool is_input = false;
+  double derivative = 1;  ///< of the row by the position, at the last linearization
 };
 
 /// A constraint of the problem and its rows.
@@ -74,6 +77,7 @@ struct ConstraintRows {
   std::vector<ConstraintBody> bodies;
   std::vector<GearTerm> gear;  ///< of a gear, whose row is on joint positions instead of on bodies
   double gear_target = 0;
+  std::array<double, 5> gear_polynomial{};
 
   // Computed by TreeConstraints::lay_out():
   struct Path {
@@ -87,6 +91,7 @@ struct ConstraintRows {
   std::vector<double> A;  ///< [rows × 6 bodies], of the last linearization
 
   bool is_gear() const { return !gear.empty(); }
+  bool is_linear_gear() const;  ///< no input
   Level level() const { return is_gear() ? Level::position : constraint->function().level(); }
   /// Its part of a vector of rows.
   std::span<double> own(std::span<double> x) const { return x.subspan(z(row), z(rows)); }
@@ -133,6 +138,11 @@ class TreeConstraints {
   /// The constraint forces (T5) for the free acceleration at hand: multipliers, and the acceleration that they make.
   /// @return the part of the rows that contradicts others, as Solver::apply() has it
   double solve_forces(std::span<double> lambda, std::span<double> acceleration);
+  /// Computes M⁻¹AᵀG⁺ for project_jacobian(), by one back-solve for each row.
+  void make_projector();
+  /// Takes out of a row J of others, in joint coordinates, what the constraints take of an impulse on it:
+  /// J ← J − J M⁻¹Aᵀ G⁺ A [columns].
+  void project_jacobian(std::span<double> row);
   enum class Columns { joint, unit };  ///< joint coordinates, or those of the solver
   /// out += Aᵀλ in the columns of one tree. @param out  [its columns]
   void add_constraint_force(const ConstrainedTree& t, Columns in, std::span<const double> lambda,
@@ -176,7 +186,7 @@ class TreeConstraints {
   void find_touched_links(const ConstraintRows& c, int tree, std::vector<std::size_t>& touched) const;
   void read_masses_and_forces(const System& system, const State& state);
   void read_rigid_body(const System& system, const BodyState& state, const RigidBody& b, std::size_t& mass);
-  void linearize_gear(const ConstraintRows& c);
+  void linearize_gear(ConstraintRows& c);
   std::string linearize_function(ConstraintRows& c, const System& system, const State& state, double t,
                                  FarJoints far_joints);
   void project_row(const ConstraintRows& c, int row, double& largest_part, double& known_bias);
@@ -194,6 +204,7 @@ class TreeConstraints {
   TreeRank rank_;
   double rank_cut_ = 0;
   std::vector<double> position_, velocity_, start_velocity_, free_;
+  std::vector<double> projector_;  ///< M⁻¹AᵀG⁺, by rows of A [rows × columns]
   std::vector<double> row_, body_row_, unit_row_, error_, scale_;  ///< scratch
   std::vector<BodyState> states_;                                  ///< scratch
 };

@@ -117,9 +117,17 @@ struct TreeIsland : host::Island {
   bool in_substeps() const { return step.division == host::Division::substeps; }
   /// Returns whether some row of the host acts on what the problem moves.
   bool has_rows() const { return step.rows != host::HostRows::none; }
+  /// The mean wrench in the step of a constraint on one of its bodies, about the centre of mass, without laws.
+  /// @param first  place of its bodies in the sums of substeps
+  Wrench mean_wrench(const ConstraintRows& rows, std::size_t first, int body) const {
+    const Vector6 p = in_substeps() ? sums.wrenches[first + z(body)]
+                                    : Vector6(constraints.wrench_on(rows, body, x.multipliers) / dt);
+    return {p.head<3>(), p.tail<3>(), Vector3d::Zero()};
+  }
   Tree& tree(LinkTable::Place place) const { return *trees[z(place.tree)]; }
 
   const RotationOverStep rotation;
+  double dt = 0;  ///< length of the last step [s]: that of the solver may be reset before its reports are read
   std::vector<std::unique_ptr<Tree>> trees;  ///< of the host's world, in its order
   std::vector<std::unique_ptr<Tree>> gone;   ///< that the layout still names
   LinkTable links;
@@ -131,7 +139,6 @@ struct TreeIsland : host::Island {
   double last_length = 0;           ///< of the last substep of the step [s]
   double unexplained_energy = 0;    ///< of the substeps of the step, see energy_of_integration() [J]
   std::vector<LinkMotion> motions;  ///< scratch
-  double dt = 0;  ///< length of the last step [s]: that of the solver may be reset before its reports are read
 };
 
 /// References that the parts of the tree solver share.

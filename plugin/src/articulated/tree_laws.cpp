@@ -162,6 +162,7 @@ std::string TreeLaws::add_constraints(Made& made) {
       made.entries.emplace_back(r.id.index, c.owner);
       continue;
     }
+    if (!c.is_linear_gear()) return "the gear '" + r.name + "' is not linear";
     if (std::string why = add_with_laws(c.owner, c.is_gear() ? gear_of(c, r.name) : *c.constraint, made); !why.empty())
       return why;
   }

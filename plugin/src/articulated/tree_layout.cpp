@@ -256,12 +256,16 @@ void TreeLayout::lay_out_link_constraints() {
 }
 
 void TreeLayout::add_gear_terms(const Gear& gear, ConstraintRows& rows) const {
-  const int tree = rows.bodies[0].tree;
-  for (const Gear::Term& term : gear.terms) {
+  const auto add = [&](const Gear::Term& term, bool is_input) {
+    const int tree = rows.bodies[rows.gear.size() < rows.bodies.size() ? rows.gear.size() : 0].tree;
     const LinkModel& link = t_.trees[z(tree)]->tree.link(term.link);
-    rows.gear.push_back({tree, term.link, link.first_position, 6 + link.first_rate, term.factor});
-  }
+    rows.gear.push_back(
+        {tree, term.link, link.first_position, 6 + link.first_rate, term.factor, is_input, term.factor});
+  };
+  for (const Gear::Term& term : gear.terms) add(term, false);
+  for (const Gear::Term& term : gear.inputs) add(term, true);
   rows.gear_target = gear.target;
+  rows.gear_polynomial = gear.polynomial;
 }
 
 // Constraints on rigid bodies come in with the bodies that they share with links, and bring in their other bodies.

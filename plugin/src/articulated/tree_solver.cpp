@@ -50,6 +50,25 @@ RowImpulses* TreeSolver::rows_on(int tree) {
   return t.was_read ? &t.rows : nullptr;
 }
 
+std::span<const double> TreeSolver::impulses(int entry) const {
+  const TreeIsland& t = impl_->t;
+  if (t.phase != host::Phase::solved) return {};
+  for (const ConstraintRows& rows : t.constraints.constraints())
+    if (rows.owner == entry) return rows.own(std::span<const double>(t.x.multipliers));
+  return {};
+}
+
+Wrench TreeSolver::mean_wrench(int entry, int body) const {
+  const TreeIsland& t = impl_->t;
+  if (t.phase != host::Phase::solved) return {};
+  std::size_t first = 0;
+  for (const ConstraintRows& rows : t.constraints.constraints()) {
+    if (rows.owner == entry) return t.mean_wrench(rows, first, body);
+    first += rows.bodies.size();
+  }
+  return {};
+}
+
 Wrench TreeSolver::joint_wrench(int tree, int link) { return impl_->reports.joint_wrench(tree, link); }
 JointForces TreeSolver::joint_forces(int tree, int link) { return impl_->reports.joint_forces(tree, link); }
 

@@ -108,6 +108,31 @@ void TreeSolver::begin_rows(bool act) {
   s.add_change();
 }
 
+void TreeSolver::project_jacobian(std::span<double> rows, int count) {
+  Impl& s = *impl_;
+  if (!s.t.is_held() || count == 0 || s.t.constraints.rows() == 0) return;
+  s.t.constraints.make_projector();
+  const std::size_t length = rows.size() / z(count);
+  std::vector<double>& columns = s.velocity;
+  columns.resize(z(s.t.constraints.columns()));
+  for (std::size_t i = 0; i < z(count); ++i) {
+    const std::span<double> row = rows.subspan(i * length, length);
+    const auto each_tree = [&](auto copy) {
+      std::size_t at = 0;
+      for (const auto& tree : s.t.trees) {
+        const std::size_t fixed = z(tree->tree.fixed_velocities());
+        if (tree->column >= 0)
+          copy(row.subspan(at + fixed, z(tree->tree.columns())), tree->own(std::span<double>(columns)));
+        at += z(tree->tree.velocities());
+      }
+    };
+    std::fill(columns.begin(), columns.end(), 0.0);
+    each_tree([](std::span<double> part, std::span<double> own) { std::copy(part.begin(), part.end(), own.begin()); });
+    s.t.constraints.project_jacobian(columns);
+    each_tree([](std::span<double> part, std::span<double> own) { std::copy(own.begin(), own.end(), part.begin()); });
+  }
+}
+
 void TreeSolver::project_rows() {
   Impl& s = *impl_;
   if (!s.t.is_held() || !s.t.has_rows()) return;
@@ -275,11 +300,7 @@ void TreeSolver::Impl::report_joints() {
 
 void TreeSolver::Impl::report_joint(const ConstraintRows& rows, std::size_t first) {
   Wrench on[2];
-  for (const int k : {0, 1}) {
-    const Vector6 p = t.in_substeps() ? t.sums.wrenches[first + z(k)]
-                                      : Vector6(t.constraints.wrench_on(rows, k, t.x.multipliers) / t.dt);
-    on[k] = {p.head<3>(), p.tail<3>(), Vector3d::Zero()};
-  }
+  for (const int k : {0, 1}) on[k] = t.mean_wrench(rows, first, k);
   const host::JointImpulse impulse{rows.owner, t.dt * on[0].force.norm()};
   c.world.report_impulses({&impulse, 1});
   if (t.prescribed.is_known)

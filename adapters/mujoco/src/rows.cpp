@@ -1,0 +1,151 @@
+// MuJoCo's own rows: contacts, limits, friction losses and soft equalities, on the mechanism as exact constraints let
+// it move.
+//
+// MuJoCo minimises ½ |a − a₀|² in the metric of M, plus a cost of J a. Its solver gets the Jacobian J P, in which P
+// takes out what the exact constraints take of a motion, and for a₀ the acceleration that meets them. Whatever it finds
+// is then a solution on the constrained mechanism, in one solve. The rows of exact equalities become zero.
+#include "model_binding.h"
+#include "versions.h"
+
+#include <algorithm>
+
+namespace linchpin::mujoco {
+
+/// Tells the rows of exact equalities from all others. @return whether there are others
+bool ModelBinding::find_rows() {
+  exact_rows_.clear();
+  other_rows_.clear();
+  for (int i = 0; i < d_.nefc; ++i) {
+    const bool exact = d_.efc_type[i] == mjCNSTR_EQUALITY && z(d_.efc_id[i]) < equalities_.size() &&
+                       equalities_[z(d_.efc_id[i])].why_native.empty() &&
+                       tree_solver_.holds(equalities_[z(d_.efc_id[i])].entry);
+    (exact ? exact_rows_ : other_rows_).push_back(i);
+  }
+  return !other_rows_.empty();
+}
+
+/// Lets MuJoCo solve its rows, and adds what they do to the velocities.
+/// @param holds  something is held exactly
+void ModelBinding::solve_rows(bool holds) {
+  std::fill(contact_wrenches_.begin(), contact_wrenches_.end(), Wrench{});
+  if (d_.nefc > 0) std::fill_n(d_.efc_force, d_.nefc, 0.0);
+  if (other_rows_.empty()) return;
+  const std::size_t nv = z(m_.nv), size = z(d_.nefc) * nv;
+  saved_jacobian_.assign(d_.efc_J, d_.efc_J + size);
+  saved_reference_.assign(d_.efc_aref, d_.efc_aref + d_.nefc);
+  std::copy_n(d_.qfrc_smooth, nv, saved_smooth_.begin());
+  std::copy_n(d_.qacc_smooth, nv, saved_qacc_.begin());
+  if (holds) project_rows_of_model();
+  mj_fwdConstraint(&view_, &d_);
+  std::copy(saved_jacobian_.begin(), saved_jacobian_.end(), d_.efc_J);
+  std::copy(saved_reference_.begin(), saved_reference_.end(), d_.efc_aref);
+  std::copy(saved_smooth_.begin(), saved_smooth_.end(), d_.qfrc_smooth);
+  std::copy(saved_qacc_.begin(), saved_qacc_.end(), d_.qacc_smooth);
+  add_row_impulses();
+  tree_solver_.project_rows();
+}
+
+void ModelBinding::project_rows_of_model() {
+  const std::size_t nv = z(m_.nv), length = z(model_trees_.velocities());
+  jacobian_.resize(other_rows_.size() * length);
+  for (std::size_t r = 0; r < other_rows_.size(); ++r) {
+    const std::span<const double> row(d_.efc_J + z(other_rows_[r]) * nv, nv);
+    for (int i = 0; i < model_trees_.size(); ++i)
+      model_trees_.forces_to_core(i, d_.qpos, row,
+                                  std::span(jacobian_).subspan(r * length + model_trees_[i].first_velocity,
+                                                               z(6 + model_trees_[i].model.rates)));
+  }
+  tree_solver_.project_jacobian(jacobian_, static_cast<int>(other_rows_.size()));
+  gather_velocities(nv_);
+  for (std::size_t k = 0; k < nv; ++k) nv_[k] = (nv_[k] - d_.qvel[k]) / m_.opt.timestep;
+  for (std::size_t r = 0; r < other_rows_.size(); ++r) {
+    const std::size_t row = z(other_rows_[r]);
+    const std::span<double> to(d_.efc_J + row * nv, nv);
+    for (int i = 0; i < model_trees_.size(); ++i)
+      model_trees_.forces_to_mujoco(
+          i, d_.qpos,
+          std::span(jacobian_).subspan(r * length + model_trees_[i].first_velocity, z(6 + model_trees_[i].model.rates)),
+          to);
+    for (std::size_t k = 0; k < nv; ++k) d_.efc_aref[row] -= (saved_jacobian_[row * nv + k] - to[k]) * nv_[k];
+  }
+  for (const int i : exact_rows_) {
+    std::fill_n(d_.efc_J + z(i) * nv, nv, 0.0);
+    d_.efc_aref[i] = 0;
+  }
+  std::copy(nv_.begin(), nv_.end(), d_.qacc_smooth);
+  mj_mulM(&view_, &d_, d_.qfrc_smooth, nv_.data());
+  mj_projectConstraint(&view_, &d_);
+}
+
+/// Adds the impulses of MuJoCo's rows, by kind, to the reports, and their effect to the velocities.
+void ModelBinding::add_row_impulses() {
+  const std::size_t nv = z(m_.nv);
+  const double h = m_.opt.timestep;
+  std::array<std::vector<double>*, 3> kinds{&contact_forces_, &friction_forces_, &joint_forces_};
+  for (auto* x : kinds) x->assign(nv, 0);
+  const auto add = [&](std::vector<double>& to, int row, double factor) {
+    for (std::size_t k = 0; k < nv; ++k) to[k] += factor * d_.efc_J[z(row) * nv + k];
+  };
+  for (std::size_t r = 0; r < other_rows_.size(); ++r) {
+    const int row = other_rows_[r];
+    const double f = d_.efc_force[row];
+    switch (d_.efc_type[row]) {
+      case mjCNSTR_CONTACT_FRICTIONLESS:
+        add(contact_forces_, row, f);
+        break;
+      case mjCNSTR_CONTACT_ELLIPTIC:
+        add(d_.contact[d_.efc_id[row]].efc_address == row ? contact_forces_ : friction_forces_, row, f);
+        break;
+      case mjCNSTR_CONTACT_PYRAMIDAL: {  // two neighbours are normal ± friction
+        const int first = d_.contact[d_.efc_id[row]].efc_address, pair = (row - first) % 2 == 0 ? row + 1 : row - 1;
+        add(contact_forces_, row, 0.5 * f);
+        add(contact_forces_, pair, 0.5 * f);
+        add(friction_forces_, row, 0.5 * f);
+        add(friction_forces_, pair, -0.5 * f);
+        break;
+      }
+      default:
+        add(joint_forces_, row, f);
+    }
+  }
+  for (std::size_t k = 0; k < nv; ++k) row_forces_[k] = contact_forces_[k] + friction_forces_[k] + joint_forces_[k];
+  const std::span<const double> v = integrate(row_forces_);
+  for (std::size_t k = 0; k < nv; ++k) nv_[k] = v[k] - free_[k];
+  for (int i = 0; i < model_trees_.size(); ++i) {
+    std::vector<double>& u = velocity_scratch_;
+    u.resize(z(6 + model_trees_[i].model.rates));
+    model_trees_.to_core(i, d_.qpos, nv_, u);
+    add_velocity(i, u);
+    articulated::RowImpulses* const on = tree_solver_.rows_on(i);
+    if (!on) continue;
+    for (const std::size_t kind : {std::size_t{0}, std::size_t{1}, std::size_t{2}}) {
+      model_trees_.forces_to_core(i, d_.qpos, *kinds[kind], u);
+      std::vector<double>& to = kind == 0 ? on->contact : kind == 1 ? on->friction : on->joint;
+      for (std::size_t k = 0; k < u.size(); ++k) to[k] += h * u[k];
+    }
+  }
+  read_contact_wrenches();
+}
+
+/// Forces of contacts on the bodies of MuJoCo, about their centres of mass.
+void ModelBinding::read_contact_wrenches() {
+  for (int i = 0; i < d_.ncon; ++i) {
+    const mjContact& contact = d_.contact[i];
+    if (contact.efc_address < 0) continue;
+    mjtNum f[6];
+    mj_contactForce(&view_, &d_, i, f);
+    const Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>> frame(contact.frame);
+    const Vector3d force = frame.transpose() * vector3(f), moment = frame.transpose() * vector3(f + 3);
+    for (const int side : {0, 1}) {
+      const int geom = geom_of(contact, side);
+      if (geom < 0) continue;
+      const int body = m_.geom_bodyid[geom];
+      const double sign = side == 0 ? -1 : 1;
+      Wrench& on = contact_wrenches_[z(body)];
+      on.force += sign * force;
+      on.moment += sign * (moment + (vector3(contact.pos) - vector3(d_.xipos + 3 * body)).cross(force));
+    }
+  }
+}
+
+}  // namespace linchpin::mujoco

@@ -1,0 +1,183 @@
+// The step: MuJoCo's phases, with the exact constraints between its own constraint solve and its integrator.
+#include "model_binding.h"
+#include "versions.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace linchpin::mujoco {
+
+void ModelBinding::step() {
+  demand_supported();
+  switch_equalities();
+  if (!has_exact()) {
+    mj_step(&m_, &d_);
+    solver_.skip_step(m_.opt.timestep);
+    return;
+  }
+  view_ = m_;
+  keep_rows_dense_and_together(view_);
+  solver_.set_t(d_.time);
+  mj_step1(&view_, &d_);
+  forward();
+  solver_.begin_step();
+  was_moved_ = false;
+  const bool holds = tree_solver_.begin_step(m_.opt.timestep);
+  if (was_moved_) {
+    mj_fwdPosition(&view_, &d_);
+    mj_sensorPos(&view_, &d_);
+    mj_fwdVelocity(&view_, &d_);
+    mj_sensorVel(&view_, &d_);
+    forward();
+  }
+  begin_velocities();
+  const bool has_rows = find_rows();
+  if (!holds) exact_rows_.clear();  // MuJoCo has them in this step
+  tree_solver_.begin_rows(has_rows);
+  solve_rows(holds);
+  tree_solver_.finish();
+  write_result();
+  read_sensors();
+  advance();
+  solver_.end_step({.dt = m_.opt.timestep});
+}
+
+void ModelBinding::demand_supported() const {
+  if (const char* const why = mujoco::why_unsupported(m_)) throw OrderError(std::string("linchpin: ") + why);
+  if (!std::equal(inertial_frames_.begin(), inertial_frames_.begin() + 3 * m_.nbody, m_.body_ipos) ||
+      !std::equal(inertial_frames_.begin() + 3 * m_.nbody, inertial_frames_.end(), m_.body_iquat))
+    throw OrderError(
+        "linchpin: the program has changed body_ipos or body_iquat of the model. Constraints are given in these "
+        "frames: "
+        "make another Solver");
+}
+
+/// Returns whether a constraint may be exact in this step.
+bool ModelBinding::has_exact() const {
+  for (int i = 0; i < solver_.entry_count(); ++i) {
+    const host::ConstraintEntry& r = solver_.entry(i);
+    if (r.alive && r.enabled && r.host_part.empty() && (r.owner != Owner::multibody_joint || !r.laws.empty()))
+      return true;
+  }
+  return false;
+}
+
+/// Finds the forces at the present state, and the velocities to which they alone would lead.
+void ModelBinding::forward() {
+  mj_fwdActuation(&view_, &d_);
+  mj_fwdAcceleration(&view_, &d_);
+  std::fill(nv_.begin(), nv_.end(), 0.0);
+  const std::span<const double> v = integrate(nv_);
+  std::copy(v.begin(), v.end(), free_.begin());
+  set_damping();
+}
+
+/// Velocities to which MuJoCo's integrator goes by the smooth forces and these forces of constraints. Everything else
+/// of the data stays as it is. Valid until the next call.
+std::span<const double> ModelBinding::integrate(std::span<const double> qfrc_constraint) {
+  mjModel view = view_;
+  leave_out_other_states(view);
+  const std::size_t nv = z(m_.nv);
+  const mjtNum time = d_.time;
+  std::copy_n(d_.qpos, m_.nq, saved_qpos_.begin());
+  std::copy_n(d_.qvel, nv, saved_qvel_.begin());
+  std::copy_n(d_.qacc_warmstart, nv, saved_warmstart_.begin());
+  std::copy(qfrc_constraint.begin(), qfrc_constraint.end(), d_.qfrc_constraint);
+  for (std::size_t i = 0; i < nv; ++i) nv2_[i] = d_.qfrc_smooth[i] + qfrc_constraint[i];
+  mj_solveM(&view, &d_, d_.qacc, nv2_.data(), 1);
+  if (m_.opt.integrator == mjINT_EULER)
+    mj_Euler(&view, &d_);
+  else
+    mj_implicit(&view, &d_);
+  std::copy_n(d_.qvel, nv, nv2_.begin());
+  d_.time = time;
+  std::copy(saved_qpos_.begin(), saved_qpos_.end(), d_.qpos);
+  std::copy(saved_qvel_.begin(), saved_qvel_.end(), d_.qvel);
+  std::copy(saved_warmstart_.begin(), saved_warmstart_.end(), d_.qacc_warmstart);
+  return nv2_;
+}
+
+/// Gives the trees what the integrator adds to the diagonal of M. It is known after integrate(). What it adds beside
+/// the diagonal counts as a force, that with the acceleration without constraints.
+void ModelBinding::set_damping() {
+  const double h = m_.opt.timestep;
+  std::fill(implicit_forces_.begin(), implicit_forces_.end(), 0.0);
+  if (m_.opt.integrator == mjINT_EULER) {
+    for (int i = 0; i < m_.nv; ++i) damping_[z(i)] = h * euler_damping(m_, d_, i);
+  } else {
+    const auto [rownnz, rowadr, colind] = derivative_pattern(m_, d_);
+    for (int i = 0; i < m_.nv; ++i)
+      for (int k = rowadr[i]; k < rowadr[i] + rownnz[i]; ++k)
+        if (colind[k] == i) damping_[z(i)] = model_trees_.is_of_joint(i) ? std::max(0.0, -h * d_.qDeriv[k]) : 0;
+    for (int i = 0; i < m_.nv; ++i) nv_[z(i)] = (free_[z(i)] - d_.qvel[i]) / h;
+    mj_mulM(&view_, &d_, implicit_forces_.data(), nv_.data());
+    for (int i = 0; i < m_.nv; ++i) implicit_forces_[z(i)] += damping_[z(i)] * nv_[z(i)] - d_.qfrc_smooth[i];
+  }
+  model_trees_.set_damping_inertia(damping_);
+}
+
+void ModelBinding::begin_velocities() {
+  is_stepping_ = true;
+  std::fill(change_.begin(), change_.end(), 0.0);
+  for (int i = 0; i < model_trees_.size(); ++i) model_trees_.to_core(i, d_.qpos, free_, own(i, host_));
+}
+
+/// The velocities of all trees now, in MuJoCo's coordinates.
+void ModelBinding::gather_velocities(std::vector<double>& qvel) const {
+  std::vector<double>& u = velocity_scratch_;
+  for (int i = 0; i < model_trees_.size(); ++i) {
+    const auto now = own(i, host_), change = own(i, change_);
+    u.resize(now.size());
+    for (std::size_t k = 0; k < u.size(); ++k) u[k] = now[k] + change[k];
+    model_trees_.to_mujoco(i, d_.qpos, u, qvel);
+  }
+}
+
+/// Writes the acceleration of the step and all forces of constraints into MuJoCo's arrays.
+void ModelBinding::write_result() {
+  is_stepping_ = false;
+  const double h = m_.opt.timestep;
+  gather_velocities(nv_);
+  for (int i = 0; i < m_.nv; ++i) d_.qacc[i] = (nv_[z(i)] - d_.qvel[i]) / h;
+  mj_mulM(&view_, &d_, d_.qfrc_constraint, d_.qacc);
+  for (int i = 0; i < m_.nv; ++i) d_.qfrc_constraint[i] += damping_[z(i)] * d_.qacc[i] - d_.qfrc_smooth[i];
+  fill_equality_forces();
+}
+
+// ---- sensors ----
+
+/// Adds the mean wrenches of the program's own constraints to the external forces, or takes them away again.
+void ModelBinding::apply_other_wrenches(double sign) {
+  for (int i = 0; i < solver_.entry_count(); ++i) {
+    const host::ConstraintEntry& r = solver_.entry(i);
+    if (!r.alive || r.owner != Owner::user_on_links || !tree_solver_.holds(i)) continue;
+    const auto ids = r.deferred->bodies();
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+      const int body = body_of_id(ids[k]);
+      if (body < 0) continue;
+      const Wrench on = tree_solver_.mean_wrench(i, static_cast<int>(k));
+      for (int c = 0; c < 3; ++c) {
+        d_.xfrc_applied[6 * body + c] += sign * on.force[c];
+        d_.xfrc_applied[6 * body + 3 + c] += sign * on.moment[c];
+      }
+    }
+  }
+}
+
+void ModelBinding::read_sensors() {
+  saved_applied_.assign(d_.xfrc_applied, d_.xfrc_applied + 6 * m_.nbody);
+  apply_other_wrenches(1);
+  mj_sensorAcc(&view_, &d_);
+  std::copy(saved_applied_.begin(), saved_applied_.end(), d_.xfrc_applied);
+}
+
+// ---- the end ----
+
+void ModelBinding::advance() {
+  mj_checkAcc(&view_, &d_);
+  mjModel view = m_;
+  integrate_acceleration_as_it_is(view, no_damping_.data());
+  mj_Euler(&view, &d_);
+}
+
+}  // namespace linchpin::mujoco

@@ -1,0 +1,135 @@
+// What differs between the versions of MuJoCo: Debian's 2.2.2, and the releases since 3.0. Everything else of the
+// adapter is the same for all of them.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <cmath>
+
+#if mjVERSION_HEADER < 230
+// The library has this function; the header does not declare it.
+extern "C" void mj_implicit(const mjModel* m, mjData* d);
+#endif
+
+namespace linchpin::mujoco {
+
+#ifdef mjNPOLY
+constexpr int order_of_damping = mjNPOLY;
+#else
+constexpr int order_of_damping = 1;
+#endif
+constexpr int sleep_flag = 1 << 4;                                             // mjENBL_SLEEP, since 3.3.8
+constexpr int last_integrator = mjVERSION_HEADER >= 300 ? 3 : mjINT_IMPLICIT;  // mjINT_IMPLICITFAST
+
+/// Returns whether an equality constraint of the model is switched on.
+template <class Model, class Data>
+bool is_active(const Model& m, const Data& d, int equality) {
+  if constexpr (requires { d.eq_active; })
+    return d.eq_active[equality] != 0;
+  else
+    return m.eq_active[equality] != 0;
+}
+
+/// Returns whether the objects of an equality constraint are sites, and not bodies.
+template <class Model>
+bool is_between_sites(const Model& m, int equality) {
+  if constexpr (requires { m.eq_objtype; })
+    return m.eq_objtype[equality] == mjOBJ_SITE;
+  else
+    return false;
+}
+
+/// Makes the Jacobian of the rows dense, and makes MuJoCo solve all of them together.
+inline void keep_rows_dense_and_together(mjModel& view) {
+  view.opt.jacobian = mjJAC_DENSE;
+#if mjVERSION_HEADER >= 3003005
+  view.opt.disableflags |= mjDSBL_ISLAND;
+#elif mjVERSION_HEADER >= 300
+  view.opt.enableflags &= ~mjENBL_ISLAND;
+#endif
+}
+
+/// Makes a copy of the model with which mj_Euler() changes positions and velocities only.
+template <class Model>
+void leave_out_other_states(Model& view) {
+  view.na = 0;
+  if constexpr (requires { view.nplugin; }) view.nplugin = 0;
+  if constexpr (requires { view.nhistory; }) view.nhistory = 0;
+}
+
+/// Makes a copy of the model with which mj_Euler() integrates mjData::qacc as it is. @param no_damping  [nv] zeros
+inline void integrate_acceleration_as_it_is(mjModel& view, [[maybe_unused]] mjtNum* no_damping) {
+#if mjVERSION_HEADER >= 230
+  view.opt.disableflags |= mjDSBL_EULERDAMP;
+#else
+  view.dof_damping = no_damping;
+#endif
+}
+
+/// Returns the derivative of the damping force by the rate, by which mj_Euler() adds to the diagonal of M over h.
+template <class Model, class Data>
+double euler_damping(const Model& m, const Data& d, int dof) {
+#if mjVERSION_HEADER >= 230
+  if (m.opt.disableflags & mjDSBL_EULERDAMP) return 0;
+#endif
+#if mjVERSION_HEADER >= 300
+  if (m.opt.disableflags & mjDSBL_DAMPER) return 0;
+#endif
+  double sum = m.dof_damping[dof];
+  if constexpr (requires { m.dof_dampingpoly; }) {
+    const int joint = m.dof_jntid[dof], order = order_of_damping;
+    double poly[order_of_damping] = {};
+    for (int k = 0; k < order; ++k) poly[k] = m.dof_dampingpoly[order * dof + k];
+    if (m.jnt_actuatorid[joint] != -1)
+      for (int a = 0; a < m.nactuator; ++a) {
+        if (m.actuator_trnid[2 * a] != joint ||
+            (m.actuator_trntype[a] != mjTRN_JOINT && m.actuator_trntype[a] != mjTRN_JOINTINPARENT))
+          continue;
+        const double gear = m.actuator_gear[6 * m.actuator_outadr[a]];
+        sum += m.actuator_damping[a] * gear * gear;
+        for (int k = 0; k < order; ++k) poly[k] += m.actuator_dampingpoly[order * a + k] * gear * gear;
+      }
+    double power = 1;
+    for (int k = 0; k < order; ++k) {
+      power *= std::abs(d.qvel[dof]);
+      sum += (k + 2) * poly[k] * power;
+    }
+  }
+  return sum;
+}
+
+/// Where the entries of mjData::qDeriv are: numbers of entries, addresses and columns, by row.
+struct DerivativePattern {
+  const int *rownnz, *rowadr, *colind;
+};
+template <class Model, class Data>
+DerivativePattern derivative_pattern(const Model& m, const Data& d) {
+  if constexpr (requires { m.D_rownnz; })
+    return {m.D_rownnz, m.D_rowadr, m.D_colind};
+  else
+    return {d.D_rownnz, d.D_rowadr, d.D_colind};
+}
+
+/// The geometries of a contact; −1 where it has none, as for a flexible body.
+template <class Contact>
+int geom_of(const Contact& contact, int side) {
+  if constexpr (requires { contact.geom[side]; })
+    return contact.geom[side];
+  else
+    return side == 0 ? contact.geom1 : contact.geom2;
+}
+
+/// Why the adapter does not support what the options of a model ask for. Null: it supports them.
+template <class Model>
+const char* why_unsupported(const Model& m) {
+  if (m.opt.integrator == mjINT_RK4)
+    return "the integrator RK4 takes stages within a step. Use Euler, implicit or implicitfast";
+#if mjVERSION_HEADER >= 300
+  if (m.opt.enableflags & sleep_flag) return "bodies may sleep (the flag \"sleep\"). Switch the flag off";
+#endif
+  if (m.opt.integrator > last_integrator)
+    return "the integrator discrete solves constraints in another mass matrix. Use Euler, implicit or implicitfast";
+  return nullptr;
+}
+
+}  // namespace linchpin::mujoco
