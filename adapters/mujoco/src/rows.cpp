@@ -109,12 +109,21 @@ void ModelBinding::add_row_impulses() {
     }
   }
   for (std::size_t k = 0; k < nv; ++k) row_forces_[k] = contact_forces_[k] + friction_forces_[k] + joint_forces_[k];
-  const std::span<const double> v = integrate(row_forces_);
-  for (std::size_t k = 0; k < nv; ++k) nv_[k] = v[k] - free_[k];
+  const bool is_implicit = m_.opt.integrator != mjINT_EULER;
+  if (is_implicit) {
+    const std::span<const double> v = integrate(row_forces_);
+    for (std::size_t k = 0; k < nv; ++k) nv_[k] = v[k] - free_[k];
+  }
   for (int i = 0; i < model_trees_.size(); ++i) {
     std::vector<double>& u = velocity_scratch_;
     u.resize(z(6 + model_trees_[i].model.rates));
-    model_trees_.to_core(i, d_.qpos, nv_, u);
+    if (is_implicit) {
+      model_trees_.to_core(i, d_.qpos, nv_, u);
+    } else {
+      model_trees_.forces_to_core(i, d_.qpos, row_forces_, u);
+      tree_solver_.inverse_mass(i, u);
+      for (double& x : u) x *= h;
+    }
     add_velocity(i, u);
     articulated::RowImpulses* const on = tree_solver_.rows_on(i);
     if (!on) continue;

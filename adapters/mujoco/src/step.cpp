@@ -33,7 +33,7 @@ void ModelBinding::step() {
   begin_velocities();
   const bool has_rows = find_rows();
   if (!holds) exact_rows_.clear();  // MuJoCo has them in this step
-  tree_solver_.begin_rows(has_rows);
+  tree_solver_.begin_rows(has_rows, articulated::RowSolve::at_once);
   solve_rows(holds);
   tree_solver_.finish();
   write_result();
@@ -62,13 +62,10 @@ bool ModelBinding::has_exact() const {
   return false;
 }
 
-/// Finds the forces at the present state, and the velocities to which they alone would lead.
+/// Finds the forces at the present state.
 void ModelBinding::forward() {
   mj_fwdActuation(&view_, &d_);
   mj_fwdAcceleration(&view_, &d_);
-  std::fill(nv_.begin(), nv_.end(), 0.0);
-  const std::span<const double> v = integrate(nv_);
-  std::copy(v.begin(), v.end(), free_.begin());
   set_damping();
 }
 
@@ -97,14 +94,17 @@ std::span<const double> ModelBinding::integrate(std::span<const double> qfrc_con
   return nv2_;
 }
 
-/// Gives the trees what the integrator adds to the diagonal of M. It is known after integrate(). What it adds beside
-/// the diagonal counts as a force, that with the acceleration without constraints.
+/// Gives the trees what the integrator adds to the diagonal of M. What an implicit integrator adds beside the diagonal
+/// counts as a force, that with the acceleration without constraints.
 void ModelBinding::set_damping() {
   const double h = m_.opt.timestep;
   std::fill(implicit_forces_.begin(), implicit_forces_.end(), 0.0);
   if (m_.opt.integrator == mjINT_EULER) {
     for (int i = 0; i < m_.nv; ++i) damping_[z(i)] = h * euler_damping(m_, d_, i);
   } else {
+    std::fill(nv_.begin(), nv_.end(), 0.0);
+    const std::span<const double> v = integrate(nv_);
+    std::copy(v.begin(), v.end(), free_.begin());
     const auto [rownnz, rowadr, colind] = derivative_pattern(m_, d_);
     for (int i = 0; i < m_.nv; ++i)
       for (int k = rowadr[i]; k < rowadr[i] + rownnz[i]; ++k)
@@ -116,10 +116,23 @@ void ModelBinding::set_damping() {
   model_trees_.set_damping_inertia(damping_);
 }
 
+/// Sets the velocities to those to which the forces alone lead.
 void ModelBinding::begin_velocities() {
   is_stepping_ = true;
   std::fill(change_.begin(), change_.end(), 0.0);
-  for (int i = 0; i < model_trees_.size(); ++i) model_trees_.to_core(i, d_.qpos, free_, own(i, host_));
+  const std::span<const double> qvel(d_.qvel, z(m_.nv));
+  for (int i = 0; i < model_trees_.size(); ++i) {
+    const std::span<double> to = own(i, host_);
+    if (m_.opt.integrator != mjINT_EULER) {
+      model_trees_.to_core(i, d_.qpos, free_, to);
+      continue;
+    }
+    model_trees_.to_core(i, d_.qpos, qvel, to);
+    std::vector<double>& a = velocity_scratch_;
+    a.resize(to.size());
+    tree_solver_.free_acceleration(i, a);
+    for (std::size_t k = 0; k < to.size(); ++k) to[k] += m_.opt.timestep * a[k];
+  }
 }
 
 /// The velocities of all trees now, in MuJoCo's coordinates.

@@ -49,8 +49,8 @@ struct LinkModel {
   Vector3d p_JL = Vector3d::Zero();     ///< from the pivot to the link's centre of mass (link axes)
   double mass = 0;                      ///< [kg]
   Vector3d inertia = Vector3d::Zero();  ///< principal, about the centre of mass (link axes) [kg·m²]
-  /// Inertia of each rate itself, such as that of a rotor behind a gear. It adds to the diagonal of M, and to the kinetic
-  /// energy [kg·m² or kg].
+  /// Inertia of each rate itself, such as that of a rotor behind a gear. It adds to the diagonal of M, and to the
+  /// kinetic energy [kg·m² or kg].
   std::array<double, most_rates> rotor_inertia{};
   /// What the host's integrator adds to the diagonal of M where it takes damping at the end of the step: dt times the
   /// damping of the rate [kg·m² or kg]. It has no kinetic energy.
@@ -64,8 +64,8 @@ struct TreeModel {
   bool fixed_base = false;                   ///< the base does not move
   double base_mass = 0;                      ///< mass of the base [kg]
   Vector3d base_inertia = Vector3d::Zero();  ///< principal inertia of the base (base axes) [kg·m²]
-  /// The point of the base whose velocity is its coordinate, and which the host's integrator moves by it, from the centre
-  /// of mass (base axes) [m].
+  /// The point of the base whose velocity is its coordinate, and which the host's integrator moves by it, from the
+  /// centre of mass (base axes) [m].
   Vector3d base_origin = Vector3d::Zero();
   double linear_damping = 0;   ///< c of the force −m c (1 + |v|) v on a link: a drag that grows with the speed
   double angular_damping = 0;  ///< d of the torque −d (1 + |w|) I w
@@ -84,6 +84,10 @@ struct Configuration {
   Vector3d p = Vector3d::Zero();            ///< centre of mass of the base [m] (W)
   Quaterniond q = Quaterniond::Identity();  ///< base to world
   std::vector<double> joints;               ///< joint positions [rad, m, or a quaternion]
+  /// Returns whether all numbers are the same.
+  bool operator==(const Configuration& other) const {
+    return p == other.p && q.coeffs() == other.q.coeffs() && joints == other.joints;
+  }
 };
 
 /// A force and a moment about a link's centre of mass, world axes.
@@ -118,18 +122,18 @@ struct RowImpulses {
   std::vector<Wrench> along_joints;
 };
 
-/// A gear between joints, Σ factor · position = target + P(Σ factor · position of the inputs). The links of its terms, and
-/// then those of its inputs, are the bodies of its constraint, in the same order. Terms beyond the bodies are of the tree
-/// of the first one.
+/// A gear between joints, Σ factor · position = target + P(Σ factor · position of the inputs). The links of its terms,
+/// and then those of its inputs, are the bodies of its constraint, in the same order. Terms beyond the bodies are of
+/// the tree of the first one.
 struct Gear {
   /// One joint of the gear.
   struct Term {
     int link = -1;      ///< whose joint has one position and one rate
     double factor = 1;  ///< factor of its position
   };
-  std::vector<Term> terms;     ///< the joints
-  double target = 0;           ///< value of the sum
-  std::vector<Term> inputs{};  ///< the joints of which P is a function; laws act on no gear that has some
+  std::vector<Term> terms;             ///< the joints
+  double target = 0;                   ///< value of the sum
+  std::vector<Term> inputs{};          ///< the joints of which P is a function; laws act on no gear that has some
   std::array<double, 5> polynomial{};  ///< P, by power; the first coefficient is a constant
 };
 
@@ -209,6 +213,12 @@ class LINCHPIN_API TreeWorld {
 
 // ---- what an adapter calls ----
 
+/// How a host solves its own rows.
+enum class RowSolve {
+  by_iterations,  ///< It calls project_rows() after each of them.
+  at_once         ///< It solves them in one call, on rows that project_jacobian() has made.
+};
+
 /// Solves all constraints on links of trees, and the joints of rigid bodies that share a body with them, as one problem
 /// beside the islands of rigid bodies.
 ///
@@ -266,13 +276,17 @@ class LINCHPIN_API TreeSolver {
   bool moves(int tree) const;
   /// The rigid bodies that the problem moves, if anything is solved in this step.
   std::span<const BodyId> rigid_bodies() const;
+  /// M⁻¹(Q − h) of a tree at the start of the step, without constraints [6 + joint rates].
+  void free_acceleration(int tree, std::span<double> a);
+  /// M⁻¹ of forces along the velocities of a tree, in place, at the start of the step [6 + joint rates].
+  void inverse_mass(int tree, std::span<double> f);
   /// Rows are set up. @param act  some row of the host acts on what the problem moves
-  void begin_rows(bool act);
+  void begin_rows(bool act, RowSolve how = RowSolve::by_iterations);
   /// Puts the velocities back on the constraints.
   void project_rows();
   /// For a host that solves all of its rows in one call, instead of project_rows(): takes out of its rows what exact
-  /// constraints take of their impulses, J ← J − J M⁻¹Aᵀ (A M⁻¹Aᵀ)⁺ A (T5). The host then finds the impulses of its rows on
-  /// the mechanism as the constraints let it move. Call it between begin_rows() and finish().
+  /// constraints take of their impulses, J ← J − J M⁻¹Aᵀ (A M⁻¹Aᵀ)⁺ A (T5). The host then finds the impulses of its
+  /// rows on the mechanism as the constraints let it move. Call it between begin_rows() and finish().
   /// @param rows   [count × numbers], one row after the other: the velocities of all trees in their order, 6 + joint
   /// rates each
   void project_jacobian(std::span<double> rows, int count);

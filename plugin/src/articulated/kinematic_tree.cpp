@@ -157,6 +157,27 @@ void KinematicTree::forward_kinematics(const Configuration& at, std::span<const 
   }
 }
 
+void KinematicTree::velocities_at_state(std::span<const double> u, std::vector<LinkMotion>& out) const {
+  out.resize(z(links() + 1));
+  out[0].p = motions_[0].p;
+  out[0].R = motions_[0].R;
+  out[0].w = three_at(u, 0);
+  out[0].v = three_at(u, 3) + out[0].w.cross(base_arm());
+  for (int i = 0; i < links(); ++i) {
+    const LinkModel& own = link(i);
+    const LinkMotion& up = out[z(own.parent + 1)];
+    LinkMotion& to = out[z(i + 1)];
+    to.p = motion(i).p;
+    to.R = motion(i).R;
+    to.w = up.w;
+    to.v = up.v + up.w.cross(to.p - up.p);
+    for (int k = own.first_rate; k < own.first_rate + own.rates; ++k) {
+      to.w += u[z(6 + k)] * angular_[z(k)];
+      to.v += u[z(6 + k)] * linear_[z(k)];
+    }
+  }
+}
+
 /// How the way of the base's centre differs from that of its origin, between two rotations.
 Vector3d KinematicTree::turn_about_origin(const Quaterniond& from, const Quaterniond& to) const {
   const Vector3d& origin = model_.base_origin;
@@ -209,6 +230,8 @@ bool KinematicTree::factorize() {
     angular_[z(k)] = R * own.angular[z(k - own.first_rate)];
     linear_[z(k)] = R * own.linear[z(k - own.first_rate)];
   }
+  directions_.resize(z(columns()));
+  for (int c = 0; c < columns(); ++c) directions_[z(c)] = find_direction(c);
   pivots_.resize(z(columns()));
   inertias_.resize(z(links() + 1));
   cancelled_.assign(z(columns()), 0);
@@ -231,7 +254,7 @@ bool KinematicTree::factorize() {
 Vector3d KinematicTree::arm(int i) const { return motion(i).p - motion(link(i).parent).p; }
 
 /// Direction of motion [linear; angular] of a column at its link's centre; those of a base that moves come first.
-Vector6 KinematicTree::direction(int column) const {
+Vector6 KinematicTree::find_direction(int column) const {
   Vector6 out = Vector6::Zero();
   const int k = column + fixed_ - 6;
   if (k < 0) {
@@ -332,8 +355,7 @@ void KinematicTree::free_acceleration(std::span<double> out) const {
 void KinematicTree::accelerate(std::span<const double> vdot) const {
   link_accelerations_.resize(z(links() + 1));
   link_accelerations_[0].setZero();
-  if (fixed_ == 0)
-    link_accelerations_[0] << three_at(vdot, 3) + three_at(vdot, 0).cross(base_arm()), three_at(vdot, 0);
+  if (fixed_ == 0) link_accelerations_[0] << three_at(vdot, 3) + three_at(vdot, 0).cross(base_arm()), three_at(vdot, 0);
   for (int i = 0; i < links(); ++i) {
     const LinkModel& own = link(i);
     Vector6& acceleration = carry_outward(i);

@@ -46,6 +46,9 @@ class KinematicTree {
   // ---- kinematics ----
   /// Motion of all links at `at` with velocities `u`, base first. @param out [links + 1], kept memory
   void forward_kinematics(const Configuration& at, std::span<const double> u, std::vector<LinkMotion>& out) const;
+  /// The same at the state, of which motions() must be good, with other velocities. Leaves out accelerations and
+  /// pivots.
+  void velocities_at_state(std::span<const double> u, std::vector<LinkMotion>& out) const;
   /// Where the host's integrator ends from a configuration.
   void integrate(const Configuration& from, std::span<const double> u, double dt, Configuration& to) const;
   /// Where the host's integrator has to begin to end in a configuration. @param to  another one than `end`
@@ -152,7 +155,8 @@ class KinematicTree {
   void wrenches_at_pivots(std::vector<Wrench>& out) const;
   void accumulate_inward(std::vector<LinkForce>& on) const;
   void project_on_coordinates(std::vector<LinkForce>& on, std::span<double> out) const;
-  Vector6 direction(int column) const;
+  Vector6 find_direction(int column) const;
+  const Vector6& direction(int column) const { return directions_[z(column)]; }
   Vector3d turn_about_origin(const Quaterniond& from, const Quaterniond& to) const;
   double rate_of(int i, int k, std::span<const LinkMotion> motions) const;
   LinkForce acceleration_force(int i) const;
@@ -170,6 +174,7 @@ class KinematicTree {
   std::vector<int> inward_order_;  ///< all links, children before parents, the base last
   std::vector<LinkMotion> motions_;
   std::vector<Vector3d> angular_, linear_;  ///< of every joint rate, world axes, at the state
+  std::vector<Vector6> directions_;         ///< of every column, at the state
   std::vector<Pivot> pivots_;
   std::vector<Matrix6> inertias_;  ///< articulated, [linear; angular], while the factor is computed
   std::vector<double> cancelled_;  ///< part of SᵀP S that has cancelled, by column

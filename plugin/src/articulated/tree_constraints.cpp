@@ -32,13 +32,20 @@ void ConstrainedTree::set_velocity(std::span<const double> v) {
 
 void ConstrainedTree::try_motion(std::span<const double> v, double h) {
   set_velocity(v);
-  tree.integrate(tree.state().at, velocity, h, end);
+  const Configuration& from = tree.state().at;
+  // The energy is often asked for the motion that has just been tried.
+  if (tried_.h == h && tried_.velocity == velocity && tried_.from == from) return;
+  tree.integrate(from, velocity, h, end);
   tree.forward_kinematics(end, velocity, at_end);
+  tried_.h = h;
+  tried_.velocity = velocity;
+  tried_.from = from;
 }
 
 void ConstrainedTree::try_displacement(std::span<const double> d, double scale) {
   set_velocity(d);
   std::fill_n(velocity.begin(), tree.fixed_velocities(), 0.0);
+  forget_motion();
   tree.integrate(tree.state().at, velocity, scale, end);
   tree.forward_kinematics(end, velocity, at_end);
 }
@@ -430,8 +437,11 @@ void TreeConstraints::make_projector() {
   projector_.assign(m * n, 0);
   for (std::size_t r = 0; r < m; ++r) {
     std::fill(error_.begin(), error_.end(), 0.0);
+    if (rank_.is_dropped(static_cast<int>(r))) continue;
     error_[r] = 1;
-    solve_kept(error_, {}, std::span(projector_).subspan(r * n, n));
+    const auto dv = std::span(projector_).subspan(r * n, n);
+    solver_.solve_unrefined(error_, {}, {}, dv);
+    to_joint_coordinates(dv);
   }
 }
 

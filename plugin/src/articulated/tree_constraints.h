@@ -43,10 +43,21 @@ struct ConstrainedTree {
   void set_velocity(std::span<const double> v);
   /// Computes where the velocities v of its columns lead in h: `end` and `at_end`.
   void try_motion(std::span<const double> v, double h);
+  /// `end` and `at_end` are overwritten, so that try_motion() has to compute them again.
+  void forget_motion() { tried_.h = 0; }
   /// The same for `scale` of a displacement d; a fixed base stays where it is.
   void try_displacement(std::span<const double> d, double scale);
   /// Energy that gravity `g` [m/s²] and the applied forces could give from rest in a step [J]. Needs the factor.
   double energy_from_rest(const Vector3d& g, double dt);
+
+ private:
+  /// The motion of which `end` and `at_end` are. h = 0: of none.
+  struct Tried {
+    double h = 0;
+    std::vector<double> velocity;
+    Configuration from;
+  };
+  Tried tried_;
 };
 
 /// The state of a link as that of a body whose acceleration has a known part.
@@ -204,7 +215,7 @@ class TreeConstraints {
   TreeRank rank_;
   double rank_cut_ = 0;
   std::vector<double> position_, velocity_, start_velocity_, free_;
-  std::vector<double> projector_;  ///< M⁻¹AᵀG⁺, by rows of A [rows × columns]
+  std::vector<double> projector_;                                  ///< M⁻¹AᵀG⁺, by rows of A [rows × columns]
   std::vector<double> row_, body_row_, unit_row_, error_, scale_;  ///< scratch
   std::vector<BodyState> states_;                                  ///< scratch
 };

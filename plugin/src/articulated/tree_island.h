@@ -120,8 +120,8 @@ struct TreeIsland : host::Island {
   /// The mean wrench in the step of a constraint on one of its bodies, about the centre of mass, without laws.
   /// @param first  place of its bodies in the sums of substeps
   Wrench mean_wrench(const ConstraintRows& rows, std::size_t first, int body) const {
-    const Vector6 p = in_substeps() ? sums.wrenches[first + z(body)]
-                                    : Vector6(constraints.wrench_on(rows, body, x.multipliers) / dt);
+    const Vector6 p =
+        in_substeps() ? sums.wrenches[first + z(body)] : Vector6(constraints.wrench_on(rows, body, x.multipliers) / dt);
     return {p.head<3>(), p.tail<3>(), Vector3d::Zero()};
   }
   Tree& tree(LinkTable::Place place) const { return *trees[z(place.tree)]; }
@@ -136,6 +136,7 @@ struct TreeIsland : host::Island {
   TreeProjection projection;
   TreeVectors vectors;
   PrescribedMotion prescribed;
+  RowSolve row_solve = RowSolve::by_iterations;
   double last_length = 0;           ///< of the last substep of the step [s]
   double unexplained_energy = 0;    ///< of the substeps of the step, see energy_of_integration() [J]
   std::vector<LinkMotion> motions;  ///< scratch

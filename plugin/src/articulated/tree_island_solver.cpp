@@ -100,13 +100,16 @@ void TreeIslandSolver::project_positions(TreeIsland& t) {
 /// are kept to them.
 bool TreeIslandSolver::start(host::Island& b) {
   constexpr double loose = 1e3;  // times the tolerance of the end of the step: rows change the velocities again
-  constexpr int most_solves = 6;
   TreeIsland& t = trees_of(b);
+  constexpr int most_solves = 6;
   if (t.prescribed.is_known) {
     for (std::size_t k = 0; k < t.x.v.size(); ++k) t.x.v[k] += c_.dt * t.prescribed.dv[k];
     for (std::size_t r = 0; r < t.x.multipliers.size(); ++r) t.x.multipliers[r] = c_.dt * t.prescribed.lambda[r];
   }
-  t.projection.solve_end_of_step(step(), t.x.v, t.x.multipliers, loose * c_.options.newton_tolerance, most_solves);
+  if (t.row_solve == RowSolve::at_once)  // such rows have no part along the constraints: one solve is near enough
+    t.projection.correct_once(step(), t.x.v, t.x.multipliers);
+  else
+    t.projection.solve_end_of_step(step(), t.x.v, t.x.multipliers, loose * c_.options.newton_tolerance, most_solves);
   c_.counts.newton_solves += t.projection.take_solves();
   t.constraints.row_velocities(t.x.v, t.x.target);
   if (t.has(host::Trait::laws)) laws_.begin_rows();

@@ -418,6 +418,7 @@ void TreeLaws::velocities_of_members(std::span<const double> v, std::vector<doub
     if (std::exchange(last, m.link.tree) != m.link.tree) {
       t.set_velocity(v);
       t.tree.forward_kinematics(t.tree.state().at, t.velocity, t.at_end);
+      t.forget_motion();
     }
     put(out, c, t.at_end[z(m.link.link + 1)].v);
     put(out, c + 3, t.at_end[z(m.link.link + 1)].w);

@@ -323,6 +323,15 @@ bool TreeProjection::solve_end_of_step(const TreeStep& step, std::span<double> v
   return best <= options_.gap_tolerance;
 }
 
+void TreeProjection::correct_once(const TreeStep& step, std::span<double> v, std::span<double> impulse) {
+  residuals(step, v);
+  constraints_.solve_kept(error_, lambda_, dv_);
+  ++solves_;
+  if (!finite(dv_)) return;
+  for (std::size_t k = 0; k < v.size(); ++k) v[k] += dv_[k];
+  for (std::size_t r = 0; r < impulse.size(); ++r) impulse[r] += lambda_[r];
+}
+
 void TreeProjection::project_velocities(std::span<double> v, std::span<double> impulse) {
   constraints_.row_velocities(v, error_);
   constraints_.row_velocities(constraints_.start_velocity(), start_rates_);

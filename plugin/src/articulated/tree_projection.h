@@ -71,6 +71,8 @@ class TreeProjection {
   /// @return whether it ends on the constraints
   bool solve_end_of_step(const TreeStep& step, std::span<double> v, std::vector<double>& impulse, double tolerance,
                          int max_solves);
+  /// One solve of that Newton.
+  void correct_once(const TreeStep& step, std::span<double> v, std::span<double> impulse);
   /// Puts v on the rows' velocities of the start of the step, where no Newton ends: gaps are then closed by moving.
   void project_velocities(std::span<double> v, std::span<double> impulse);
   /// Solves of the Newtons since this was asked last.

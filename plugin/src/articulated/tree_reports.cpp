@@ -80,6 +80,7 @@ void TreeReports::measure_gaps() {
     if (t.column < 0) continue;
     t.after.update([&](TreeModel& model, TreeState& state) { world_.read(i, model, state); });
     t.after.forward_kinematics(t.after.state().at, t.after.state().velocity, t.at_end);
+    t.forget_motion();
     t.end = t.after.state().at;
   }
   for (const ConstraintRows& c : t_.constraints.constraints()) {

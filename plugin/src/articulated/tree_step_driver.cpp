@@ -92,9 +92,27 @@ void TreeSolver::Impl::leave_to_host() {
 
 // ---- beside the host's rows ----
 
-void TreeSolver::begin_rows(bool act) {
+void TreeSolver::free_acceleration(int tree, std::span<double> a) {
+  Tree& t = *impl_->t.trees[z(tree)];
+  t.refresh();
+  std::fill(a.begin(), a.end(), 0.0);
+  std::copy(t.free.begin(), t.free.end(), a.begin() + t.tree.fixed_velocities());
+}
+
+void TreeSolver::inverse_mass(int tree, std::span<double> f) {
+  Tree& t = *impl_->t.trees[z(tree)];
+  t.refresh();
+  if (!t.has_factor()) return std::fill(f.begin(), f.end(), 0.0);
+  t.wrenches.assign(z(t.tree.links() + 1), Vector6::Zero());
+  const auto columns = f.subspan(z(t.tree.fixed_velocities()));
+  t.tree.solve_factor(t.wrenches, columns);
+  t.tree.solve_factor_transposed(columns);
+}
+
+void TreeSolver::begin_rows(bool act, RowSolve how) {
   Impl& s = *impl_;
   TreeIsland& t = s.t;
+  t.row_solve = how;
   t.step.rows = act && t.is_held() ? host::HostRows::multibody : host::HostRows::none;
   if (!t.is_held()) return;
   s.read_velocities_of_links();

@@ -17,7 +17,7 @@ bool may_give_energy(const host::Context& c, const ConstraintRows& rows) {
 // v₁).
 double energy_of_integration(const KinematicTree& tree, std::span<const double> v1, std::span<const LinkMotion> at_end,
                              double dt, std::vector<LinkMotion>& scratch) {
-  tree.forward_kinematics(tree.state().at, v1, scratch);
+  tree.velocities_at_state(v1, scratch);
   double power = 0;
   for (int i = tree.fixed_velocities() > 0 ? 1 : 0; i <= tree.links(); ++i) {
     const LinkForce force = tree.velocity_force(i);
@@ -52,6 +52,7 @@ void TreeWatch::compare_energies() {
     if (!in_problem) {
       tree.after.update([&](TreeModel& model, TreeState& state) { world_.read(i, model, state); });
       tree.after.forward_kinematics(tree.after.state().at, tree.after.state().velocity, tree.at_end);
+      tree.forget_motion();
     }
     tree.refresh();
     if (!tree.has_factor()) continue;

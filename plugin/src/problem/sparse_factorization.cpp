@@ -110,11 +110,16 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, const SolveO
     if (island.kind != Kind::deficient) continue;
     if (!primal_known_) prepare_primal();
     double least = longest_, most = 0;
+    int zeros = 0;
     for (int k = island.node_begin; k < island.node_end; ++k)
       for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r) {
         most = std::max(most, length_[z(r)]);
-        if (length_[z(r)] > 0) least = std::min(least, length_[z(r)]);
+        if (length_[z(r)] > 0)
+          least = std::min(least, length_[z(r)]);
+        else
+          ++zeros;
       }
+    island.drops_zeros_only = zeros == island.row_count - island.rank;
     if (most > max_squared_ratio * least)
       solve_densely(static_cast<int>(&island - islands_.data()), "redundant rows of very different length");
   }

@@ -130,6 +130,8 @@ class SparseFactorization {
     int dense_index = -1;  // Index in dense_islands_, where kind is dense.
     bool primal_factored = false;
     bool null_space_known = false;  // It is stored in null_spaces_.
+    // Deficient by rows of zeros alone. The solution of the kept rows is then the least-squares one, of least norm.
+    bool drops_zeros_only = false;
   };
   // Work memory that is used only during a call. Each thread has one. So thousands of small problems that a thread
   // solves in sequence use the same cache lines.

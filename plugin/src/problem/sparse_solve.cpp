@@ -223,7 +223,8 @@ void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) con
     for (int r = pattern_.nodes[z(k)].row; r < pattern_.nodes[z(k)].row + pattern_.nodes[z(k)].rows; ++r)
       work_->rho[z(r)] = e[z(r)];
   Error error = refine(i, e, size, true);
-  if (island.kind == Kind::deficient && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
+  const bool has_dependent_rows = island.kind == Kind::deficient && !island.drops_zeros_only;
+  if (has_dependent_rows && error.all > least_squares_threshold * size && std::isfinite(error.all) &&
       project(i, work_->e)) {
     error = refine_least_squares(i, size);
     // Otherwise the projection was not accurate enough.
@@ -239,7 +240,7 @@ void SparseFactorization::apply_sparse(int i, double size, bool with_lambda) con
     reason_ = too_dependent;
     return clear(island);
   }
-  if (island.kind == Kind::deficient && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
+  if (has_dependent_rows && with_lambda && !use_minimum_norm(i, size)) solve_densely(i, no_minimum_norm);
 }
 
 // Solves for work_->rho, and repeats on the residual of e until that is rounding. @param first  starts from zero
@@ -252,8 +253,8 @@ SparseFactorization::Error SparseFactorization::refine(int i, const double* e, d
     correct(i, first && iteration == 0);
     error = residual(island, e);
     // The next residual is known to be rounding where this iteration reduced as much as the next one has to reduce.
-    if (island.kind == Kind::full && iteration == 0 && error.kept <= residual_tolerance * size &&
-        error.kept * error.kept <= rounding * size * size) {
+    if ((island.kind == Kind::full || island.drops_zeros_only) && iteration == 0 &&
+        error.kept <= residual_tolerance * size && error.kept * error.kept <= rounding * size * size) {
       if (error.kept > (island.least_kept >= certain_pivot ? certain_rounding : rounding) * size) correct(i, false);
       break;
     }
