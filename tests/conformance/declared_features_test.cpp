@@ -12,9 +12,27 @@ namespace linchpin::test::declared_features_test {
 
 namespace {
 
+constexpr std::size_t columns = 5;  ///< of the table
+
 /// The row of the table for a feature.
 const char* row_of(Feature feature) {
   switch (feature) {
+    case Feature::kinematic_bodies:
+      return "kinematic bodies, which the program moves";
+    case Feature::joint_motors:
+      return "motors of such joints";
+    case Feature::joint_breaking:
+      return "joint breaking thresholds";
+    case Feature::steps_by_stages:
+      return "steps by stages (`rk4`, `adaptive`)";
+    case Feature::separate_islands:
+      return "a constraint that fails leaves only its own island to the host";
+    case Feature::long_steps_to_host:
+      return "the host solves a step that is too long for substeps";
+    case Feature::passive_mode:
+      return "`Mode::passive`";
+    case Feature::threads:
+      return "islands on several threads, with the same bits";
     case Feature::joint_limits:
       return "limits of joints";
     case Feature::joint_springs:
@@ -51,7 +69,7 @@ std::vector<std::vector<std::string>> read_table() {
   std::ifstream file(LINCHPIN_SOURCE_DIR "/adapters/README.md");
   std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(file, line);)
-    if (auto cells = cells_of(line); cells.size() == 4) rows.push_back(std::move(cells));
+    if (auto cells = cells_of(line); cells.size() == columns) rows.push_back(std::move(cells));
   return rows;
 }
 
@@ -62,7 +80,7 @@ TEST(DeclaredFeatures, AreThoseOfTheTableOfAdapters) {
   const auto row = [&](const std::string& name) {
     const auto at = std::find_if(table.begin(), table.end(), [&](const auto& cells) { return cells[0] == name; });
     EXPECT_NE(at, table.end()) << "adapters/README.md has no row '" << name << "'";
-    return at == table.end() ? std::vector<std::string>(4) : *at;
+    return at == table.end() ? std::vector<std::string>(columns) : *at;
   };
   const std::unique_ptr<HostWorld> world = make_host_world();
   const auto components = row("component");

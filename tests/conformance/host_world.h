@@ -23,8 +23,16 @@ enum class JointKind { ball, hinge, slider, weld };
 
 /// What not every host can do.
 enum class Feature {
+  kinematic_bodies,    ///< bodies that the program moves take part in exact constraints
+  joint_motors,        ///< motors of the host's own joints between free bodies
   joint_limits,        ///< limits of the host's own joints
   joint_springs,       ///< springs of the host's own joints
+  joint_breaking,      ///< the host's own joints have breaking thresholds
+  steps_by_stages,     ///< Stepping::rk4 and Stepping::adaptive
+  separate_islands,    ///< a constraint that fails leaves its own island to the host, and no other
+  long_steps_to_host,  ///< the host solves a step that is too long, its substeps included
+  passive_mode,        ///< Mode::passive
+  threads,             ///< islands are solved on several threads
   sleeping,            ///< bodies fall asleep
   swept_contacts,      ///< bodies are stopped in mid-step (CCD)
   native_fallback,     ///< the host solves a constraint of the program's own where linchpin leaves it to the host
@@ -33,8 +41,10 @@ enum class Feature {
   debug_draw,          ///< reactions are drawn
 };
 inline constexpr Feature all_features[] = {
-    Feature::joint_limits,    Feature::joint_springs,     Feature::sleeping,           Feature::swept_contacts,
-    Feature::native_fallback, Feature::native_comparison, Feature::articulated_bodies, Feature::debug_draw};
+    Feature::kinematic_bodies, Feature::joint_motors,      Feature::joint_limits,       Feature::joint_springs,
+    Feature::joint_breaking,   Feature::steps_by_stages,   Feature::separate_islands,   Feature::long_steps_to_host,
+    Feature::passive_mode,     Feature::threads,           Feature::sleeping,           Feature::swept_contacts,
+    Feature::native_fallback,  Feature::native_comparison, Feature::articulated_bodies, Feature::debug_draw};
 
 /// A world that owns what is put into it. Bodies and joints are named by their index, constraints by their handle. All
 /// quantities are in double precision, SI units and world axes; the world's gravity is (0, −9.81, 0).
@@ -106,6 +116,10 @@ class HostWorld {
   /// `d` for a host that stores doubles, `s` for one of single precision.
   double precision(double d, double s) const { return rounding() > 1e-10 ? s : d; }
 };
+
+/// Skips a test, or the rest of it, on a host that does not have a feature.
+#define LINCHPIN_NEEDS(world, feature) \
+  if (!(world).has(feature)) GTEST_SKIP() << (world).name() << " does not have it: see adapters/README.md"
 
 /// Defined by the fixture of the host.
 std::unique_ptr<HostWorld> make_host_world();

@@ -76,6 +76,7 @@ TEST(Joints, CarryWhatAPendulumNeeds) {
 TEST(Joints, KeepTheEnergyOfAPendulum) {
   for (const host::Stepping stepping : {host::Stepping::rk4, host::Stepping::adaptive}) {
     const auto w = make_host_world();
+    LINCHPIN_NEEDS(*w, Feature::steps_by_stages);
     const int bob = w->add_ball(2, 0.1, Vector3d(0.8, 2, 0));
     w->add_joint(JointKind::ball, -1, bob, Vector3d(0, 2, 0));
     host::SolverOptions options;
@@ -122,6 +123,7 @@ TEST(Joints, ThatContradictEachOtherAreNamed) {
 
 TEST(Joints, OnAKinematicBodyFollowIt) {
   const auto w = make_host_world();
+  LINCHPIN_NEEDS(*w, Feature::kinematic_bodies);
   const int cart = w->add_kinematic(Vector3d(0, 2, 0));
   const int load = w->add_box(1, Vector3d(0.1, 0.1, 0.1), Vector3d(0, 1.5, 0));
   const int joint = w->add_joint(JointKind::ball, cart, load, Vector3d(0, 2, 0));
@@ -138,6 +140,7 @@ TEST(Joints, OnAKinematicBodyFollowIt) {
 
 TEST(Joints, WithMotorsLeaveTheMotorToTheHost) {
   const auto w = make_host_world();
+  LINCHPIN_NEEDS(*w, Feature::joint_motors);
   const int wheel = w->add_box(1, Vector3d(0.3, 0.3, 0.05), Vector3d(0, 2, 0));
   const int joint = w->add_joint(JointKind::hinge, -1, wheel, Vector3d(0, 2, 0));
   w->set_motor(joint, 3, 5);
@@ -153,6 +156,7 @@ TEST(Joints, WithMotorsLeaveTheMotorToTheHost) {
 
 TEST(Joints, BreakBeyondTheirImpulse) {
   const auto w = make_host_world();
+  LINCHPIN_NEEDS(*w, Feature::joint_breaking);
   const int light = w->add_box(1, Vector3d(0.1, 0.1, 0.1), Vector3d(0, 1, 0));
   const int heavy = w->add_box(9, Vector3d(0.1, 0.1, 0.1), Vector3d(2, 1, 0));
   const int holds = w->add_joint(JointKind::ball, -1, light, Vector3d(0, 1.5, 0));

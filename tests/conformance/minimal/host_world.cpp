@@ -16,7 +16,21 @@ class MinimalWorld final : public HostWorld {
   MinimalWorld() { world_.has_ground = false; }
 
   const char* name() const override { return "minimal"; }
-  bool has(Feature) const override { return false; }  // the toy engine has none of them
+  bool has(Feature feature) const override {
+    switch (feature) {
+      case Feature::joint_limits:
+      case Feature::joint_springs:
+      case Feature::sleeping:
+      case Feature::swept_contacts:
+      case Feature::native_fallback:
+      case Feature::native_comparison:
+      case Feature::articulated_bodies:
+      case Feature::debug_draw:
+        return false;
+      default:
+        return true;
+    }
+  }
   double rounding() const override { return std::numeric_limits<double>::epsilon(); }
 
   int add_box(double mass, const Vector3d& half, const Vector3d& at, const Quaterniond& q) override {
