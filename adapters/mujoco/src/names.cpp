@@ -9,6 +9,11 @@ using host::demand;
 
 namespace {
 
+std::string quoted_name(const mjModel& m, int type, int id) {
+  const char* const name = mj_id2name(&m, type, id);
+  return name && *name ? "'" + std::string(name) + "'" : "#" + std::to_string(id);
+}
+
 /// The names of a kind, for an error: the first few of them.
 std::string known_names(const mjModel& m, int type, int count) {
   std::string out;
@@ -38,6 +43,10 @@ int ModelBinding::body_of(const BodyRef& body) const {
 BodyId ModelBinding::id_of(const BodyRef& body, const std::string& who) {
   if (body.is_id_) return body.id_;
   const int found = body_of(body);
+  if (m_.body_mocapid[m_.body_rootid[found]] >= 0)
+    demand("linchpin: " + who + ": body " + quoted_name(m_, mjOBJ_BODY, found) +
+           " is a mocap body, which the program moves. Name linchpin::ground instead, and write its motion as a "
+           "function of the time s.t");
   const LinkPlace place = model_trees_.place_of_body(found);
   if (place.tree < 0) return linchpin::ground;
   const Result<BodyId> id = try_call([&] { return tree_solver_.link_id(place.tree, place.link); });
