@@ -114,6 +114,7 @@ class ModelBinding final : private articulated::TreeWorld {
   void find_free_velocities();
   std::span<const double> integrate(std::span<const double> qfrc_constraint);
   void set_damping();
+  void even_damping_of_balls();
   void begin_velocities();
   std::span<double> own(int tree, std::vector<double>& all) const;
   std::span<const double> own(int tree, const std::vector<double>& all) const;
@@ -128,6 +129,7 @@ class ModelBinding final : private articulated::TreeWorld {
   void solve_rows(bool holds);
   void project_rows_of_model();
   void add_row_impulses();
+  void add_implicit_response();
   void read_contact_wrenches();
 
   mjModel& m_;
@@ -149,6 +151,7 @@ class ModelBinding final : private articulated::TreeWorld {
   std::vector<double> change_;           ///< what constraints and rows have added to them
   std::vector<double> damping_;          ///< added to the diagonal of M [nv]
   std::vector<double> implicit_forces_;  ///< what an implicit integrator adds to the forces besides [nv]
+  bool damping_is_diagonal_ = true;      ///< damping_ is all that the integrator adds to M
   std::vector<mjtNum> no_damping_;
   std::vector<int> other_rows_;  ///< rows of MuJoCo that are not those of exact equalities
   std::vector<int> exact_rows_;  ///< rows of exact equalities

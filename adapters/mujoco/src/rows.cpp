@@ -109,15 +109,15 @@ void ModelBinding::add_row_impulses() {
     }
   }
   for (std::size_t k = 0; k < nv; ++k) row_forces_[k] = contact_forces_[k] + friction_forces_[k] + joint_forces_[k];
-  const bool is_implicit = m_.opt.integrator != mjINT_EULER;
-  if (is_implicit) {
+  if (!damping_is_diagonal_) {
     const std::span<const double> v = integrate(row_forces_);
     for (std::size_t k = 0; k < nv; ++k) nv_[k] = v[k] - free_[k];
+    add_implicit_response();
   }
   for (int i = 0; i < model_trees_.size(); ++i) {
     std::vector<double>& u = velocity_scratch_;
     u.resize(z(6 + model_trees_[i].model.rates));
-    if (is_implicit) {
+    if (!damping_is_diagonal_) {
       model_trees_.to_core(i, d_.qpos, nv_, u);
     } else {
       model_trees_.forces_to_core(i, d_.qpos, row_forces_, u);
@@ -134,6 +134,18 @@ void ModelBinding::add_row_impulses() {
     }
   }
   read_contact_wrenches();
+}
+
+/// Adds to the forces along joints what the integrator adds, beside the damping of the trees, to the response nv_ of
+/// the velocities to the rows.
+void ModelBinding::add_implicit_response() {
+  const double h = m_.opt.timestep;
+  mj_mulM(&view_, &d_, nv2_.data(), nv_.data());
+  for (std::size_t k = 0; k < nv_.size(); ++k) {
+    const double more = (nv2_[k] + damping_[k] * nv_[k]) / h - row_forces_[k];
+    joint_forces_[k] += more;
+    implicit_forces_[k] += more;
+  }
 }
 
 /// Forces of contacts on the bodies of MuJoCo, about their centres of mass.

@@ -94,26 +94,49 @@ std::span<const double> ModelBinding::integrate(std::span<const double> qfrc_con
   return nv2_;
 }
 
+/// Finds the velocities to which MuJoCo's integrator goes by the smooth forces alone.
+void ModelBinding::find_free_velocities() {
+  std::fill(nv_.begin(), nv_.end(), 0.0);
+  const std::span<const double> v = integrate(nv_);
+  std::copy(v.begin(), v.end(), free_.begin());
+}
+
 /// Gives the trees what the integrator adds to the diagonal of M. What an implicit integrator adds beside the diagonal
 /// counts as a force, that with the acceleration without constraints.
 void ModelBinding::set_damping() {
   const double h = m_.opt.timestep;
   std::fill(implicit_forces_.begin(), implicit_forces_.end(), 0.0);
-  if (m_.opt.integrator == mjINT_EULER) {
+  damping_is_diagonal_ = m_.opt.integrator == mjINT_EULER;
+  if (damping_is_diagonal_) {
     for (int i = 0; i < m_.nv; ++i) damping_[z(i)] = h * euler_damping(m_, d_, i);
   } else {
-    std::fill(nv_.begin(), nv_.end(), 0.0);
-    const std::span<const double> v = integrate(nv_);
-    std::copy(v.begin(), v.end(), free_.begin());
+    find_free_velocities();
     const auto [rownnz, rowadr, colind] = derivative_pattern(m_, d_);
     for (int i = 0; i < m_.nv; ++i)
       for (int k = rowadr[i]; k < rowadr[i] + rownnz[i]; ++k)
         if (colind[k] == i) damping_[z(i)] = model_trees_.is_of_joint(i) ? std::max(0.0, -h * d_.qDeriv[k]) : 0;
+  }
+  even_damping_of_balls();
+  if (!damping_is_diagonal_) {
+    if (m_.opt.integrator == mjINT_EULER) find_free_velocities();
     for (int i = 0; i < m_.nv; ++i) nv_[z(i)] = (free_[z(i)] - d_.qvel[i]) / h;
     mj_mulM(&view_, &d_, implicit_forces_.data(), nv_.data());
     for (int i = 0; i < m_.nv; ++i) implicit_forces_[z(i)] += damping_[z(i)] * nv_[z(i)] - d_.qfrc_smooth[i];
   }
   model_trees_.set_damping_inertia(damping_);
+}
+
+/// The rates of a ball joint in a tree have other axes than those of MuJoCo, so that only equal numbers are a diagonal
+/// in both.
+void ModelBinding::even_damping_of_balls() {
+  for (int j = 0; j < m_.njnt; ++j) {
+    if (m_.jnt_type[j] != mjJNT_BALL) continue;
+    double* const of = damping_.data() + m_.jnt_dofadr[j];
+    const auto [least, most] = std::minmax({of[0], of[1], of[2]});
+    if (least == most) continue;
+    damping_is_diagonal_ = false;
+    std::fill_n(of, 3, least);
+  }
 }
 
 /// Sets the velocities to those to which the forces alone lead.
@@ -123,7 +146,7 @@ void ModelBinding::begin_velocities() {
   const std::span<const double> qvel(d_.qvel, z(m_.nv));
   for (int i = 0; i < model_trees_.size(); ++i) {
     const std::span<double> to = own(i, host_);
-    if (m_.opt.integrator != mjINT_EULER) {
+    if (!damping_is_diagonal_) {
       model_trees_.to_core(i, d_.qpos, free_, to);
       continue;
     }
@@ -153,7 +176,8 @@ void ModelBinding::write_result() {
   gather_velocities(nv_);
   for (int i = 0; i < m_.nv; ++i) d_.qacc[i] = (nv_[z(i)] - d_.qvel[i]) / h;
   mj_mulM(&view_, &d_, d_.qfrc_constraint, d_.qacc);
-  for (int i = 0; i < m_.nv; ++i) d_.qfrc_constraint[i] += damping_[z(i)] * d_.qacc[i] - d_.qfrc_smooth[i];
+  for (int i = 0; i < m_.nv; ++i)
+    d_.qfrc_constraint[i] += damping_[z(i)] * d_.qacc[i] - d_.qfrc_smooth[i] - implicit_forces_[z(i)];
   fill_equality_forces();
 }
 
