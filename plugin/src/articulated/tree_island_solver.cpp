@@ -154,8 +154,12 @@ void TreeIslandSolver::solve_forces(TreeIsland& t) {
     for (int k = 0; k < b.dof; ++k) free[z(b.column + k)] += rows[k];
   }
   const double contradiction = t.constraints.solve_forces(t.vectors.reported, t.vectors.acceleration);
-  for (const int entry : t.topology.entries)
-    c_.constraints[entry].outcome.contradictory = contradiction > SolveOptions{}.consistency_tolerance;
+  // The velocities of a host obey redundant rows only to O(dt), so that these rows disagree by that much in the
+  // accelerations (T11). A contradiction of positions or velocities is known by what the end of the step leaves open.
+  const bool disagrees = contradiction > SolveOptions{}.consistency_tolerance;
+  for (const ConstraintRows& rows : t.constraints.constraints())
+    c_.constraints[rows.owner].outcome.contradictory =
+        disagrees && (!c_.options.drift_correction || rows.level() == Level::acceleration);
 }
 
 /// Adds the reaction over the whole step, with that of the laws, to the velocities.
