@@ -239,10 +239,25 @@ void TreeReports::write_joint_reaction(int entry, LinkTable::Place joint, Tree& 
 
 // ---- rank ----
 
+/// The ranks of the rows in joint coordinates. There a redundant row of links makes no force, but the wrench on the
+/// links that belongs to it is undetermined.
+RankReport TreeReports::ranks() const {
+  RankReport out = t_.constraints.solver().report(t_.constraints.problem().b);
+  for (const int i : out.redundant) {
+    const ConstraintRows& rows = t_.constraints.constraints()[z(i)];
+    const bool on_links =
+        std::any_of(rows.bodies.begin(), rows.bodies.end(), [](const auto& b) { return b.tree >= 0; });
+    if (on_links && std::find(out.undetermined.begin(), out.undetermined.end(), i) == out.undetermined.end())
+      out.undetermined.push_back(i);
+  }
+  std::sort(out.undetermined.begin(), out.undetermined.end());
+  return out;
+}
+
 RankReport TreeReports::rank_report() const {
   RankReport out;
   if (!t_.is_held()) return out;
-  out = t_.constraints.solver().report(t_.constraints.problem().b);
+  out = ranks();
   for (std::vector<int>* of : {&out.redundant, &out.undetermined}) {
     for (int& i : *of) i = c_.constraints[t_.topology.entries[z(i)]].reaction;
     std::erase_if(*of, [](int reaction) { return reaction < 0; });
@@ -254,7 +269,7 @@ RankReport TreeReports::rank_report() const {
 void TreeReports::update_redundancy() {
   if (!t_.is_held()) return;
   const linchpin::ConstraintFactorization& solver = t_.constraints.solver();
-  host::update_redundancy(c_, t_, solver, [&] { return solver.report(t_.constraints.problem().b); });
+  host::update_redundancy(c_, t_, solver, [&] { return ranks(); });
 }
 
 // ---- the sensors in joints ----

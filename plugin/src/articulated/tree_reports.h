@@ -35,6 +35,7 @@ class TreeReports {
   JointForces joint_forces(int tree, int link);
 
  private:
+  RankReport ranks() const;
   void measure_gap(const ConstraintRows& c, Reaction& to);
   void report_constraints();
   void report_constraint(const ConstraintRows& c, std::size_t first, Reaction& to);
