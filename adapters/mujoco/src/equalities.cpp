@@ -24,15 +24,14 @@ bool is_pair(const mjModel& m, int i) { return m.eq_type[i] == mjEQ_CONNECT || m
 }  // namespace
 
 /// The numbers of the model that an equality depends on.
-std::vector<double> ModelBinding::numbers_of(int i) const {
-  std::vector<double> out(m_.eq_data + mjNEQDATA * i, m_.eq_data + mjNEQDATA * (i + 1));
+void ModelBinding::read_numbers(int i, std::vector<double>& to) const {
+  to.assign(m_.eq_data + mjNEQDATA * i, m_.eq_data + mjNEQDATA * (i + 1));
   for (const int id : {m_.eq_obj1id[i], m_.eq_obj2id[i]}) {
-    out.push_back(id);
+    to.push_back(id);
     if (!is_pair(m_, i) || !is_between_sites(m_, i) || id < 0) continue;
-    out.insert(out.end(), m_.site_pos + 3 * id, m_.site_pos + 3 * id + 3);
-    out.insert(out.end(), m_.site_quat + 4 * id, m_.site_quat + 4 * id + 4);
+    to.insert(to.end(), m_.site_pos + 3 * id, m_.site_pos + 3 * id + 3);
+    to.insert(to.end(), m_.site_quat + 4 * id, m_.site_quat + 4 * id + 4);
   }
-  return out;
 }
 
 void ModelBinding::find_equalities() {
@@ -50,7 +49,7 @@ void ModelBinding::map_equality(int i) {
   const int entry = equalities_[z(i)].entry;
   Equality of = shape_of(i);
   of.entry = entry;
-  of.numbers = numbers_of(i);
+  read_numbers(i, of.numbers);
   tree_solver_.set_constraint(entry, nullptr);
   if (of.why_native.empty()) {
     if (of.is_gear)
@@ -194,7 +193,8 @@ void ModelBinding::switch_equalities() {
   bool changed = false;
   const bool all_off = (m_.opt.disableflags & (mjDSBL_EQUALITY | mjDSBL_CONSTRAINT)) != 0;
   for (int i = 0; i < static_cast<int>(equalities_.size()); ++i) {
-    if (equalities_[z(i)].numbers != numbers_of(i)) {
+    read_numbers(i, equality_numbers_);
+    if (equalities_[z(i)].numbers != equality_numbers_) {
       map_equality(i);
       changed = true;
     }

@@ -42,6 +42,18 @@ mjModel& checked(mjModel& model, const Options& options) {
   return model;
 }
 
+/// The numbers of the model from which ModelTrees is made, but for inertial frames.
+void read_tree_numbers(const mjModel& m, std::vector<mjtNum>& to) {
+  to.assign(m.body_mass, m.body_mass + m.nbody);
+  to.insert(to.end(), m.body_inertia, m.body_inertia + 3 * m.nbody);
+  to.insert(to.end(), m.body_pos, m.body_pos + 3 * m.nbody);
+  to.insert(to.end(), m.body_quat, m.body_quat + 4 * m.nbody);
+  to.insert(to.end(), m.jnt_pos, m.jnt_pos + 3 * m.njnt);
+  to.insert(to.end(), m.jnt_axis, m.jnt_axis + 3 * m.njnt);
+  to.insert(to.end(), m.dof_armature, m.dof_armature + m.nv);
+  to.insert(to.end(), m.dof_damping, m.dof_damping + m.nv);
+}
+
 std::vector<mjtNum> frames_of(const mjModel& m) {
   std::vector<mjtNum> out(m.body_ipos, m.body_ipos + 3 * m.nbody);
   out.insert(out.end(), m.body_iquat, m.body_iquat + 4 * m.nbody);
@@ -66,6 +78,7 @@ ModelBinding::ModelBinding(mjModel& model, mjData& data, const Options& options)
   saved_qpos_.assign(z(m_.nq), 0);
   for (auto* x : {&host_, &change_}) x->assign(z(model_trees_.velocities()), 0);
   contact_wrenches_.resize(z(m_.nbody));
+  read_tree_numbers(m_, tree_numbers_);
   solver_.set_capabilities({.coupling = host::Capabilities::Coupling::rows});
   solver_.make_reactions();
   tree_solver_.set_trees(std::vector<int>(z(model_trees_.size()), -1));
@@ -83,6 +96,16 @@ void ModelBinding::set_options(const Options& options) {
 void ModelBinding::reset() {
   solver_.reset();
   solver_.set_t(d_.time);
+}
+
+/// Makes the trees again where the program has changed masses, places or joints of the model. Links stay what they are.
+void ModelBinding::follow_model() {
+  read_tree_numbers(m_, tree_numbers_now_);
+  if (tree_numbers_now_ == tree_numbers_) return;
+  tree_numbers_.swap(tree_numbers_now_);
+  model_trees_ = ModelTrees(m_);
+  for (int i = 0; i < static_cast<int>(equalities_.size()); ++i) map_equality(i);
+  solver_.structure_changed();
 }
 
 // ---- the world ----

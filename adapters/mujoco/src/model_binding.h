@@ -99,7 +99,7 @@ class ModelBinding final : private articulated::TreeWorld {
   // equalities.cpp
   void find_equalities();
   void switch_equalities();
-  std::vector<double> numbers_of(int equality) const;
+  void read_numbers(int equality, std::vector<double>& to) const;
   Equality shape_of(int equality) const;
   std::string add_gear_terms(int equality, int side, double factor, std::vector<articulated::Gear::Term>& to,
                              std::vector<BodyId>& bodies, double& constant);
@@ -109,6 +109,7 @@ class ModelBinding final : private articulated::TreeWorld {
 
   // step.cpp
   void demand_supported() const;
+  void follow_model();
   bool has_exact() const;
   void forward();
   void find_free_velocities();
@@ -142,6 +143,8 @@ class ModelBinding final : private articulated::TreeWorld {
   host::ConstraintSolver solver_;
   articulated::TreeSolver tree_solver_;
   std::vector<Equality> equalities_;
+  std::vector<mjtNum> tree_numbers_, tree_numbers_now_;  ///< of the model, from which the trees were made
+  std::vector<double> equality_numbers_;                 ///< scratch
 
   std::vector<std::pair<BodyId, int>> bodies_of_ids_;  ///< bodies of MuJoCo that have an id
   bool is_stepping_ = false;                           ///< velocities are those of the step that is under way

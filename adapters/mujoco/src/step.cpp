@@ -9,6 +9,7 @@ namespace linchpin::mujoco {
 
 void ModelBinding::step() {
   demand_supported();
+  follow_model();
   switch_equalities();
   if (!has_exact()) {
     mj_step(&m_, &d_);
