@@ -206,6 +206,14 @@ void ModelBinding::switch_equalities() {
   if (changed) solver_.structure_changed();
 }
 
+bool ModelBinding::is_enabled(int entry) const {
+  const int i = equality_of(entry);
+  if (i < 0) return solver_.entry(entry).enabled;
+  return (m_.opt.disableflags & (mjDSBL_EQUALITY | mjDSBL_CONSTRAINT)) == 0 && is_active(m_, d_, i);
+}
+
+void ModelBinding::enable_equality(int i, bool on) { set_active(m_, d_, i, on); }
+
 /// Writes the mean forces of exact equalities into the rows of MuJoCo.
 void ModelBinding::fill_equality_forces() {
   for (std::size_t at = 0; at < exact_rows_.size();) {

@@ -113,6 +113,10 @@ void ModelBinding::follow_model() {
 std::string ModelWorld::name() const { return std::string("MuJoCo ") + mj_versionString(); }
 double ModelWorld::energy() const { return binding_.energy(); }
 bool ModelWorld::keeps_entry(int entry) const { return binding_.equality_of(entry) >= 0; }
+bool ModelWorld::is_enabled(int entry) const { return binding_.is_enabled(entry); }
+void ModelWorld::enable(int entry, bool on) {
+  if (const int of = binding_.equality_of(entry); of >= 0) binding_.enable_equality(of, on);
+}
 void ModelWorld::map_joint(int entry) {
   if (const int of = binding_.equality_of(entry); of >= 0) binding_.map_equality(of);
 }

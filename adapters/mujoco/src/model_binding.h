@@ -45,6 +45,8 @@ class ModelWorld final : public host::World {
   std::string name() const override;
   double energy() const override;
   bool keeps_entry(int entry) const override;
+  bool is_enabled(int entry) const override;
+  void enable(int entry, bool on) override;
   void map_joint(int entry) override;
 
  private:
@@ -77,6 +79,8 @@ class ModelBinding final : private articulated::TreeWorld {
   // ---- for ModelWorld ----
   double energy() const;
   int equality_of(int entry) const;  ///< −1: it is none
+  bool is_enabled(int entry) const;
+  void enable_equality(int index, bool on);
   void map_equality(int index);
 
  private:

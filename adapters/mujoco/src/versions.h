@@ -30,6 +30,15 @@ bool is_active(const Model& m, const Data& d, int equality) {
     return m.eq_active[equality] != 0;
 }
 
+/// Switches an equality constraint of the model on or off.
+template <class Model, class Data>
+void set_active(Model& m, Data& d, int equality, bool on) {
+  if constexpr (requires { d.eq_active; })
+    d.eq_active[equality] = on;
+  else
+    m.eq_active[equality] = on;
+}
+
 /// Returns whether the objects of an equality constraint are sites, and not bodies.
 template <class Model>
 bool is_between_sites(const Model& m, int equality) {
