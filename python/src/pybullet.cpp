@@ -1,12 +1,12 @@
 // linchpin in the world of a PyBullet client. linchpin/pybullet.py is its interface.
 #include "arrays.h"
 #include "callables.h"
+#include "program_constraints.h"
 #include "pybullet_plugin.h"
 #include "pybullet_world.h"
 #include "reaction_arrays.h"
 
 #include <linchpin/bullet.h>
-#include <linchpin/scene.h>
 
 #include <BulletDynamics/Featherstone/btMultiBodyConstraintSolver.h>
 #include <BulletDynamics/Featherstone/btMultiBodyDynamicsWorld.h>
@@ -254,73 +254,23 @@ auto with(Attachment& a, Function function) {
   return function(a.solver());
 }
 
-/// A scene of one equation, whose bodies are where those of PyBullet are.
-std::string scene_of(bullet::Solver& solver, Attachment& a, const std::string& name, const std::string& key,
-                     const std::string& equation, const std::vector<std::pair<std::string, PyBulletLink>>& bodies,
-                     const std::map<std::string, double>& params,
-                     const std::vector<std::pair<std::string, nb::object>>& points) {
-  std::ostringstream text;
-  text.precision(17);
-  const auto quoted = [](const std::string& t) {
-    std::string out = "\"";
-    for (const char c : t)
-      if (c == '"' || c == '\\')
-        (out += '\\') += c;
-      else
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
-    return out + '"';
-  };
-  text << "schema = 2\n";
-  if (!params.empty()) text << "[params]\n";
-  for (const auto& [param, value] : params) text << param << " = " << value << "\n";
-  for (const auto& [body_name, link] : bodies) {
-    (void)solver.id(a.body(link));
-    text << "[[body]]\nname = " << quoted(body_name) << "\nmass = 1\nshape = { sphere = 1 }\n";
-    const btTransform x = a.pose(link);
-    const btQuaternion q = x.getRotation();
-    text << "position = [" << x.getOrigin().x() << ", " << x.getOrigin().y() << ", " << x.getOrigin().z() << "]\n"
-         << "rotation = [" << q.w() << ", " << q.x() << ", " << q.y() << ", " << q.z() << "]\n";
-  }
-  text << "[[constraint]]\nname = " << quoted(name) << "\n" << key << " = " << quoted(equation) << "\n";
-  if (points.empty()) return text.str();
-  text << "application_points = {";
-  for (const auto& [body_name, point] : points) {
-    const Vector3d p = vector3_argument("application_points[\"" + body_name + "\"]", point);
-    text << (&point == &points.front().second ? " " : ", ") << quoted(body_name) << " = [" << p.x() << ", " << p.y()
-         << ", " << p.z() << "]";
-  }
-  text << " }\n";
-  return text.str();
-}
-
 void add_equation(Attachment& a, const std::string& name, const std::string& key, const std::string& equation,
                   const std::vector<std::pair<std::string, PyBulletLink>>& bodies,
                   const std::map<std::string, double>& params,
                   const std::vector<std::pair<std::string, nb::object>>& points) {
   with(a, [&](bullet::Solver& solver) {
-    const scene::Model model =
-        scene::load_text(scene_of(solver, a, name, key, equation, bodies, params, points), "constraint " + name);
-    const scene::SceneConstraint& found = model.constraints[0];
-    std::vector<BodyId> ids;
-    for (const BodyId id : found.bodies)
-      ids.push_back(id == ground ? ground : solver.id(a.body(bodies[static_cast<std::size_t>(id.index) - 1].second)));
-    solver.add(found.make(ids));
+    Equation e{.name = name, .key = key, .text = equation, .bodies = {}, .frames = {}, .params = params};
+    for (const auto& [body_name, link] : bodies) {
+      (void)solver.id(a.body(link));
+      const btTransform x = a.pose(link);
+      const btVector3& p = x.getOrigin();
+      const btQuaternion q = x.getRotation();
+      e.bodies.push_back({body_name, {p.x(), p.y(), p.z()}, {q.w(), q.x(), q.y(), q.z()}});
+    }
+    for (const auto& [body_name, point] : points)
+      e.points.emplace_back(body_name, vector3_argument("application_points[\"" + body_name + "\"]", point));
+    solver.add(constraint_of(e, [&](std::size_t i) { return solver.id(a.body(bodies[i].second)); }));
   });
-}
-
-Constraint joint_of(const std::string& name, const std::string& kind, BodyId a, const Vector3d& at_a,
-                    const Vector3d& axis_a, BodyId b, const Vector3d& at_b, const Vector3d& axis_b, double length) {
-  if (kind == "ball") return joints::ball(name, a, at_a, b, at_b);
-  if (kind == "hinge") return joints::hinge(name, a, at_a, axis_a, b, at_b, axis_b);
-  if (kind == "universal") return joints::universal(name, a, at_a, axis_a, b, at_b, axis_b);
-  if (kind == "cylindrical") return joints::cylindrical(name, a, at_a, axis_a, b, at_b, axis_b);
-  if (kind == "planar") return joints::planar(name, a, at_a, axis_a, b, at_b, axis_b);
-  if (kind == "point_on_line") return joints::point_on_line(name, a, at_a, axis_a, b, at_b);
-  if (kind == "point_on_plane") return joints::point_on_plane(name, a, at_a, axis_a, b, at_b);
-  if (kind == "rod") return joints::rod(name, a, at_a, b, at_b, length);
-  throw std::invalid_argument("there is no joint \"" + kind +
-                              "\"; known: ball, hinge, universal, cylindrical, planar, point_on_line, point_on_plane "
-                              "and rod");
 }
 
 void add_joint(Attachment& at, const std::string& name, const std::string& kind, const PyBulletLink& a,
@@ -409,16 +359,7 @@ NB_MODULE(_pybullet, m) {
            })
       .def("joint_forces",
            [](Attachment& a, const PyBulletLink& joint) {
-             return with(a, [&](bullet::Solver& solver) {
-               const bullet::JointForces f = solver.joint_forces(a.joint(joint));
-               nb::dict out;
-               out["gravity"] = new_vector(f.gravity), out["velocity"] = new_vector(f.velocity);
-               out["damping"] = new_vector(f.damping), out["applied"] = new_vector(f.applied);
-               out["constraint"] = new_vector(f.constraint), out["contact"] = new_vector(f.contact);
-               out["friction"] = new_vector(f.friction), out["laws"] = new_vector(f.laws);
-               out["native"] = new_vector(f.native), out["inertia"] = new_vector(f.inertia);
-               return out;
-             });
+             return with(a, [&](bullet::Solver& solver) { return dict_of(solver.joint_forces(a.joint(joint))); });
            })
       .def("reactions",
            [](Attachment& a) { return with(a, [](bullet::Solver& solver) { return arrays_of(solver.reactions()); }); })

@@ -1,8 +1,9 @@
-// Reactions and wrenches as arrays. linchpin/reactions.py gives names to the fields.
+// Reactions, wrenches and forces of joints as arrays. linchpin/reactions.py gives names to the fields.
 #pragma once
 
 #include "arrays.h"
 
+#include <linchpin/articulated.h>
 #include <linchpin/report.h>
 
 #include <nanobind/nanobind.h>
@@ -18,6 +19,17 @@ namespace linchpin::python {
 /// Force, moment and point.
 inline nanobind::tuple tuple_of(const Wrench& w) {
   return nanobind::make_tuple(new_vector(w.force), new_vector(w.moment), new_vector(w.point));
+}
+
+/// Forces along the coordinates of a joint, by cause [N or N·m].
+inline nanobind::dict dict_of(const articulated::JointForces& f) {
+  nanobind::dict out;
+  out["gravity"] = new_vector(f.gravity), out["velocity"] = new_vector(f.velocity);
+  out["damping"] = new_vector(f.damping), out["applied"] = new_vector(f.applied);
+  out["constraint"] = new_vector(f.constraint), out["contact"] = new_vector(f.contact);
+  out["friction"] = new_vector(f.friction), out["laws"] = new_vector(f.laws);
+  out["native"] = new_vector(f.native), out["inertia"] = new_vector(f.inertia);
+  return out;
 }
 
 /// The reaction of one constraint as a row of a structured array. linchpin/reactions.py names the fields.
