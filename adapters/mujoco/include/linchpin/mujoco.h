@@ -211,6 +211,9 @@ class LINCHPIN_MUJOCO_API Solver {
   }
   /// Returns the first 16 different warnings of laws since the start or the last reset().
   std::span<const host::LawWarning> law_warnings() const { return core().law_warnings(); }
+  /// Returns the first 16 different failures of laws since the start or the last reset(). In the steps of a failure, no
+  /// law acts on the constraints that are joined to its own. Counts::law_failures counts all.
+  std::span<const host::LawWarning> law_failures() const { return core().law_failures(); }
   /// Energy that mechanisms have gained without a source: the first 100 events.
   std::span<const EnergyGain> energy_gains() const { return core().energy_gains(); }
   /// Velocity residuals above their bound: the first 100 events.
