@@ -8,7 +8,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["nearest", "positive", "real", "whole"]
+__all__ = ["finite", "nearest", "nonempty", "positive", "real", "whole"]
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
@@ -31,6 +31,21 @@ def real(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, not {value!r}") from None
+
+
+def finite(name: str, value: Any) -> float:
+    """A number as float. Raises TypeError with the name for what is no number, and ValueError unless it is finite."""
+    number = real(name, value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}. It must be a finite number")
+    return number
+
+
+def nonempty(name: str, value: Any) -> str:
+    """A text that is not empty. Raises TypeError with the name for anything else."""
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{name} must be a text that is not empty, not {value!r}")
+    return value
 
 
 def positive(name: str, value: Any) -> float:

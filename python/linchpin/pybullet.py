@@ -6,7 +6,6 @@ import importlib.metadata
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import laws
 from ._core import Law
-from .names import real, whole
+from .comparison import Comparison
+from .condition import condition
+from .names import finite, nonempty, whole
 from .reactions import Reactions, Wrench
-from .scene import _condition
 
 __all__ = ["Attachment", "Comparison", "attach", "laws"]
 
@@ -25,20 +25,6 @@ Link = tuple[int, int]
 """Unique id of a body of PyBullet and index of its link; -1 is the base."""
 
 _known_versions = ("3.2.6", "3.2.7")
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs of one program from one state: the constraints solved by PyBullet and by linchpin."""
-
-    native_gap: Vector
-    """[steps] The largest distance of the two points of a constraint after each step by PyBullet's solver [m]."""
-    exact_gap: Vector
-    """[steps] The same by linchpin [m]."""
-
-    def __repr__(self) -> str:
-        native, exact = (float(gap.max(initial=0)) for gap in (self.native_gap, self.exact_gap))
-        return f"<Comparison of {len(self.native_gap)} steps: largest gap {native:.2g} m native, {exact:.2g} m exact>"
 
 
 class Attachment:
@@ -81,18 +67,10 @@ class Attachment:
         :param bodies: for each name in the equation, a pair of body and link. A position of a link is that of its centre
             of mass, and its axes are the principal axes of its inertia.
         """
-        if (equation is None) == (velocity is None):
-            raise ValueError(f"constraint {name!r}: give either an equation or a velocity")
-        if not bodies:
-            raise ValueError(f"constraint {name!r} names no body. Give each body of the equation: hook=(body, link)")
-        key, text = ("equation", equation) if velocity is None else ("velocity", velocity)
+        key, text, numbers = condition(name, equation, velocity, params, bodies, "(body, link)")
         links = [(body, _link(f"{name}: {body}", link)) for body, link in bodies.items()]
-        numbers = {key: _number(f"params[{key!r}]", value) for key, value in (params or {}).items()}
-        text = _condition(text)
-        if not isinstance(text, str):
-            raise TypeError(f"constraint {name!r}: the equation must be one text or SymPy expression, not {text!r}")
         points = list((application_points or {}).items())
-        self._core.add_equation(_name(name), key, text, links, numbers, points)
+        self._core.add_equation(nonempty("a name", name), key, text, links, numbers, points)
 
     def close_loop(
         self,
@@ -120,7 +98,7 @@ class Attachment:
         :param length: distance of the two points of a rod [m]
         """
         self._core.add_joint(
-            _name(name),
+            nonempty("a name", name),
             str(kind),
             _link("a", a),
             at_a,
@@ -128,13 +106,13 @@ class Attachment:
             _link("b", b),
             at_b,
             axis_b,
-            _number("length", length),
+            finite("length", length),
         )
 
     def remove(self, name: str) -> None:
         """Removes a constraint that this object has added. One of `createConstraint` goes back to PyBullet's
         solver."""
-        self._core.remove(_name(name))
+        self._core.remove(nonempty("a name", name))
 
     def law(self, on: str | Link, law: Law | Callable[[Any], Any]) -> None:
         """Adds a force law to a constraint, by its name, or to the joint of a link, by body and joint index.
@@ -268,7 +246,7 @@ class Attachment:
 
         :param t: the time of the restored state [s], which equations with the time need. Default: the time stays.
         """
-        time = None if t is None else _number("t", t)
+        time = None if t is None else finite("t", t)
         self._core.reset()
         if time is not None:
             self._core.t = time
@@ -385,12 +363,6 @@ def _version() -> str:
         return ""
 
 
-def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"a name must be a text that is not empty, not {name!r}")
-    return name
-
-
 def _link(what: str, link: Any) -> Link:
     try:
         body, index = link
@@ -400,10 +372,3 @@ def _link(what: str, link: Any) -> Link:
     except (TypeError, ValueError):
         raise TypeError(f"{what} must be a pair of body and link, such as (robot, 3), not {link!r}") from None
     return pair
-
-
-def _number(what: str, value: Any) -> float:
-    number = real(what, value)
-    if not math.isfinite(number):
-        raise ValueError(f"{what} is {number}. It must be a finite number")
-    return number
