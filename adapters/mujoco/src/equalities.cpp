@@ -51,6 +51,7 @@ void ModelBinding::map_equality(int i) {
   of.entry = entry;
   read_numbers(i, of.numbers);
   tree_solver_.set_constraint(entry, nullptr);
+  if (solver_.entry(entry).joint.released_to_host) of.why_native = "the program has released it with remove()";
   if (of.why_native.empty()) {
     if (of.is_gear)
       of.why_native = make_gear(i, of);
