@@ -1,4 +1,7 @@
 // The step: MuJoCo's phases, with the exact constraints between its own constraint solve and its integrator.
+//
+// An error handler of MuJoCo may leave a step by longjmp, as that of the Python package does. So no object with a
+// destructor exists in these functions while MuJoCo runs, and a step begins by forgetting one that was left.
 #include "model_binding.h"
 #include "versions.h"
 
@@ -10,6 +13,7 @@ namespace linchpin::mujoco {
 void ModelBinding::step() {
   demand_supported();
   follow_model();
+  is_stepping_ = false;
   switch_equalities();
   if (!has_exact()) {
     mj_step(&m_, &d_);
