@@ -97,48 +97,33 @@ class Attachment {
     }
   }
 
-  /// Poses of all bodies at the present positions, which the arrays of the data need not contain.
-  class Kinematics {
-   public:
-    Kinematics(const mjModel& m, const mjData& d) : m_(m), d_(mj_makeData(&m), &mj_deleteData) {
-      if (!d_) throw std::runtime_error("MuJoCo cannot make data of this model: out of memory");
-      std::copy_n(d.qpos, m.nq, d_->qpos);
-      std::copy_n(d.mocap_pos, 3 * m.nmocap, d_->mocap_pos);
-      std::copy_n(d.mocap_quat, 4 * m.nmocap, d_->mocap_quat);
-      const MujocoErrorsAreThrown thrown;
-      mj_kinematics(&m, d_.get());
-    }
-    Vector3d position(int body) const { return vector3(d_->xpos + 3 * body); }
-    Matrix3d rotation(int body) const { return matrix3(d_->xmat + 9 * body); }
-
-   private:
-    const mjModel& m_;
-    std::unique_ptr<mjData, decltype(&mj_deleteData)> d_;
-  };
-
  private:
   using Clock = std::chrono::steady_clock;
 
   void take_step(mujoco::Solver& solver) {
     const StackOfData stack(d_);
     const long failures = law_failures(solver);
-    in_step_ = true;
-    try {
-      const MujocoErrorsAreThrown thrown;
+    auto work = [&] {
       if (enabled_)
         solver.step();
       else
         mj_step(&m_, &d_);
-    } catch (const MujocoError& error) {
-      in_step_ = false;
-      stack.restore(d_);
-      solver.reset();
-      raise(error);
+    };
+    in_step_ = true;
+    bool ends = false;
+    try {
+      ends = runs_without_mujoco_error(work);
     } catch (...) {
       in_step_ = false;
       throw;
     }
     in_step_ = false;
+    if (!ends) {
+      stack.restore(d_);
+      solver.reset();
+      const nb::gil_scoped_acquire acquire;
+      raise_mujoco_error();
+    }
     if (const long now = law_failures(solver); now > failures)
       throw std::runtime_error(host::law_failure_text(solver.law_failures(), now));
   }
@@ -146,19 +131,35 @@ class Attachment {
   static long law_failures(mujoco::Solver& solver) {
     return solver.law_failures().empty() ? 0 : solver.counts().law_failures;
   }
-  /// Throws the exception of a callback in Python, or a mujoco.FatalError.
-  [[noreturn]] static void raise(const MujocoError& error) {
-    const nb::gil_scoped_acquire acquire;
-    if (!PyErr_Occurred()) PyErr_SetString(nb::module_::import_("mujoco").attr("FatalError").ptr(), error.what());
-    throw nb::python_error();
-  }
-
   nb::object model_, data_;
   mjModel& m_;
   mjData& d_;
   std::unique_ptr<mujoco::Solver> solver_;
   bool enabled_ = true, in_step_ = false;
   std::recursive_mutex mutex_;
+};
+
+/// Poses of all bodies at the present positions, which the arrays of the data need not contain.
+class Kinematics {
+ public:
+  Kinematics(const mjModel& m, const mjData& d) {
+    auto work = [&] {
+      d_ = mj_makeData(&m);
+      std::copy_n(d.qpos, m.nq, d_->qpos);
+      std::copy_n(d.mocap_pos, 3 * m.nmocap, d_->mocap_pos);
+      std::copy_n(d.mocap_quat, 4 * m.nmocap, d_->mocap_quat);
+      mj_kinematics(&m, d_);
+    };
+    if (!runs_without_mujoco_error(work)) raise_mujoco_error();
+  }
+  ~Kinematics() { mj_deleteData(d_); }
+  Kinematics(const Kinematics&) = delete;
+  Kinematics& operator=(const Kinematics&) = delete;
+  Vector3d position(int body) const { return vector3(d_->xpos + 3 * body); }
+  Matrix3d rotation(int body) const { return matrix3(d_->xmat + 9 * body); }
+
+ private:
+  mjData* d_ = nullptr;
 };
 
 // ---- constraints ----
@@ -183,7 +184,7 @@ void add_equation(Attachment& a, const std::string& name, const std::string& key
                   const std::vector<NamedFrame>& frames, const std::map<std::string, double>& params,
                   const std::map<std::string, nb::object>& points) {
   const Attachment::Access access = a.use();
-  const Attachment::Kinematics now(a.model(), a.data());
+  const Kinematics now(a.model(), a.data());
   Equation e{.name = name, .key = key, .text = text, .bodies = {}, .frames = {}, .params = params};
   std::vector<BodyId> ids;  // of e.bodies
   for (const auto& [frame_name, body, at, turn] : frames) {
@@ -316,7 +317,7 @@ NB_MODULE(_mujoco, m) {
       .def("body_pose",
            [](Attachment& a, int body) {
              const Attachment::Access access = a.use();
-             const Attachment::Kinematics now(a.model(), a.data());
+             const Kinematics now(a.model(), a.data());
              return nb::make_tuple(new_vector(now.position(body)), new_matrix(now.rotation(body)));
            })
       .def("add_equation", &add_equation, nb::arg("name"), nb::arg("key"), nb::arg("equation"), nb::arg("frames"),

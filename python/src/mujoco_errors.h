@@ -1,78 +1,37 @@
-// Errors of MuJoCo's C code as exceptions.
+// Errors of MuJoCo's C code as exceptions of Python.
 #pragma once
 
 #include <mujoco/mujoco.h>
+#include <nanobind/nanobind.h>
 
 #include <cstddef>
-#include <stdexcept>
-#include <string>
-
-// The package `mujoco` takes errors by these functions, too. They concern the calling thread only. Without one of them
-// MuJoCo ends the process at an error.
-extern "C" {
-#if mjVERSION_HEADER >= 3010000
-__attribute__((weak)) mjfLogHandler _mjPRIVATE_setTlsLogHandler(mjfLogHandler handler);
-__attribute__((weak)) mjfLogHandler _mjPRIVATE_getGlobalLogHandler(void);
-#else
-__attribute__((weak)) void _mjPRIVATE__set_tls_error_fn(void (*handler)(const char*));
-#endif
-}
 
 namespace linchpin::python {
 
-/// An error that MuJoCo has found, or the exception of a callback in Python, which is then set in this thread.
-struct MujocoError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+/// Runs work(context), in which MuJoCo may find an error, or a callback in Python may raise. MuJoCo itself would end
+/// the process. As in the package `mujoco`, longjmp leaves the work then: it must have no object with a destructor
+/// while MuJoCo runs. An exception of C++ passes through.
+/// @return whether the work came to its end. If not, call raise_mujoco_error() with the lock of the interpreter
+bool runs_without_mujoco_error(void (*work)(void*), void* context);
+/// The same for a function object.
+template <class Work>
+bool runs_without_mujoco_error(Work& work) {
+  return runs_without_mujoco_error([](void* self) { (*static_cast<Work*>(self))(); }, &work);
+}
+/// Throws the exception of a callback in Python, or a mujoco.FatalError with the text of the last error in this thread.
+[[noreturn]] void raise_mujoco_error();
 
-/// While it exists, an error of MuJoCo in this thread throws a MujocoError. MuJoCo's C code has tables for unwinding.
-class MujocoErrorsAreThrown {
- public:
-#if mjVERSION_HEADER >= 3010000
-  MujocoErrorsAreThrown() {
-    if (_mjPRIVATE_setTlsLogHandler) before_ = _mjPRIVATE_setTlsLogHandler(&handle);
-    next() = before_ ? before_ : _mjPRIVATE_getGlobalLogHandler ? _mjPRIVATE_getGlobalLogHandler() : nullptr;
-  }
-  ~MujocoErrorsAreThrown() {
-    if (_mjPRIVATE_setTlsLogHandler) _mjPRIVATE_setTlsLogHandler(before_);
-  }
-
- private:
-  static mjfLogHandler& next() {
-    static thread_local mjfLogHandler handler = nullptr;
-    return handler;
-  }
-  static void handle(const mjLogMessage* message) {
-    if (message->level == mjLOG_ERROR)
-      throw MujocoError((message->func ? std::string(message->func) + ": " : std::string()) + message->subject);
-    if (next()) next()(message);
-  }
-  mjfLogHandler before_ = nullptr;
-
- public:
-#else
-  MujocoErrorsAreThrown() {
-    if (_mjPRIVATE__set_tls_error_fn) _mjPRIVATE__set_tls_error_fn([](const char* text) { throw MujocoError(text); });
-  }
-  ~MujocoErrorsAreThrown() {
-    if (_mjPRIVATE__set_tls_error_fn) _mjPRIVATE__set_tls_error_fn(nullptr);
-  }
-#endif
-  MujocoErrorsAreThrown(const MujocoErrorsAreThrown&) = delete;
-  MujocoErrorsAreThrown& operator=(const MujocoErrorsAreThrown&) = delete;
-};
-
-/// The memory of a step in mjData, which an exception leaves occupied. restore() frees it.
+/// The stack of mjData, which a step that is left at an error keeps occupied. restore() frees it.
 class StackOfData {
  public:
-  explicit StackOfData(const mjData& data) : top_(top(data)), base_(base(data)) {}
+  explicit StackOfData(const mjData& data) : top_(static_cast<std::size_t>(data.pstack)), base_(base(data)) {}
   void restore(mjData& data) const {
     data.pstack = static_cast<decltype(data.pstack)>(top_);
     set_base(data, base_);
   }
 
  private:
-  static std::size_t top(const mjData& data) { return static_cast<std::size_t>(data.pstack); }
+  // MuJoCo 2 has no base.
   template <class Data>
   static std::size_t base(const Data& data) {
     if constexpr (requires { data.pbase; })
