@@ -112,6 +112,7 @@ class ModelBinding final : private articulated::TreeWorld {
   void fill_equality_forces();
 
   // step.cpp
+  void show_model();
   void demand_supported() const;
   void follow_model();
   bool has_exact() const;
@@ -140,6 +141,8 @@ class ModelBinding final : private articulated::TreeWorld {
   mjModel& m_;
   mjData& d_;
   mjModel view_;  ///< a copy of the struct of the model, with other options; the arrays are the model's
+  mjOption options_of_program_{};
+  mjModel* shown_ = &view_;  ///< the model in the phases of MuJoCo in which callbacks of the program run
   Options options_;
   ModelTrees model_trees_;
   std::vector<mjtNum> inertial_frames_;  ///< of the model when it was bound

@@ -36,7 +36,7 @@ void ModelBinding::solve_rows(bool holds) {
   std::copy_n(d_.qfrc_smooth, nv, saved_smooth_.begin());
   std::copy_n(d_.qacc_smooth, nv, saved_qacc_.begin());
   if (holds) project_rows_of_model();
-  mj_fwdConstraint(&view_, &d_);
+  mj_fwdConstraint(shown_, &d_);
   std::copy(saved_jacobian_.begin(), saved_jacobian_.end(), d_.efc_J);
   std::copy(saved_reference_.begin(), saved_reference_.end(), d_.efc_aref);
   std::copy(saved_smooth_.begin(), saved_smooth_.end(), d_.qfrc_smooth);

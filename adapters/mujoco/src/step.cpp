@@ -20,19 +20,18 @@ void ModelBinding::step() {
     solver_.skip_step(m_.opt.timestep);
     return;
   }
-  view_ = m_;
-  keep_rows_dense_and_together(view_);
+  show_model();
   solver_.set_t(d_.time);
-  mj_step1(&view_, &d_);
+  mj_step1(shown_, &d_);
   forward();
   solver_.begin_step();
   was_moved_ = false;
   const bool holds = tree_solver_.begin_step(m_.opt.timestep);
   if (was_moved_) {
-    mj_fwdPosition(&view_, &d_);
-    mj_sensorPos(&view_, &d_);
-    mj_fwdVelocity(&view_, &d_);
-    mj_sensorVel(&view_, &d_);
+    mj_fwdPosition(shown_, &d_);
+    mj_sensorPos(shown_, &d_);
+    mj_fwdVelocity(shown_, &d_);
+    mj_sensorVel(shown_, &d_);
     forward();
   }
   begin_velocities();
@@ -44,7 +43,21 @@ void ModelBinding::step() {
   write_result();
   read_sensors();
   advance();
+  if (shown_ == &m_) restore_options(m_, options_of_program_);
   solver_.end_step({.dt = m_.opt.timestep});
+}
+
+/// Makes the model for the step: a copy with other options. Callbacks of the program, such as mjcb_control, must get
+/// the program's own model, which then has these options until the end of the step.
+void ModelBinding::show_model() {
+  const bool has_callbacks = mjcb_passive || mjcb_control || mjcb_contactfilter || mjcb_sensor || mjcb_act_dyn ||
+                             mjcb_act_gain || mjcb_act_bias;
+  view_ = m_;
+  keep_rows_dense_and_together(view_);
+  shown_ = has_callbacks ? &m_ : &view_;
+  if (!has_callbacks) return;
+  options_of_program_ = m_.opt;
+  keep_rows_dense_and_together(m_);
 }
 
 void ModelBinding::demand_supported() const {
@@ -69,8 +82,8 @@ bool ModelBinding::has_exact() const {
 
 /// Finds the forces at the present state.
 void ModelBinding::forward() {
-  mj_fwdActuation(&view_, &d_);
-  mj_fwdAcceleration(&view_, &d_);
+  mj_fwdActuation(shown_, &d_);
+  mj_fwdAcceleration(shown_, &d_);
   set_damping();
 }
 
@@ -209,14 +222,14 @@ void ModelBinding::apply_other_wrenches(double sign) {
 void ModelBinding::read_sensors() {
   saved_applied_.assign(d_.xfrc_applied, d_.xfrc_applied + 6 * m_.nbody);
   apply_other_wrenches(1);
-  mj_sensorAcc(&view_, &d_);
+  mj_sensorAcc(shown_, &d_);
   std::copy(saved_applied_.begin(), saved_applied_.end(), d_.xfrc_applied);
 }
 
 // ---- the end ----
 
 void ModelBinding::advance() {
-  mj_checkAcc(&view_, &d_);
+  mj_checkAcc(shown_, &d_);
   mjModel view = m_;
   integrate_acceleration_as_it_is(view, no_damping_.data());
   mj_Euler(&view, &d_);

@@ -58,6 +58,13 @@ inline void keep_rows_dense_and_together(mjModel& view) {
 #endif
 }
 
+/// Takes back keep_rows_dense_and_together(). @param before  the options before it
+inline void restore_options(mjModel& m, const mjOption& before) {
+  m.opt.jacobian = before.jacobian;
+  m.opt.disableflags = before.disableflags;
+  m.opt.enableflags = before.enableflags;
+}
+
 /// Makes a copy of the model with which mj_Euler() changes positions and velocities only.
 template <class Model>
 void leave_out_other_states(Model& view) {
