@@ -102,6 +102,7 @@ class Attachment {
 
   void take_step(mujoco::Solver& solver) {
     const StackOfData stack(d_);
+    const mjOption options = m_.opt;
     const long failures = law_failures(solver);
     auto work = [&] {
       if (enabled_)
@@ -120,6 +121,7 @@ class Attachment {
     in_step_ = false;
     if (!ends) {
       stack.restore(d_);
+      m_.opt = options;
       solver.reset();
       const nb::gil_scoped_acquire acquire;
       raise_mujoco_error();
