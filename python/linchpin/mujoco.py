@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,7 @@ from .reactions import Reactions, Wrench
 __all__ = ["Attachment", "Comparison", "Finding", "MomentumBalance", "Rank", "attach", "laws"]
 
 Vector = NDArray[np.float64]
-Body = str | SupportsIndex | Any
+Body = Any
 """A body by its name, its number, or the object ``model.body(...)``; 0 and "world" are the world."""
 
 
@@ -248,10 +248,7 @@ class Attachment:
     @property
     def momentum_balances(self) -> list[MomentumBalance]:
         """The momentum balances of all bodies in the last step."""
-        return [
-            MomentumBalance(self._body_name(body), *vectors, imbalance=imbalance)
-            for body, *vectors, imbalance in self._core.momentum_balances()
-        ]
+        return [MomentumBalance(self._body_name(body), *of) for body, *of in self._core.momentum_balances()]
 
     @property
     def counts(self) -> dict[str, float]:
@@ -475,7 +472,7 @@ def attach(
     }
     core = extension.Attachment(model, data, model._address, data._address, options)
     # The layout of MjModel and MjData must be that of the header that the extension was built with.
-    if core.sizes() != (model.nq, model.nv, model.nbody, data.qpos.ctypes.data):
+    if core.sizes() != (model.nq, model.nv, model.nbody, data.xpos.ctypes.data):
         raise RuntimeError("linchpin cannot use this build of MuJoCo: its MjModel or MjData differs from that of the header")
     return Attachment(core, mujoco, model, data)
 

@@ -50,7 +50,7 @@ class Wrench:
 class Reaction:
     """Reaction of one constraint at one time, on the first body of the constraint, in world axes.
 
-    It belongs to the present state without an engine, and to the state before the last step in Bullet. It refers to the
+    It belongs to the present state without an engine, and to the state before the last step in an engine. It refers to the
     arrays of the :class:`Reactions` that it comes from, and stays valid.
     """
 

@@ -39,11 +39,12 @@ using NamedFrame = std::tuple<std::string, int, nb::object, nb::object>;
 Matrix3d matrix3(const mjtNum* rows) { return Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>>(rows); }
 Vector3d vector3(const mjtNum* x) { return Eigen::Map<const Vector3d>(x); }
 
-/// linchpin on one model and its data, which it keeps alive.
-class Attachment {
+/// linchpin on one model and its data, which it keeps alive. nanobind knows types of all modules by their names, so
+/// that the name must differ from that of the class for PyBullet.
+class MujocoAttachment {
  public:
-  Attachment(nb::object model, nb::object data, std::uintptr_t model_address, std::uintptr_t data_address,
-             const mujoco::Options& options)
+  MujocoAttachment(nb::object model, nb::object data, std::uintptr_t model_address, std::uintptr_t data_address,
+                   const mujoco::Options& options)
       : model_(std::move(model)),
         data_(std::move(data)),
         m_(*reinterpret_cast<mjModel*>(model_address)),
@@ -182,10 +183,10 @@ struct FrameOfBody {
   }
 };
 
-void add_equation(Attachment& a, const std::string& name, const std::string& key, const std::string& text,
+void add_equation(MujocoAttachment& a, const std::string& name, const std::string& key, const std::string& text,
                   const std::vector<NamedFrame>& frames, const std::map<std::string, double>& params,
                   const std::map<std::string, nb::object>& points) {
-  const Attachment::Access access = a.use();
+  const MujocoAttachment::Access access = a.use();
   const Kinematics now(a.model(), a.data());
   Equation e{.name = name, .key = key, .text = text, .bodies = {}, .frames = {}, .params = params};
   std::vector<BodyId> ids;  // of e.bodies
@@ -215,9 +216,9 @@ void add_equation(Attachment& a, const std::string& name, const std::string& key
   access->add(constraint_of(e, [&](std::size_t i) { return ids[i]; }));
 }
 
-void add_joint(Attachment& at, const std::string& name, const std::string& kind, int a, const nb::object& at_a,
+void add_joint(MujocoAttachment& at, const std::string& name, const std::string& kind, int a, const nb::object& at_a,
                const nb::object& axis_a, int b, const nb::object& at_b, const nb::object& axis_b, double length) {
-  const Attachment::Access access = at.use();
+  const MujocoAttachment::Access access = at.use();
   const mujoco::Solver& solver = access.solver;
   access->add(joint_of(name, kind, access->id(a), solver.point(a, vector3_argument("at_a", at_a)),
                        solver.axis(a, vector3_argument("axis_a", axis_a)), access->id(b),
@@ -259,8 +260,8 @@ int body_of(mujoco::Solver& solver, const mjModel& m, BodyId id) {
   return -1;
 }
 
-nb::list balances_of(Attachment& a) {
-  const Attachment::Access access = a.use();
+nb::list balances_of(MujocoAttachment& a) {
+  const MujocoAttachment::Access access = a.use();
   nb::list out;
   const auto balances = access->momentum_balances();
   const std::vector<MomentumBalance> copy(balances.begin(), balances.end());  // body_of() may make ids
@@ -299,26 +300,26 @@ NB_MODULE(_mujoco, m) {
   nb::module_::import_("linchpin._core");  // knows the types
   m.attr("version") = mjVERSION_HEADER;
   m.def("library_path", &library_path);
-  nb::class_<Attachment>(m, "Attachment")
+  nb::class_<MujocoAttachment>(m, "Attachment")
       .def("__init__",
-           [](Attachment* self, const nb::object& model, const nb::object& data, std::uintptr_t model_address,
+           [](MujocoAttachment* self, const nb::object& model, const nb::object& data, std::uintptr_t model_address,
               std::uintptr_t data_address, const nb::dict& options) {
-             new (self) Attachment(model, data, model_address, data_address, options_of(options));
+             new (self) MujocoAttachment(model, data, model_address, data_address, options_of(options));
            })
       .def("sizes",
-           [](Attachment& a) {
+           [](MujocoAttachment& a) {
              return nb::make_tuple(a.model().nq, a.model().nv, a.model().nbody,
-                                   reinterpret_cast<std::uintptr_t>(a.data().qpos));
+                                   reinterpret_cast<std::uintptr_t>(a.data().xpos));
            })
-      .def("step", &Attachment::step, nb::arg("count"), nb::call_guard<nb::gil_scoped_release>())
-      .def("require_between_steps", [](Attachment& a) { (void)a.use(); })
-      .def("detach", &Attachment::detach)
-      .def_prop_ro("detached", &Attachment::detached)
-      .def_prop_rw("enabled", &Attachment::enabled, &Attachment::set_enabled)
-      .def_prop_ro("t", [](Attachment& a) { return a.use()->t(); })
+      .def("step", &MujocoAttachment::step, nb::arg("count"), nb::call_guard<nb::gil_scoped_release>())
+      .def("require_between_steps", [](MujocoAttachment& a) { (void)a.use(); })
+      .def("detach", &MujocoAttachment::detach)
+      .def_prop_ro("detached", &MujocoAttachment::detached)
+      .def_prop_rw("enabled", &MujocoAttachment::enabled, &MujocoAttachment::set_enabled)
+      .def_prop_ro("t", [](MujocoAttachment& a) { return a.use()->t(); })
       .def("body_pose",
-           [](Attachment& a, int body) {
-             const Attachment::Access access = a.use();
+           [](MujocoAttachment& a, int body) {
+             const MujocoAttachment::Access access = a.use();
              const Kinematics now(a.model(), a.data());
              return nb::make_tuple(new_vector(now.position(body)), new_matrix(now.rotation(body)));
            })
@@ -326,45 +327,45 @@ NB_MODULE(_mujoco, m) {
            nb::arg("params"), nb::arg("points"))
       .def("add_joint", &add_joint, nb::arg("name"), nb::arg("kind"), nb::arg("a"), nb::arg("at_a"), nb::arg("axis_a"),
            nb::arg("b"), nb::arg("at_b"), nb::arg("axis_b"), nb::arg("length"))
-      .def("add_law", [](Attachment& a, const std::string& name,
+      .def("add_law", [](MujocoAttachment& a, const std::string& name,
                          const nb::object& law) { found(a.use().solver, name).law(law_of(law, name)); })
-      .def("add_law_on_joint", [](Attachment& a, const std::string& joint,
+      .def("add_law_on_joint", [](MujocoAttachment& a, const std::string& joint,
                                   const nb::object& law) { a.use()->joint(joint).law(law_of(law, joint)); })
-      .def("remove", [](Attachment& a, const std::string& name) { found(a.use().solver, name).remove(); })
+      .def("remove", [](MujocoAttachment& a, const std::string& name) { found(a.use().solver, name).remove(); })
       .def("constraint_names",
-           [](Attachment& a) {
+           [](MujocoAttachment& a) {
              std::vector<std::string> out;
-             const Attachment::Access access = a.use();
+             const MujocoAttachment::Access access = a.use();
              for (const linchpin::Reaction& r : access->reactions()) out.push_back(r.name);
              return out;
            })
       .def("joint_wrench",
-           [](Attachment& a, const std::string& joint) { return tuple_of(a.use()->joint_wrench(joint)); })
+           [](MujocoAttachment& a, const std::string& joint) { return tuple_of(a.use()->joint_wrench(joint)); })
       .def("joint_forces",
-           [](Attachment& a, const std::string& joint) { return dict_of(a.use()->joint_forces(joint)); })
+           [](MujocoAttachment& a, const std::string& joint) { return dict_of(a.use()->joint_forces(joint)); })
       .def("reactions",
-           [](Attachment& a) {
-             const Attachment::Access access = a.use();
+           [](MujocoAttachment& a) {
+             const MujocoAttachment::Access access = a.use();
              return arrays_of(access->reactions());
            })
       .def("momentum_balances", &balances_of)
-      .def("counts", [](Attachment& a) { return counts_of(a.use()->counts()); })
-      .def("native", [](Attachment& a) { return pairs_of(a.use()->native()); })
+      .def("counts", [](MujocoAttachment& a) { return counts_of(a.use()->counts()); })
+      .def("native", [](MujocoAttachment& a) { return pairs_of(a.use()->native()); })
       .def("check",
-           [](Attachment& a) {
+           [](MujocoAttachment& a) {
              std::vector<std::pair<std::string, std::string>> out;
              for (const linchpin::host::Finding& f : a.use()->check()) out.emplace_back(f.constraint, f.message);
              return out;
            })
       .def("rank",
-           [](Attachment& a) {
-             const Attachment::Access access = a.use();
+           [](MujocoAttachment& a) {
+             const MujocoAttachment::Access access = a.use();
              const linchpin::RankReport r = access->rank_report();
              std::size_t rows = 0;
              for (const linchpin::Reaction& each : access->reactions()) rows += each.native ? 0 : each.lambda.size();
              return nb::make_tuple(rows, r.rank, r.redundant, r.undetermined, r.contradictory);
            })
-      .def("summary", [](Attachment& a) { return a.use()->summary(); })
-      .def("energy", [](Attachment& a) { return a.use()->energy(); })
-      .def("reset", [](Attachment& a) { a.use()->reset(); });
+      .def("summary", [](MujocoAttachment& a) { return a.use()->summary(); })
+      .def("energy", [](MujocoAttachment& a) { return a.use()->energy(); })
+      .def("reset", [](MujocoAttachment& a) { a.use()->reset(); });
 }

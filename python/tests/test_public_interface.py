@@ -11,6 +11,13 @@ HERE = Path(__file__).resolve().parent
 MODULES = [f"linchpin.{name}" for name in ("laws", "reactions", "rollout", "scene", "simulation", "state", "sweep", "trace")]
 MODULES += ["linchpin", "linchpin.rerun"]
 try:
+    import mujoco  # noqa: F401
+    import linchpin._mujoco_version  # noqa: F401
+
+    MODULES.append("linchpin.mujoco")
+except ImportError:
+    pass
+try:
     import pybullet  # noqa: F401
 
     MODULES.append("linchpin.pybullet")
