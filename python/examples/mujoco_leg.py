@@ -70,36 +70,35 @@ def squat(step: int) -> None:
     data.ctrl[:] = [-bend, 2 * bend, bend]
 
 
-# %% `attach` is the new line, and `exact.step()` takes the place of `mujoco.mj_step(model, data)`. The method `compare` runs the leg for 2 s by both solvers. The gap is that of the loops, from MuJoCo's own `efc_pos`. The second run of MuJoCo has loops as hard as it permits with this step, `solref` of two steps:
+# %% `attach` is the new line. `compare` runs the leg for 2 s by MuJoCo and by linchpin, also with the hardest loops that MuJoCo permits:
 exact = linchpin.mujoco.attach(model, data)
 gaps = exact.compare(2000, squat)
 print(f"largest gap: MuJoCo {gaps.native_gap.max():.1e} m, linchpin {gaps.exact_gap.max():.1e} m")
 mujoco.mj_resetData(model, data)
-model.eq_solref[:] = [0.002, 1]
+model.eq_solref[:] = [2 * model.opt.timestep, 1]
 hard = exact.compare(2000, squat)
 print(f"hard loops:  MuJoCo {hard.native_gap.max():.1e} m, linchpin {hard.exact_gap.max():.1e} m")
 
-# %% The reaction of a loop is that of the state before the last step, without a softness. A light rod with a pin at each end carries a force along itself, apart from its own weight and inertia:
+# %% A light rod with a pin at each end carries a force along itself. The exact reaction says so:
 force = exact.reactions["achilles"].force  # [N], world axes, on the rod
 along = data.body("achilles rod").xmat.reshape(3, 3) @ [-0.22, 0, -0.38]
 along /= np.linalg.norm(along)
 print(f"achilles: {np.linalg.norm(force):.2f} N, of which {force @ along:.2f} N along the rod")
 
-# %% All hinges are about one axis, and hold each loop in its plane already. So a `connect` has one row more than the leg needs. The report names the constraints, and says that their forces are unique all the same:
+# %% Each `connect` has one row more than a leg in a plane needs. The report names them; no force is undetermined by that:
 print(exact.rank())
 
-# %% Friction in proportion to the load: the moment of the pin is at most mu · radius · |F|, with the force F that the pin transmits. MuJoCo's `frictionloss` is a constant.
-mu, radius = 0.2, 0.01
-exact.law("hip", linchpin.mujoco.laws.hinge_friction(mu, pin_radius=radius))
+# %% The friction of a pin grows with its load. The `frictionloss` of MuJoCo is a constant:
+exact.law("hip", linchpin.mujoco.laws.hinge_friction(0.2, pin_radius=0.01))
 mujoco.mj_resetData(model, data)
 exact.reset()
 for step in range(1, 1001):
     squat(step)
     exact.step()
     if step % 200 == 0:
-        load = np.linalg.norm(exact.joint_wrench("hip").force[[0, 2]])  # across the pin, which is along y
-        moment = abs(exact.joint_forces("hip")["laws"][0])
-        print(f"t = {data.time:.1f} s: load {load:6.2f} N, moment {moment:.5f} N m, bound {mu * radius * load:.5f} N m")
+        load = np.linalg.norm(exact.joint_wrench("hip").force)
+        moment = exact.joint_forces("hip")["laws"][0]
+        print(f"t = {data.time:.1f} s: load {load:6.2f} N, moment of friction {moment:7.4f} N m")
 
 # %% The summary says what linchpin solves, and what stays with MuJoCo:
 print(exact.summary())

@@ -48,6 +48,17 @@ def test_pybullet_minitaur():
     assert native > 1e-5 and exact < 1e-12
 
 
+def test_mujoco_leg():
+    pytest.importorskip("mujoco")
+    pytest.importorskip("linchpin._mujoco_version", reason="linchpin was built without MuJoCo")
+    text = printed("mujoco_leg")
+    for native, exact in pairs(text, r"MuJoCo (\S+) m, linchpin (\S+) m"):
+        assert native > 1e-5 and exact < 1e-12
+    ((force, along),) = pairs(text, r"achilles: (\S+) N, of which (\S+) N")
+    assert along == pytest.approx(force, rel=0.01)
+    assert "rows=6, rank=4" in text and len(pairs(text, r"load +(\S+) N, moment of friction +(\S+) N m")) == 5
+
+
 def test_every_example_has_a_test():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES} <= tested

@@ -24,9 +24,11 @@ def tool():
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_notebook_has_the_cells_of_its_script_and_runs(tool, script):
     text = script.read_text()
-    for package in ("matplotlib", "pybullet"):
+    for package in ("matplotlib", "mujoco", "pybullet"):
         if f"import {package}" in text:
             pytest.importorskip(package)
+    if "linchpin.mujoco" in text:
+        pytest.importorskip("linchpin._mujoco_version", reason="linchpin was built without MuJoCo")
     notebook = nbformat.read(script.with_suffix(".ipynb"), as_version=4)
     assert [(cell.cell_type, cell.source) for cell in notebook.cells] == tool.cells_of(text), "run scripts/notebooks"
     assert any(cell.get("outputs") for cell in notebook.cells), "run scripts/notebooks"
