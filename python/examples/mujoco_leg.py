@@ -85,7 +85,7 @@ along = data.body("achilles rod").xmat.reshape(3, 3) @ [-0.22, 0, -0.38]
 along /= np.linalg.norm(along)
 print(f"achilles: {np.linalg.norm(force):.2f} N, of which {force @ along:.2f} N along the rod")
 
-# %% Each `connect` has one row more than a leg in a plane needs. The report names them; no force is undetermined by that:
+# %% Each `connect` has one row more than a leg in a plane needs. The report names them:
 print(exact.rank())
 
 # %% The friction of a pin grows with its load. The `frictionloss` of MuJoCo is a constant:

@@ -17,6 +17,14 @@ Matrix3d frame_with_x(const Vector3d& x) {
   return R;
 }
 
+/// The rate of a joint about or along an axis that is fixed in the child.
+template <class View>
+auto rate_of(const View& child, const View& parent, const Vector3d& unit, bool slides) {
+  const auto axis = child.axis(unit);
+  if (!slides) return dot(axis, child.omega() - parent.omega());
+  return dot(axis, child.velocity() - parent.velocity() - cross(parent.omega(), child.position() - parent.position()));
+}
+
 }  // namespace
 
 Constraint joint_constraint(const LinkModel& link, const std::string& name, BodyId parent, BodyId child) {
@@ -37,17 +45,18 @@ Constraint gear_constraint(const std::string& name, const std::vector<BodyId>& b
   return nonholonomic(name, bodies, [joints = std::move(joints)](const auto& s) {
     using T = std::remove_cvref_t<decltype(s.t)>;
     T sum(0.0);
-    for (const GearedJoint& joint : joints) {
-      const auto &child = s[joint.child], &parent = s[joint.parent];
-      const auto axis = child.axis(joint.axis);
-      if (joint.slides)
-        sum = sum + joint.factor * dot(axis, child.velocity() - parent.velocity() -
-                                                 cross(parent.omega(), child.position() - parent.position()));
-      else
-        sum = sum + joint.factor * dot(axis, child.omega() - parent.omega());
-    }
+    for (const GearedJoint& joint : joints)
+      sum = sum + joint.factor * rate_of(s[joint.child], s[joint.parent], joint.axis, joint.slides);
     return sum;
   });
+}
+
+Constraint rotor_constraint(const std::string& name, BodyId rotor, BodyId child, BodyId parent, const Vector3d& axis,
+                            bool slides) {
+  return nonholonomic(name, {rotor, child, parent},
+                      [unit = Vector3d(axis / axis.squaredNorm()), slides](const auto& s) {
+                        return s[0].velocity().x - rate_of(s[1], s[2], unit, slides);
+                      });
 }
 
 }  // namespace linchpin::articulated

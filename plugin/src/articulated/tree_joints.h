@@ -23,4 +23,10 @@ struct GearedJoint {
 /// A gear between joints, Σ factor · rate = 0. It is on rates, because bodies do not know the angles of their joints.
 Constraint gear_constraint(const std::string& name, const std::vector<BodyId>& bodies, std::vector<GearedJoint> joints);
 
+/// The velocity of a rotor along x is the rate of a joint: the mass of the rotor is then an inertia of this rate
+/// itself. Its bodies are rotor, child and parent. @param axis  of the rate, fixed in the child @param slides  the rate
+/// is one of sliding
+Constraint rotor_constraint(const std::string& name, BodyId rotor, BodyId child, BodyId parent, const Vector3d& axis,
+                            bool slides);
+
 }  // namespace linchpin::articulated

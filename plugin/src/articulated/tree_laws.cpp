@@ -56,6 +56,7 @@ void TreeLaws::lay_out(std::vector<host::HostPart>& notes) {
   Made made;
   std::string why = add_members();
   if (why.empty()) why = add_joints(made);
+  if (why.empty()) why = add_rotors(made);
   if (why.empty()) why = add_constraints(made);
   if (why.empty()) return start(made);
   for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i)
@@ -153,6 +154,82 @@ std::string TreeLaws::add_joints(Made& made) {
   return {};
 }
 
+// ---- rotors ----
+
+double TreeLaws::inertia_of(const Rotor& rotor) const {
+  const KinematicTree& tree = t_.trees[z(rotor.tree)]->tree;
+  return tree.added_inertia(tree.column_of(rotor.rate));
+}
+
+bool TreeLaws::lacks_rotor() const {
+  if (!t_.has(host::Trait::laws)) return false;
+  std::size_t known = 0;
+  for (int t = 0; t < static_cast<int>(t_.trees.size()); ++t) {
+    if (t_.trees[z(t)]->column < 0) continue;
+    for (int k = 0; k < t_.trees[z(t)]->tree.model().rates; ++k) {
+      const bool has = known < rotors_.size() && rotors_[known].tree == t && rotors_[known].rate == k;
+      if (!has && inertia_of({{}, t, k}) > 0) return true;
+      known += has ? 1 : 0;
+    }
+  }
+  return false;
+}
+
+/// Adds a rotor for every joint rate that has an inertia of its own, in the order of trees and rates.
+std::string TreeLaws::add_rotors(Made& made) {
+  rotors_.clear();
+  for (int t = 0; t < static_cast<int>(t_.trees.size()); ++t) {
+    if (t_.trees[z(t)]->column < 0) continue;
+    const TreeModel& model = t_.trees[z(t)]->tree.model();
+    for (int i = 0; i < static_cast<int>(model.links.size()); ++i)
+      for (int k = 0; k < model.links[z(i)].rates; ++k) {
+        const Rotor rotor{rotor_id(rotors_.size()), t, model.links[z(i)].first_rate + k};
+        if (!(inertia_of(rotor) > 0)) continue;
+        if (std::string why = add_rotor(rotor, i, made); !why.empty()) return why;
+      }
+  }
+  return {};
+}
+
+std::string TreeLaws::add_rotor(const Rotor& rotor, int link, Made& made) {
+  const LinkModel& model = t_.trees[z(rotor.tree)]->tree.link(link);
+  const std::size_t k = z(rotor.rate - model.first_rate);
+  const bool slides = model.joint == JointKind::prismatic;
+  BodyId child, parent;
+  layout_.link_id(rotor.tree, link, child);
+  layout_.link_id(rotor.tree, model.parent, parent);
+  const Result<ConstraintId> id =
+      c_.system.try_add(rotor_constraint("rotor of " + c_.system.name(rotor.id), rotor.id, child, parent,
+                                         slides ? model.linear[k] : model.angular[k], slides));
+  if (!id) return id.error().message;
+  joints_.push_back(*id);
+  made.ids.push_back(*id);
+  rotors_.push_back(rotor);
+  return {};
+}
+
+/// A particle for a rotor. Those of earlier layouts are used again.
+BodyId TreeLaws::rotor_id(std::size_t index) {
+  while (rotor_ids_.size() <= index) {
+    const BodyId id = c_.system.add_particle(c_.bodies.new_name("rotor"), 1, Vector3d::Zero());
+    c_.bodies.add(id, false);
+    rotor_ids_.push_back(id);
+  }
+  return rotor_ids_[index];
+}
+
+/// Takes over inertias and rates at the step's start.
+void TreeLaws::read_rotors() {
+  for (const Rotor& rotor : rotors_) {
+    const double least = 1e-12;  // in place of 0, if the program has removed what was there
+    const double inertia = std::max(least, inertia_of(rotor));
+    if (c_.system.mass(rotor.id) != inertia) (void)c_.system.try_set_mass(rotor.id, inertia, Matrix3d::Zero());
+    const double rate = t_.trees[z(rotor.tree)]->tree.state().velocity[z(6 + rotor.rate)];
+    c_.bodies.start[rotor.id] =
+        BodyState{Vector3d::Zero(), Quaterniond::Identity(), Vector3d(rate, 0, 0), Vector3d::Zero()};
+  }
+}
+
 /// Adds the constraints of the problem.
 std::string TreeLaws::add_constraints(Made& made) {
   for (const ConstraintRows& c : t_.constraints.constraints()) {
@@ -211,6 +288,7 @@ void TreeLaws::evaluate() {
       c_.bodies.start[m.id] = BodyState{at.p, Quaterniond(at.R), at.v, at.w};
       if (list == &members_) update_mass(m);
     }
+  read_rotors();
   collect_forces(false);
   t_.dynamics->set_step(c_.dt);  // friction obeys its law at the end of the step (T10)
   p.is_known = t_.dynamics->evaluate(c_.bodies.start, Q_) != Status::invalid;
@@ -423,6 +501,12 @@ void TreeLaws::velocities_of_members(std::span<const double> v, std::vector<doub
     put(out, c, t.at_end[z(m.link.link + 1)].v);
     put(out, c + 3, t.at_end[z(m.link.link + 1)].w);
   });
+  const IslandLayout& layout = t_.dynamics->assembly().layout;
+  for (const Rotor& rotor : rotors_)
+    if (const int slot = layout.body_index(rotor.id); slot >= 0) {
+      const Tree& t = *t_.trees[z(rotor.tree)];
+      put(out, layout.column[z(slot)], Vector3d(v[z(t.column + t.tree.column_of(rotor.rate))], 0, 0));
+    }
 }
 
 bool TreeLaws::reapply_stick() {

@@ -1,7 +1,9 @@
 // Laws on constraints between links and on the joints of trees (T9, T10). A law reads a reaction, and joint coordinates
 // know no reactions of their own joints. So the problem is solved once more with every link a body of its own and every
 // joint a constraint, to the same accelerations: T5 is the same in any coordinates. There it is also decided which
-// contacts stick. The forces that laws prescribe there are then among the forces on the links. Private to the core.
+// contacts stick. The forces that laws prescribe there are then among the forces on the links. An inertia of a joint
+// rate itself, of a rotor or of damping that the integrator takes implicitly, is there a particle that a constraint
+// moves at this rate. Private to the core.
 #pragma once
 
 #include "articulated/tree_island.h"
@@ -30,6 +32,8 @@ class TreeLaws {
   // ---- layout ----
   /// Takes the maximal problem of the last layout out of the system.
   void forget();
+  /// Returns whether a joint rate has got an inertia of its own since the last layout.
+  bool lacks_rotor() const;
   /// Makes the problem in which every link is a body. If it is not possible, its laws are reported by name, and the
   /// rest goes on. @param notes  out: constraints of which laws are not in force
   void lay_out(std::vector<host::HostPart>& notes);
@@ -75,6 +79,11 @@ class TreeLaws {
     LinkTable::Place link;  ///< without a tree:
     int loop_body = -1;     ///< a rigid body, this one
   };
+  /// A particle whose velocity along x is a joint rate. Its mass is the inertia of this rate.
+  struct Rotor {
+    BodyId id;
+    int tree, rate;
+  };
   /// Constraints of the maximal problem while it is made, and the entries of those that have one.
   struct Made {
     std::vector<ConstraintId> ids;
@@ -86,6 +95,11 @@ class TreeLaws {
   std::string add_with_laws(int entry, Constraint constraint, Made& made);
   std::string add_named_joints(Made& made, std::vector<std::vector<char>>& has_name);
   std::string add_joints(Made& made);
+  std::string add_rotors(Made& made);
+  std::string add_rotor(const Rotor& rotor, int link, Made& made);
+  BodyId rotor_id(std::size_t index);
+  double inertia_of(const Rotor& rotor) const;
+  void read_rotors();
   std::string add_constraints(Made& made);
   void start(const Made& made);
   void update_mass(const Member& m);
@@ -107,7 +121,9 @@ class TreeLaws {
   TreeLayout& layout_;
   std::vector<Member> members_;                  // all that move, in the order of the block
   std::vector<Member> fixed_;                    // bases that do not
-  std::vector<ConstraintId> joints_;             // of trees, that have no name
+  std::vector<Rotor> rotors_;                    // of all rates with an inertia
+  std::vector<BodyId> rotor_ids_;                // all that were ever made
+  std::vector<ConstraintId> joints_;             // of trees, that have no name, and of rotors
   std::vector<int> entry_of_constraint_;         // by constraint of the block; −1: such a joint
   std::vector<double> Q_, v0_, v1_;              // of the maximal problem
   std::vector<std::vector<Wrench>> applied_;     // by tree: forces on links

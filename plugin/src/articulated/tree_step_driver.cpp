@@ -32,7 +32,7 @@ bool TreeSolver::begin_step(double dt) {
   s.c.dt = s.t.dt = dt;
   s.read_trees();
   s.unilateral.switch_all();
-  if (!s.layout.is_current()) s.lay_out();
+  if (!s.layout.is_current() || s.laws.lacks_rotor()) s.lay_out();
   if (!s.t.has_problem()) return false;
   if (!s.wake() || !s.solver.begin(s.t, true)) {
     s.leave_to_host();
