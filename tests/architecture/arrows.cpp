@@ -53,6 +53,7 @@ const std::vector<Area> areas = {
     {"plugin/", {"std", "Eigen", "core"}},
     {"plugin/src/problem/problem_json.cpp", {"std", "Eigen", "core", "nlohmann"}},
     {"adapters/bullet/", {"std", "Eigen", "core", "Bullet"}},
+    {"adapters/mujoco/", {"std", "Eigen", "core", "MuJoCo"}},
     {"adapters/minimal/", {"std", "Eigen", "core", "toy engine"}},
     {"adapters/minimal/engine/", {"std", "Eigen"}},
     {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat", "yaml-cpp"}},
@@ -66,6 +67,10 @@ const std::vector<Area> areas = {
     {"tools/bullet_scene/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet"}},
     {"tools/linchpin/", {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "CLI11"}},
     {"tools/linchpin/mpi_module.cpp", {"std", "MPI"}},
+    // What all worker programs share, and that of MuJoCo.
+    {"tools/linchpin/worker_common/", {"std", "system", "core", "scene", "recording", "nlohmann", "bullet scene"}},
+    {"tools/linchpin/mujoco_worker/",
+     {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "adapter/mujoco", "MuJoCo", "bullet scene"}},
     {"tools/linchpin/worker/",
      {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "adapter/bullet", "Bullet", "bullet scene"}},
     {"demos/papers/", {"std", "Eigen", "core", "scene"}},
@@ -88,8 +93,9 @@ const Area* area_of(const std::string& file) {
 
 // The folder whose private files a file may include by name.
 std::string home_of(const std::string& file) {
-  for (const char* home : {"plugin/", "adapters/bullet/", "adapters/minimal/", "tools/scene/", "tools/recording/",
-                           "tools/bullet_scene/", "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
+  for (const char* home :
+       {"plugin/", "adapters/bullet/", "adapters/mujoco/", "adapters/minimal/", "tools/scene/", "tools/recording/",
+        "tools/bullet_scene/", "tools/linchpin/", "demos/", "benchmarks/", "tests/"})
     if (starts_with(file, home)) return home;
   return "";
 }
@@ -115,6 +121,7 @@ Target classify(const std::string& root, const std::string& file, const std::str
 
   if (starts_with(name, "linchpin/")) {
     if (name == "linchpin/bullet.h") return {"adapter/bullet", ""};
+    if (name == "linchpin/mujoco.h") return {"adapter/mujoco", ""};
     if (name == "linchpin/minimal.h") return {"adapter/minimal", ""};
     // The first is of any host, the second of Bullet's as well: whoever includes it sees Bullet.
     if (name == "linchpin/recording.h") return {"recording", ""};
@@ -207,6 +214,7 @@ std::optional<std::string> check_line(const std::string& root, const std::string
   }
   // An area's own public header, by its installed name.
   if (target.kind == "adapter/bullet" && starts_with(file, "adapters/bullet/")) return std::nullopt;
+  if (target.kind == "adapter/mujoco" && starts_with(file, "adapters/mujoco/")) return std::nullopt;
   if (target.kind == "adapter/minimal" && starts_with(file, "adapters/minimal/")) return std::nullopt;
   if (target.kind == "scene" && starts_with(file, "tools/scene/")) return std::nullopt;
   if (target.kind == "recording" && starts_with(file, "tools/recording/")) return std::nullopt;

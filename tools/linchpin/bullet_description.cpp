@@ -91,7 +91,7 @@ std::string scene_fault(std::string_view bytes) {
   constexpr std::size_t header = 12;
   if (bytes.empty()) return "is empty";
   if (bytes.find("<mujoco") != std::string_view::npos)
-    return "is MJCF, the format of MuJoCo, which linchpin does not read. Convert it to URDF or SDF";
+    return "contains <mujoco>, but not as its root element, as a file of MuJoCo has it";
   if (bytes.find("xmlns:xacro") != std::string_view::npos)
     return "is xacro. Expand it by \"xacro FILE > robot.urdf\", and open robot.urdf";
   const bool magic = bytes.starts_with("BULLETf") || bytes.starts_with("BULLETd");

@@ -29,13 +29,14 @@ namespace {
 
 struct CompareArguments {
   SimulationOptions simulation;
-  std::string with = "exact,bullet:si", precision = "double", csv;
+  std::string with, precision, csv;
   ReportOptions report;
   std::vector<std::string> more;
   bool json = false;
 };
 
 std::vector<std::string> precisions(const std::string& word) {
+  if (word.empty()) return {"double"};
   if (word == "both") return {"double", "single"};
   if (word == "double" || word == "single") return {word};
   throw std::invalid_argument("--precision is \"" + word + "\", expected single, double or both");
@@ -100,14 +101,16 @@ int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) 
 }
 
 int run_compare(const CompareArguments& arguments) try {
-  Simulation simulation;
   std::vector<SolverSpec> solvers;
-  std::vector<std::string> in;
-  solvers = parse_solvers(arguments.with);
-  in = precisions(arguments.precision);
+  if (!arguments.with.empty()) solvers = parse_solvers(arguments.with);
+  const std::vector<std::string> in = precisions(arguments.precision);
   const auto opened = arguments.simulation.open();
   if (!opened) return exit_bad_input;
-  simulation = arguments.simulation.check(*opened);
+  if (opened->mjcf && !arguments.precision.empty())
+    throw std::invalid_argument("--precision applies to Bullet, and MuJoCo computes in double precision. Leave it out");
+  if (solvers.empty()) solvers = parse_solvers(opened->mjcf ? default_mujoco_solvers : default_solvers);
+  for (const SolverSpec& solver : solvers) demand_solver_of(opened->mjcf, solver);
+  const Simulation simulation = arguments.simulation.check(*opened);
   Json result;
   result["schema"] = 2;
   result["scene"] = simulation.scene;
@@ -130,7 +133,10 @@ int run_compare(const CompareArguments& arguments) try {
       Json job = job_for(simulation, solver);
       job["csv"] = output->temporary();
       if (report.wanted()) job["record"] = report.recording_json();
-      const WorkerAnswer answer = run_worker(precision, job, solver.name + ", " + precision);
+      const Engine engine = opened->mjcf            ? Engine::mujoco
+                            : precision == "single" ? Engine::bullet
+                                                    : Engine::bullet_float64;
+      const WorkerAnswer answer = run_worker(engine, job, solver.name + ", " + precision);
       Json row;
       switch (answer.kind) {
         case WorkerAnswer::Kind::row:
@@ -184,13 +190,14 @@ void add_compare(CLI::App& app, int& exit_code) {
       app.add_subcommand("compare", "Run a scene with several solvers and compare gaps, forces, energy and time");
   arguments->simulation.add_to(*verb, true);
   verb->add_option("RECORDING", arguments->more, "Instead of a scene: recordings of one scene, written with --record");
-  verb->add_option("--with", arguments->with,
-                   "Solvers, separated by commas: exact, bullet:si[:N], bullet:nncg[:N] (N iterations, 10 by default), "
-                   "bullet:mlcp, bullet:lemke")
-      ->capture_default_str();
-  verb->add_option("--precision", arguments->precision, "Precision of Bullet")
-      ->type_name("{single,double,both}")
-      ->capture_default_str();
+  verb->add_option(
+      "--with", arguments->with,
+      "Solvers, separated by commas: exact, bullet:si[:N], bullet:nncg[:N] (N iterations, 10 by default), "
+      "bullet:mlcp, bullet:lemke; for an MJCF file exact, mujoco (as the model is), mujoco:stiff (equalities "
+      "at their stiffest). Default: " +
+          std::string(default_solvers) + ", or " + default_mujoco_solvers + " for an MJCF file");
+  verb->add_option("--precision", arguments->precision, "Precision of Bullet. Default: double")
+      ->type_name("{single,double,both}");
   verb->add_option(
       "--csv", arguments->csv,
       "Prefix of tables, one per solver (PREFIX-exact-double.csv): states, gaps and forces as in run, and the "

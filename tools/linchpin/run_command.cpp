@@ -37,19 +37,30 @@ struct RunArguments {
 // Keys of a row that are of the scene, not of the solver.
 constexpr const char* moved_out[] = {"gravity", "gravity_from", "bodies", "joints"};
 
+/// What runs a scene: a host of scenes, or MuJoCo, which runs MJCF files.
+struct RunHost {
+  scene::Host host = scene::Host::bare;
+  bool mujoco = false;
+  std::string name() const { return mujoco ? "mujoco" : to_string(host); }
+  bool is_bare() const { return !mujoco && host == scene::Host::bare; }
+  Engine engine() const {
+    return mujoco ? Engine::mujoco : host == scene::Host::bullet ? Engine::bullet : Engine::bullet_float64;
+  }
+};
+
 // What is said of the run, whatever the solver did.
-Json frame_of(const Simulation& simulation, scene::Host host, const Json& row) {
+Json frame_of(const Simulation& simulation, const RunHost& host, const Json& row) {
   Json result;
   result["schema"] = 2;
   result["scene"] = simulation.scene;
   result["dt"] = simulation.dt;
   result["duration"] = simulation.dt * static_cast<double>(simulation.steps);
-  result["host"] = to_string(host);
+  result["host"] = host.name();
   for (const char* key : moved_out) result[key] = row[key];
   return result;
 }
 
-void print(const RunArguments& arguments, const Simulation& simulation, scene::Host host, Json row) {
+void print(const RunArguments& arguments, const Simulation& simulation, const RunHost& host, Json row) {
   if (!arguments.json) {
     std::cout << row.value("summary", std::string());
     if (row.contains("energy_gains")) std::cout << energy_gains_text(row);
@@ -67,9 +78,17 @@ void print(const RunArguments& arguments, const Simulation& simulation, scene::H
   std::cout << result.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
-scene::Host host_of(const RunArguments& arguments, const Opened& opened, const SolverSpec& solver) {
+RunHost host_of(const RunArguments& arguments, const Opened& opened, const SolverSpec& solver) {
+  demand_solver_of(opened.mjcf, solver);
+  if (opened.mjcf) {
+    if (!arguments.host.empty() && arguments.host != "mujoco")
+      throw std::invalid_argument("--host is \"" + arguments.host + "\", expected mujoco, which alone runs MJCF files");
+    return {scene::Host::bare, true};
+  }
+  if (arguments.host == "mujoco")
+    throw std::invalid_argument("--host mujoco runs MJCF files only. Use bare, bullet or bullet-float64 for this file");
   if (arguments.host.empty())
-    return opened.host == scene::Host::bare && solver.kind != "exact" ? scene::Host::bullet_float64 : opened.host;
+    return {opened.host == scene::Host::bare && solver.kind != "exact" ? scene::Host::bullet_float64 : opened.host};
   const std::vector<std::string> names = {"bare", "bullet", "bullet-float64"};
   const auto found = std::find(names.begin(), names.end(), arguments.host);
   if (found == names.end()) {
@@ -84,17 +103,17 @@ scene::Host host_of(const RunArguments& arguments, const Opened& opened, const S
   if (host == scene::Host::bare && !opened.model)
     throw std::invalid_argument(
         "--host bare runs .toml, .urdf and .sdf files only. A .bullet file needs --host bullet or bullet-float64");
-  return host;
+  return {host};
 }
 
-WorkerAnswer run_on(scene::Host host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
+WorkerAnswer run_on(const RunHost& host, const Opened& opened, const Simulation& simulation, const SolverSpec& solver,
                     const std::string& csv, const ReportFiles& report, const std::optional<Method>& method) {
-  if (host != scene::Host::bare) {
+  if (!host.is_bare()) {
     Json job = job_for(simulation, solver);
     job["time_apart"] = false;
     job["csv"] = csv;
     if (report.wanted()) job["record"] = report.recording_json();
-    return run_worker(host == scene::Host::bullet ? "single" : "double", job, solver.name + ", " + to_string(host));
+    return run_worker(host.engine(), job, solver.name + ", " + host.name());
   }
   WorkerAnswer answer;
   try {
@@ -112,13 +131,16 @@ WorkerAnswer run_on(scene::Host host, const Opened& opened, const Simulation& si
   return answer;
 }
 
-std::optional<Method> method_of(const RunArguments& arguments, scene::Host host) {
+std::optional<Method> method_of(const RunArguments& arguments, const RunHost& host) {
   if (arguments.method.empty()) return {};
   std::vector<std::string> names;
   for (const Method method : all_methods) {
     names.emplace_back(to_string(method));
     if (names.back() != arguments.method) continue;
-    if (host == scene::Host::bare) return method;
+    if (host.is_bare()) return method;
+    if (host.mujoco)
+      throw std::invalid_argument(
+          "--method applies to --host bare only. For MuJoCo, set integrator in <option> of the file");
     throw std::invalid_argument(
         "--method applies to --host bare only. For Bullet, write stepping = \"…\" in the scene");
   }
@@ -134,7 +156,7 @@ int run_run(const RunArguments& arguments) try {
   const auto opened = arguments.simulation.open();
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
-  const scene::Host host = host_of(arguments, *opened, solver);
+  const RunHost host = host_of(arguments, *opened, solver);
   const std::optional<Method> method = method_of(arguments, host);
   auto outputs = arguments.report.outputs();
   outputs.emplace_back("--csv", arguments.csv);
@@ -204,12 +226,16 @@ void add_run(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<RunArguments>();
   CLI::App* verb = app.add_subcommand("run", "Run a scene with one solver; options write motion and forces to files");
   arguments->simulation.add_to(*verb, false);
-  verb->add_option("--solver", arguments->solver, "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke")
+  verb->add_option(
+          "--solver", arguments->solver,
+          "exact, bullet:si[:N], bullet:nncg[:N], bullet:mlcp or bullet:lemke; for an MJCF file exact, mujoco or "
+          "mujoco:stiff")
       ->capture_default_str();
-  verb->add_option("--host", arguments->host,
-                   "bare (no engine), bullet (single precision) or bullet-float64 (double precision). Default: that of "
-                   "the scene, or bullet-float64 for a .bullet file")
-      ->type_name("{bare,bullet,bullet-float64}");
+  verb->add_option(
+          "--host", arguments->host,
+          "bare (no engine), bullet (single precision), bullet-float64 (double precision) or mujoco (MJCF files). "
+          "Default: that of the scene, bullet-float64 for a .bullet file, or mujoco for an MJCF file")
+      ->type_name("{bare,bullet,bullet-float64,mujoco}");
   std::string methods;
   for (const Method method : all_methods) methods += (methods.empty() ? "" : ",") + std::string(to_string(method));
   verb->add_option("--method", arguments->method, "Integration method of --host bare. Default: that of the scene")

@@ -3,6 +3,7 @@
 #include "bullet_description.h"
 #include "bullet_import.h"
 #include "messages.h"
+#include "mjcf.h"
 
 #include <algorithm>
 #include <cctype>
@@ -41,6 +42,15 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<sc
   out.path = path;
   out.files = {path};
   const std::string extension = kind_of(path);
+  if (extension != ".toml" && is_mjcf(path)) {
+    if (robots)
+      throw std::invalid_argument("--as applies to robots in Bullet, and MuJoCo runs an MJCF file. Leave it out");
+    const auto file = open_mjcf(path);
+    if (!file) return {};
+    out.mjcf = true;
+    out.dt = file->dt;
+    return out;
+  }
   if (is_ours(extension)) {
     try {
       scene::Overrides overrides;
@@ -76,6 +86,10 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<sc
 
 std::optional<scene::Model> open_model(const std::string& path) {
   const std::string extension = kind_of(path);
+  if (extension != ".toml" && is_mjcf(path)) {
+    complain(path, {}, "is MJCF, the format of MuJoCo. Only \"linchpin run\" and \"linchpin compare\" read it");
+    return {};
+  }
   if (!is_ours(extension) && extension != ".bullet") {
     (void)open_scene(path);  // says what it is not
     return {};

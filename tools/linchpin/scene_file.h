@@ -14,6 +14,7 @@ struct Opened {
   std::string path;
   std::vector<std::string> files;     ///< all that are read for it, itself first: what no output may be
   std::optional<scene::Model> model;  ///< of a .toml without a .bullet file in it: only a worker can read those
+  bool mjcf = false;                  ///< MuJoCo has read it, and runs it
   double dt = 1.0 / 240;              ///< [s]
   double duration = 2;                ///< [s]
   scene::Host host = scene::Host::bullet_float64;
@@ -23,7 +24,8 @@ struct Opened {
 void warn(const scene::Model& model);
 
 /// Reads and checks, with warnings. Nothing after saying on stderr what is wrong.
-/// @param robots  in place of what the scene says. @throws std::invalid_argument for it where the scene has none.
+/// @param robots  in place of what the scene says. @throws std::invalid_argument for it where the scene has none, and
+/// where there is no worker for an MJCF file.
 std::optional<Opened> open_scene(const std::string& path, const std::optional<scene::RobotsAs>& robots = {});
 
 /// For the verbs that work without an engine: a model, of a .bullet file too, or nothing after saying why.

@@ -58,9 +58,11 @@ std::array<double, 3> vector(const std::string& option, const std::string& text)
 }  // namespace
 
 void SimulationOptions::add_to(CLI::App& verb, bool with_warmup) {
-  verb.add_option("SCENE", scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
-  verb.add_option("--dt", dt, "Step [s], also as a fraction. Default: that of the scene, or 1/240 for a .bullet file");
-  verb.add_option("--duration", duration, "Time to simulate [s]. Default: that of the scene, or 2 for a .bullet file");
+  verb.add_option("SCENE", scene, "A .toml scene, a .urdf or .sdf robot, a .bullet file or an MJCF file of MuJoCo")
+      ->required();
+  verb.add_option("--dt", dt, "Step [s], also as a fraction. Default: that of the file, or 1/240 for a .bullet file");
+  verb.add_option("--duration", duration,
+                  "Time to simulate [s]. Default: that of the scene, or 2 for a .bullet or MJCF file");
   if (with_warmup)
     verb.add_option("--warmup-steps", warmup_steps, "Number of first steps that the statistics leave out")
         ->capture_default_str();

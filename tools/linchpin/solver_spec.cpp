@@ -9,7 +9,8 @@ namespace linchpin::cli {
 
 namespace {
 
-const std::vector<std::string> known_solvers = {"exact", "bullet:si", "bullet:nncg", "bullet:mlcp", "bullet:lemke"};
+const std::vector<std::string> known_solvers = {"exact",        "bullet:si", "bullet:nncg", "bullet:mlcp",
+                                                "bullet:lemke", "mujoco",    "mujoco:stiff"};
 
 int parse_iterations(const std::string& name, std::string_view digits) {
   int n = 0;
@@ -25,16 +26,21 @@ int parse_iterations(const std::string& name, std::string_view digits) {
 SolverSpec parse_solver(const std::string& name) {
   SolverSpec spec{name, "exact", 10};
   if (name == "exact") return spec;
+  if (name == "mujoco" || name == "mujoco:stiff") {
+    spec.kind = name == "mujoco" ? "mujoco" : "stiff";
+    return spec;
+  }
   const std::size_t first = name.find(':');
   const std::size_t second = first == std::string::npos ? first : name.find(':', first + 1);
   const std::string stem = name.substr(0, second);
   bool found = false;
-  for (const std::string& each : known_solvers) found = found || (each == stem && each != "exact");
+  for (const std::string& each : known_solvers) found = found || (each == stem && each.starts_with("bullet:"));
   if (!found) {
     const std::string near = nearest(stem, known_solvers);
-    throw std::invalid_argument("there is no solver \"" + name + "\"" +
-                                (near.empty() ? "; known: exact, bullet:si, bullet:nncg, bullet:mlcp, bullet:lemke"
-                                              : "; did you mean \"" + near + "\"?"));
+    throw std::invalid_argument(
+        "there is no solver \"" + name + "\"" +
+        (near.empty() ? "; known: exact, bullet:si, bullet:nncg, bullet:mlcp, bullet:lemke, mujoco, mujoco:stiff"
+                      : "; did you mean \"" + near + "\"?"));
   }
   spec.kind = stem.substr(first + 1);
   if (second == std::string::npos) return spec;
@@ -59,6 +65,17 @@ std::vector<SolverSpec> parse_solvers(std::string_view names) {
     }
   }
   return specs;
+}
+
+void demand_solver_of(bool mjcf, const SolverSpec& solver) {
+  if (mjcf && solver.is_of_bullet())
+    throw std::invalid_argument(
+        "solver \"" + solver.name +
+        "\" is Bullet's, and MuJoCo runs this file. Known for MJCF files: exact, mujoco, mujoco:stiff");
+  if (!mjcf && solver.is_of_mujoco())
+    throw std::invalid_argument("solver \"" + solver.name +
+                                "\" is MuJoCo's, which runs MJCF files only. Known for this scene: exact, bullet:si, "
+                                "bullet:nncg, bullet:mlcp, bullet:lemke");
 }
 
 }  // namespace linchpin::cli

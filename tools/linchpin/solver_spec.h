@@ -1,4 +1,5 @@
-// Names of solvers as users write them: exact, bullet:si, bullet:si:50, bullet:nncg:20, bullet:mlcp, bullet:lemke.
+// Names of solvers as users write them: exact; of Bullet bullet:si, bullet:si:50, bullet:nncg:20, bullet:mlcp and
+// bullet:lemke; of MuJoCo mujoco and mujoco:stiff.
 #pragma once
 
 #include <string>
@@ -9,13 +10,23 @@ namespace linchpin::cli {
 
 struct SolverSpec {
   std::string name;     ///< as the user wrote it
-  std::string kind;     ///< exact, si, nncg, mlcp or lemke
+  std::string kind;     ///< exact, si, nncg, mlcp or lemke; of MuJoCo exact, mujoco or stiff
   int iterations = 10;  ///< Bullet's default
+  /// Returns whether MuJoCo alone has it.
+  bool is_of_mujoco() const { return kind == "mujoco" || kind == "stiff"; }
+  /// Returns whether Bullet alone has it.
+  bool is_of_bullet() const { return kind != "exact" && !is_of_mujoco(); }
 };
+
+/// Solvers of scenes, of Bullet and of MJCF files that `compare` runs by default.
+inline constexpr const char* default_solvers = "exact,bullet:si";
+inline constexpr const char* default_mujoco_solvers = "exact,mujoco,mujoco:stiff";
 
 /// @throws std::invalid_argument with the nearest known name or the allowed range.
 SolverSpec parse_solver(const std::string& name);
 /// Separated by commas. @throws also for none and for two that are the same.
 std::vector<SolverSpec> parse_solvers(std::string_view names);
+/// @throws std::invalid_argument for a solver that an MJCF file, or another scene, cannot have.
+void demand_solver_of(bool mjcf, const SolverSpec& solver);
 
 }  // namespace linchpin::cli

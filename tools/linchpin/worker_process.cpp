@@ -90,6 +90,27 @@ WorkerAnswer read_answer(const std::string& text) {
   return answer;
 }
 
+const char* program_of(Engine engine) {
+  switch (engine) {
+    case Engine::bullet:
+      return "linchpin-worker-bullet";
+    case Engine::bullet_float64:
+      break;
+    case Engine::mujoco:
+      return "linchpin-worker-mujoco";
+  }
+  return "linchpin-worker-bullet-float64";
+}
+
+std::string missing_text(Engine engine, const std::string& looked) {
+  if (engine == Engine::mujoco)
+    return "the program for MuJoCo, which reads MJCF files, was not found (looked for " + looked +
+           "). Install MuJoCo by \"scripts/setup --mujoco\", and build linchpin again";
+  return std::string("the program for Bullet in ") + (engine == Engine::bullet ? "single" : "double") +
+         " precision was not found (looked for " + looked +
+         "). Build and install linchpin with this precision of Bullet";
+}
+
 // A signal of a user or of the system, for example for want of memory, and no fault of the process.
 bool stopped_from_outside(int status) {
   return WIFSIGNALED(status) &&
@@ -132,16 +153,15 @@ Json job_for(const Simulation& simulation, const SolverSpec& solver) {
   return job;
 }
 
-WorkerAnswer run_worker(const std::string& precision, const Json& job, const std::string& title) {
+WorkerAnswer run_worker(Engine engine, const Json& job, const std::string& title) {
   WorkerAnswer answer;
-  const std::string name = precision == "single" ? "linchpin-worker-bullet" : "linchpin-worker-bullet-float64";
   std::string looked;
-  std::string worker = find_worker(name, looked);
+  std::string worker = find_worker(program_of(engine), looked);
   if (worker.empty()) {
-    answer.message = "the program for Bullet in " + precision + " precision was not found (looked for " + looked +
-                     "). Build and install linchpin with this precision of Bullet";
+    answer.message = missing_text(engine, looked);
     return answer;
   }
+  const std::string host = engine == Engine::mujoco ? "MuJoCo" : "Bullet";
 
   std::string text = job.dump(-1, ' ', false, Json::error_handler_t::replace);
   Pipe out, err, progress;
@@ -200,16 +220,19 @@ WorkerAnswer run_worker(const std::string& precision, const Json& job, const std
   if (place.loading()) {
     // Nothing but the file has been touched yet.
     answer.kind = WorkerAnswer::Kind::scene;
-    answer.message =
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
-            ? "Bullet's reader of .bullet files did not finish. The file may be damaged"
-            : "Bullet's reader of .bullet files failed (" + answer.message + "). The file may be truncated or damaged";
+    if (engine == Engine::mujoco)
+      answer.message = "MuJoCo failed while it read the file (" + answer.message + ")";
+    else
+      answer.message = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
+                           ? "Bullet's reader of .bullet files did not finish. The file may be damaged"
+                           : "Bullet's reader of .bullet files failed (" + answer.message +
+                                 "). The file may be truncated or damaged";
   } else {
     const std::string where = " near step " + std::to_string(place.step);
     answer.message = ended
-                         ? "the process that runs Bullet " + answer.message + where +
+                         ? "the process that runs " + host + " " + answer.message + where +
                                (stopped_from_outside(status) ? "" : ". Please report this scene as a fault of linchpin")
-                         : "the process that runs Bullet failed" + where + ": " + answer.message;
+                         : "the process that runs " + host + " failed" + where + ": " + answer.message;
   }
   if (!complaints.empty()) std::fputs(complaints.c_str(), stderr);
   return answer;

@@ -28,17 +28,19 @@ struct WorkerAnswer {
   std::string message;
 };
 
+/// The engine that a worker process links.
+enum class Engine { bullet, bullet_float64, mujoco };
+
 /// Where a program that the command starts is; empty where it is not, and `looked` names the places.
 std::string find_worker(const std::string& name, std::string& looked);
 
 /// How a process ended without an answer, from waitpid's status, in words.
 std::string ending(int status);
 
-/// The job (worker/job.h) that runs a simulation under a solver.
+/// The job (worker_common/job.h) that runs a simulation under a solver.
 Json job_for(const Simulation& simulation, const SolverSpec& solver);
 
-/// Runs one job in the given precision, "single" or "double". Shows how far it is on stderr when that is a
-/// terminal, under `title`.
-WorkerAnswer run_worker(const std::string& precision, const Json& job, const std::string& title);
+/// Runs one job. Shows how far it is on stderr when that is a terminal, under `title`.
+WorkerAnswer run_worker(Engine engine, const Json& job, const std::string& title);
 
 }  // namespace linchpin::cli

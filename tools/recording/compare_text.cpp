@@ -221,7 +221,10 @@ std::string count(const Json& n, const char* one, const char* many) {
 }
 
 void add_notes(const Json& row, Footnotes& notes) {
-  if (!row["native"].empty()) notes.add(row, "left to Bullet: " + grouped_natives(row["native"]));
+  const std::string host = row.contains("method") ? row["method"].value("host", std::string()) : "";
+  if (!row["native"].empty())
+    notes.add(row, std::string("left to ") + (host.starts_with("MuJoCo") ? "MuJoCo" : "Bullet") + ": " +
+                       grouped_natives(row["native"]));
   if (row.contains("enforced_by_bullet") && !row["enforced_by_bullet"].empty())
     notes.add(row, "held by Bullet's own constraints: " + grouped_natives(row["enforced_by_bullet"]));
   if (row.contains("rank")) {

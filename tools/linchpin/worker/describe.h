@@ -1,7 +1,7 @@
 // What a .bullet file holds, as the JSON from which the command makes a Model: for the verbs that need no world.
 #pragma once
 
-#include "job.h"
+#include "worker_common/job.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // One scene under one solver: how long its steps take, how well its joints hold and how true its forces are.
 #pragma once
 
-#include "job.h"
+#include "worker_common/job.h"
 
 namespace linchpin::worker {
 

@@ -3,8 +3,8 @@
 // solver reports is held against it.
 #pragma once
 
-#include "job.h"
 #include "scene.h"
+#include "worker_common/job.h"
 
 #include <linchpin/bullet.h>
 

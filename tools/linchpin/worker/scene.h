@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bullet_scene/built.h"
-#include "job.h"
+#include "worker_common/job.h"
 
 #include <BulletDynamics/MLCPSolvers/btMLCPSolverInterface.h>
 #include <btBulletDynamicsCommon.h>

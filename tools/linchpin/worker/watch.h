@@ -1,8 +1,8 @@
 // What is looked at after every step, from Bullet's own objects: gaps, energy, and why energy need not be conserved.
 #pragma once
 
-#include "job.h"
 #include "scene.h"
+#include "worker_common/job.h"
 
 #include <functional>
 #include <set>

@@ -75,7 +75,9 @@ class Reader {
     const std::string_view name = root->Name();
     if (name == "mujoco")
       fail(root,
-           "<mujoco>: this is MJCF, the format of MuJoCo, which linchpin does not read. Convert it to URDF or SDF");
+           "<mujoco>: this is MJCF, the format of MuJoCo, and not URDF. \"linchpin run\" and \"linchpin compare\" run "
+           "it "
+           "by itself");
     if (name != "robot")
       fail(root, "<" + std::string(name) + ">: a URDF file begins with <robot name=\"…\">" +
                      (name == "sdf" ? "; this is SDF, whose files end in .sdf" : ""));

@@ -1,0 +1,21 @@
+// Files of MuJoCo, which only a worker process reads.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace linchpin::cli {
+
+/// Returns whether the root element of a file is <mujoco>, whatever the end of its name. False where there is no such
+/// file.
+bool is_mjcf(const std::string& path);
+
+/// What MuJoCo says of a file before a run.
+struct MjcfFile {
+  double dt = 0;  ///< [s]
+};
+/// Has the worker read a file. Nothing after saying on stderr what is wrong with it.
+/// @throws std::invalid_argument where there is no worker
+std::optional<MjcfFile> open_mjcf(const std::string& path);
+
+}  // namespace linchpin::cli

@@ -1,0 +1,30 @@
+// A run in MuJoCo as a recording (linchpin/recording.h).
+#pragma once
+
+#include "link_forces.h"
+#include "model.h"
+
+#include <linchpin/recording.h>
+
+#include <vector>
+
+namespace linchpin::mujoco_worker {
+
+class Recorder {
+ public:
+  Recorder(const recording::RecordingOptions& options, Model& model, double dt, long steps);
+  /// Call before every step and at the end, after Model::look().
+  void state();
+  /// Call after the step.
+  void forces(const LinkForces& forces);
+  Json json() const;
+
+ private:
+  Model& model_;
+  recording::Recording recording_;
+  std::vector<BodyState> states_;
+  std::vector<double> gaps_;
+  std::vector<recording::Recording::Force> forces_;
+};
+
+}  // namespace linchpin::mujoco_worker

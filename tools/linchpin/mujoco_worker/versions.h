@@ -1,0 +1,73 @@
+// What differs between the versions of MuJoCo, for the worker: Debian's 2.2.2, and the releases since 3.0.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+namespace linchpin::mujoco_worker {
+
+/// Returns whether an equality of the model is switched on.
+template <class Model, class Data>
+bool is_active(const Model& m, const Data& d, int equality) {
+  if ((m.opt.disableflags & (mjDSBL_EQUALITY | mjDSBL_CONSTRAINT)) != 0) return false;
+  if constexpr (requires { d.eq_active; })
+    return d.eq_active[equality] != 0;
+  else
+    return m.eq_active[equality] != 0;
+}
+
+/// Copies the switches of equalities to other data of the same model.
+template <class Model, class Data>
+void copy_switches(const Model& m, const Data& from, Data& to) {
+  if constexpr (requires { from.eq_active; })
+    for (int i = 0; i < m.neq; ++i) to.eq_active[i] = from.eq_active[i];
+}
+
+/// Returns whether the objects of an equality are sites, and not bodies.
+template <class Model>
+bool is_between_sites(const Model& m, int equality) {
+  if constexpr (requires { m.eq_objtype; })
+    return m.eq_objtype[equality] == mjOBJ_SITE;
+  else
+    return false;
+}
+
+/// The geometries of a model that bodies have in MuJoCo's pictures unless the user chooses others.
+inline constexpr int visible_groups = 3;
+
+/// Why forces of the last step that MuJoCo applied by itself change the energy. Null: there was none.
+template <class Model, class Data>
+const char* dissipation(const Model& m, const Data& d) {
+  const auto any = [&](const mjtNum* x) {
+    for (int i = 0; i < m.nv; ++i)
+      if (x[i] != 0) return true;
+    return false;
+  };
+  if (any(d.qfrc_actuator)) return "actuators";
+  if constexpr (requires { d.qfrc_damper; }) {
+    if (any(d.qfrc_damper)) return "damping";
+  } else {
+    if (any(m.dof_damping)) return "damping";
+    for (int i = 0; i < m.ntendon; ++i)
+      if (m.tendon_damping[i] != 0) return "damping";
+  }
+  if constexpr (requires { d.qfrc_gravcomp; })
+    if (any(d.qfrc_gravcomp)) return "gravity compensation";
+  if constexpr (requires { d.qfrc_fluid; }) {
+    if (any(d.qfrc_fluid)) return "drag of the medium";
+  } else {
+    if (m.opt.density != 0 || m.opt.viscosity != 0) return "drag of the medium";
+  }
+  if constexpr (requires { m.nplugin; })
+    if (m.nplugin > 0) return "plugins";
+  if constexpr (requires { m.nflex; })
+    if (m.nflex > 0) return "flexible bodies";
+  return nullptr;
+}
+
+/// Name of an integrator as MJCF has it.
+inline const char* integrator_name(int integrator) {
+  constexpr const char* names[] = {"Euler", "RK4", "implicit", "implicitfast"};
+  return integrator >= 0 && integrator < 4 ? names[integrator] : "another integrator";
+}
+
+}  // namespace linchpin::mujoco_worker
