@@ -168,7 +168,7 @@ holds '.notes == ["6 links have collision shapes of size zero, which are left ou
 # Files of other formats are named with what to do.
 printf '<mujoco model="m"/>' | tee "$scratch/m.urdf" >"$scratch/m.xml"
 expect 3 check "$scratch/m.urdf"
-says 'this is MJCF, the format of MuJoCo, .* Convert it to URDF or SDF'
+says 'is MJCF, the format of MuJoCo\. Only "linchpin run" and "linchpin compare" read it'
 expect 3 check "$scratch/m.xml"
 says 'is MJCF, the format of MuJoCo'
 expect 2 run "$scratch/arm.urdf" --as robot

@@ -280,6 +280,8 @@ void add_notes(const Json& row, Footnotes& notes) {
   if (row.value("broken", 0L) > 0) notes.add(row, count(row["broken"], "joint", "joints") + " broke");
   if (row["force_basis"] == "bodies" && row.value("force_samples", 0L) > 0)
     notes.add(row, "forces are compared as their sum on each body");
+  if (row["force_basis"] == "coordinates" && row.value("force_samples", 0L) > 0)
+    notes.add(row, "forces are compared along the coordinates of the model, in the metric of the inverse mass matrix");
   if (row.contains("force_note") && row["force_note"].is_string() && !row["force_note"].get<std::string>().empty())
     notes.add(row, "forces: " + row["force_note"].get<std::string>());
 }

@@ -5,6 +5,7 @@
 #include "mode_changes.h"
 #include "recorder.h"
 #include "recording/compare_text.h"
+#include "reference.h"
 #include "run_remarks.h"
 #include "table_file.h"
 #include "versions.h"
@@ -188,6 +189,7 @@ Json measure(const Job& job, Progress& progress) {
   const auto solver = make_solver(job, model);
   LinkForces link_forces(model, solver.get());
   Watch watch(model);
+  Reference reference(model, solver.get(), job.steps);
   std::unique_ptr<TableFile> table;
   if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, model, job.time_apart);
   std::unique_ptr<Recorder> recorder;
@@ -202,12 +204,14 @@ Json measure(const Job& job, Progress& progress) {
     if (table) table->state();
     if (recorder) recorder->state();
     ++taken;
+    reference.before(step);
     const long long spent = timed_step(model, solver.get());
     status = model.ruin(step);
     if (!status.empty()) break;
     status = "ok";
     if (!job.time_apart && step >= job.warmup_steps) ns.push_back(spent);
     watch.events(step);
+    if (step >= job.warmup_steps) reference.after(step);
     link_forces.update();
     if (table) table->forces(link_forces);
     if (recorder) recorder->forces(link_forces);
@@ -228,10 +232,7 @@ Json measure(const Job& job, Progress& progress) {
   row["steps"] = taken;
   row["ns_per_step"] = ns.empty() ? Json() : Json(median(ns));
   watch.report(row);
-  for (const char* key : {"force_rms_error_rel", "moment_rms_error_rel", "impulse_rms_error_rel"}) row[key] = nullptr;
-  row["force_samples"] = 0;
-  row["force_basis"] = nullptr;
-  row["force_note"] = nullptr;
+  reference.report(row);
   if (!rank.is_null()) row["rank"] = rank;
   const mujoco::Counts counts = exact ? solver->counts() : mujoco::Counts();
   row["fallbacks"] = counts.fallbacks;
