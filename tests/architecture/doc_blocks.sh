@@ -16,8 +16,10 @@
 #   <!-- compile: recording -->                 likewise with linchpin::recording beside it
 #   <!-- compile: simulation -->                likewise against both precisions of linchpin::simulation-bullet
 #   <!-- compile: minimal -->                   likewise against linchpin::minimal
+#   <!-- compile: mujoco -->                    likewise against linchpin::mujoco
 #   <!-- compile: snippet-core NAME -->         statements, wrapped in a function, after preludes/NAME.h
 #   <!-- compile: snippet-minimal NAME -->      the same, against linchpin::minimal
+#   <!-- compile: snippet-mujoco NAME -->       the same, against linchpin::mujoco
 #   <!-- compile: snippet-bullet NAME -->       the same, against both precisions
 #
 # A block without a marker fails, and so does an unknown marker: nothing goes unread. Text that is not meant to compile is
@@ -104,11 +106,13 @@ check_block() {
     recording) kind=program library="recording-bullet recording-bullet-float64" ;;
     simulation) kind=program library="simulation-bullet simulation-bullet-float64" ;;
     minimal) kind=program library="minimal" ;;
+    mujoco) kind=program library="mujoco" ;;
     snippet-core) kind=snippet library="core" ;;
     snippet-minimal) kind=snippet library="minimal" ;;
+    snippet-mujoco) kind=snippet library="mujoco" ;;
     snippet-bullet) kind=snippet library="bullet bullet-float64" ;;
     *)
-      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, simulation, minimal, snippet-core, snippet-minimal, snippet-bullet)"
+      echo "$document:$((start - 2)): unknown marker '${BASH_REMATCH[1]}' (known: core, scene, bullet, recording, simulation, minimal, mujoco, snippet-core, snippet-minimal, snippet-mujoco, snippet-bullet)"
       return 1
       ;;
   esac

@@ -62,7 +62,7 @@ void ModelBinding::map_equality(int i) {
   equalities_[z(i)] = std::move(of);
 }
 
-/// What an equality holds, or why it stays with MuJoCo.
+/// Returns which rows an equality has, or why it stays with MuJoCo.
 Equality ModelBinding::shape_of(int i) const {
   Equality out;
   const double* const data = m_.eq_data + mjNEQDATA * i;

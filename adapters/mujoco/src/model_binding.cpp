@@ -158,7 +158,7 @@ void ModelBinding::read(int tree, articulated::TreeModel& model, articulated::Tr
   };
   state.forces[0] = force_on(t.is_floating() ? t.root : -1);
   for (std::size_t i = 0; i < t.bodies.size(); ++i) state.forces[i + 1] = force_on(t.bodies[i]);
-  // What is given along coordinates: springs, damping and drag, actuators, and the program's own.
+  // Forces along coordinates: springs, damping and drag, actuators, and those of the program.
   std::vector<double>& sum = force_scratch_;
   for (int i = 0; i < m_.nv; ++i)
     sum[z(i)] = d_.qfrc_passive[i] + d_.qfrc_actuator[i] + d_.qfrc_applied[i] + implicit_forces_[z(i)];

@@ -11,7 +11,7 @@
 
 namespace linchpin::mujoco {
 
-/// Tells the rows of exact equalities from all others. @return whether there are others
+/// Separates the rows of exact equalities from all others. @return whether there are others
 bool ModelBinding::find_rows() {
   exact_rows_.clear();
   other_rows_.clear();

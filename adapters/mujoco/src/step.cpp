@@ -119,8 +119,8 @@ void ModelBinding::find_free_velocities() {
   std::copy(v.begin(), v.end(), free_.begin());
 }
 
-/// Gives the trees what the integrator adds to the diagonal of M. What an implicit integrator adds beside the diagonal
-/// counts as a force, that with the acceleration without constraints.
+/// Gives the trees what the integrator adds to the diagonal of M. An implicit integrator adds more beside the diagonal:
+/// this part counts as a force, by the acceleration without constraints.
 void ModelBinding::set_damping() {
   const double h = m_.opt.timestep;
   std::fill(implicit_forces_.begin(), implicit_forces_.end(), 0.0);

@@ -1,4 +1,4 @@
-// What differs between the versions of MuJoCo: Debian's 2.2.2, and the releases since 3.0. Everything else of the
+// The parts that differ between the versions of MuJoCo: Debian's 2.2.2, and the releases since 3.0. Everything else of the
 // adapter is the same for all of them.
 #pragma once
 

@@ -189,7 +189,7 @@ class LINCHPIN_MUJOCO_API Solver {
   // ---- reports ----
 
   using Finding = host::Finding;  ///< A fault of a constraint.
-  using Native = host::HostPart;  ///< What MuJoCo solves, and why.
+  using Native = host::HostPart;  ///< A part that MuJoCo solves, and the reason.
   /// Checks derivatives, residuals and rank of all constraints at the present state. Empty if there is no fault.
   std::vector<Finding> check() { return core().check(); }
   /// Returns the reactions of the last step, in the order of the model's equalities, then the others.
