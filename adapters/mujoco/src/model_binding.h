@@ -76,6 +76,11 @@ class ModelBinding final : private articulated::TreeWorld {
   // ---- the step (step.cpp) ----
   void step();
 
+  /// The same within a step of MuJoCo, after its constraint solve and before its integrator: corrects the acceleration,
+  /// the forces of constraints and the sensors. @throws OrderError  options that a plugin does not support
+  void correct_forward();
+  double largest_gap();  ///< of equalities at the end of the last step [m or rad]
+
   // ---- for ModelWorld ----
   double energy() const;
   int equality_of(int entry) const;  ///< −1: it is none
@@ -113,6 +118,8 @@ class ModelBinding final : private articulated::TreeWorld {
 
   // step.cpp
   void show_model();
+  void solve_step();
+  void end_corrected_step();
   void demand_supported() const;
   void follow_model();
   bool has_exact() const;
@@ -155,7 +162,8 @@ class ModelBinding final : private articulated::TreeWorld {
 
   std::vector<std::pair<BodyId, int>> bodies_of_ids_;  ///< bodies of MuJoCo that have an id
   bool is_stepping_ = false;                           ///< velocities are those of the step that is under way
-  bool was_moved_ = false;                             ///< positions have been corrected in the step
+  double end_of_corrected_ = -1;         ///< time at the end of a step of correct_forward(); −1: there is none
+  bool was_moved_ = false;               ///< positions have been corrected in the step
   std::vector<double> free_;             ///< velocities at the end of the step without rows, MuJoCo's coordinates [nv]
   std::vector<double> host_;             ///< the same in the core's coordinates, all trees
   std::vector<double> change_;           ///< what constraints and rows have added to them

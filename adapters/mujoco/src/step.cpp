@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace linchpin::mujoco {
 
@@ -24,6 +25,41 @@ void ModelBinding::step() {
   solver_.set_t(d_.time);
   mj_step1(shown_, &d_);
   forward();
+  solve_step();
+  advance();
+  if (shown_ == &m_) restore_options(m_, options_of_program_);
+  solver_.end_step({.dt = m_.opt.timestep});
+}
+
+void ModelBinding::correct_forward() {
+  end_corrected_step();
+  demand_supported();
+  if (m_.opt.integrator != mjINT_EULER)
+    throw OrderError(
+        "linchpin: in a plugin of MuJoCo only the integrator Euler is supported. Use it, or Solver::step()");
+  if (mj_isSparse(&m_))
+    throw OrderError("linchpin: in a plugin of MuJoCo the Jacobian must be dense: <option jacobian=\"dense\"/>");
+  follow_model();
+  is_stepping_ = false;
+  switch_equalities();
+  if (!has_exact()) return;
+  view_ = m_;
+  keep_rows_dense_and_together(view_);
+  shown_ = &view_;
+  solver_.set_t(d_.time);
+  set_damping();
+  solve_step();
+  end_of_corrected_ = d_.time + m_.opt.timestep;
+}
+
+/// MuJoCo has integrated the step that was corrected, unless the program called mj_forward() alone.
+void ModelBinding::end_corrected_step() {
+  const double end = std::exchange(end_of_corrected_, -1);
+  if (end >= 0 && std::abs(d_.time - end) <= 0.01 * m_.opt.timestep) solver_.end_step({.dt = m_.opt.timestep});
+}
+
+/// Solves the step from the smooth forces to the acceleration, the forces of constraints and the sensors.
+void ModelBinding::solve_step() {
   solver_.begin_step();
   was_moved_ = false;
   const bool holds = tree_solver_.begin_step(m_.opt.timestep);
@@ -42,9 +78,6 @@ void ModelBinding::step() {
   tree_solver_.finish();
   write_result();
   read_sensors();
-  advance();
-  if (shown_ == &m_) restore_options(m_, options_of_program_);
-  solver_.end_step({.dt = m_.opt.timestep});
 }
 
 /// Makes the model for the step: a copy with other options. Callbacks of the program, such as mjcb_control, must get
@@ -222,6 +255,7 @@ void ModelBinding::apply_other_wrenches(double sign) {
 void ModelBinding::read_sensors() {
   saved_applied_.assign(d_.xfrc_applied, d_.xfrc_applied + 6 * m_.nbody);
   apply_other_wrenches(1);
+  forget_forces_of_sensors(d_);
   mj_sensorAcc(shown_, &d_);
   std::copy(saved_applied_.begin(), saved_applied_.end(), d_.xfrc_applied);
 }

@@ -1,5 +1,5 @@
-// The parts that differ between the versions of MuJoCo: Debian's 2.2.2, and the releases since 3.0. Everything else of the
-// adapter is the same for all of them.
+// The parts that differ between the versions of MuJoCo: Debian's 2.2.2, and the releases since 3.0. Everything else of
+// the adapter is the same for all of them.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -63,6 +63,12 @@ inline void restore_options(mjModel& m, const mjOption& before) {
   m.opt.jacobian = before.jacobian;
   m.opt.disableflags = before.disableflags;
   m.opt.enableflags = before.enableflags;
+}
+
+/// Makes mj_sensorAcc() compute the forces between bodies again. It does so once after each mj_forward() only.
+template <class Data>
+void forget_forces_of_sensors(Data& d) {
+  if constexpr (requires { d.flg_rnepost; }) d.flg_rnepost = 0;
 }
 
 /// Makes a copy of the model with which mj_Euler() changes positions and velocities only.
