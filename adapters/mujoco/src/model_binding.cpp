@@ -93,6 +93,15 @@ void ModelBinding::set_options(const Options& options) {
   options_ = options;
 }
 
+articulated::TreeSolver& ModelBinding::trees_of_step(std::string_view joint) {
+  if (was_native_)
+    throw OrderError(
+        "linchpin: no exact constraint was active in the last step, so that MuJoCo took it alone, and the "
+        "load of joint '" +
+        std::string(joint) + "' is not known. Use a force sensor of the model");
+  return tree_solver_;
+}
+
 double ModelBinding::largest_gap() {
   double most = 0;
   solver_.update_reports();

@@ -71,7 +71,8 @@ class ModelBinding final : private articulated::TreeWorld {
   int joint_entry(std::string_view name);
   LinkPlace place_of_joint(std::string_view name) const;
   int body_of_id(BodyId id) const;  ///< −1: the world
-  articulated::TreeSolver& trees() { return tree_solver_; }
+  /// The solver, for reports of joints in the last step. @throws OrderError  MuJoCo took that step alone
+  articulated::TreeSolver& trees_of_step(std::string_view joint);
 
   // ---- the step (step.cpp) ----
   void step();
@@ -119,6 +120,7 @@ class ModelBinding final : private articulated::TreeWorld {
   // step.cpp
   void show_model();
   void solve_step();
+  void restore_sparse_rows();
   void end_corrected_step();
   void demand_supported() const;
   void follow_model();
@@ -163,6 +165,7 @@ class ModelBinding final : private articulated::TreeWorld {
   std::vector<std::pair<BodyId, int>> bodies_of_ids_;  ///< bodies of MuJoCo that have an id
   bool is_stepping_ = false;                           ///< velocities are those of the step that is under way
   double end_of_corrected_ = -1;         ///< time at the end of a step of correct_forward(); −1: there is none
+  bool was_native_ = false;              ///< MuJoCo took the last step alone
   bool was_moved_ = false;               ///< positions have been corrected in the step
   std::vector<double> free_;             ///< velocities at the end of the step without rows, MuJoCo's coordinates [nv]
   std::vector<double> host_;             ///< the same in the core's coordinates, all trees

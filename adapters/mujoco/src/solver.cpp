@@ -38,11 +38,11 @@ Handle Solver::joint(std::string_view name) { return {core(), binding_->joint_en
 
 Wrench Solver::joint_wrench(std::string_view joint) {
   const LinkPlace place = binding_->place_of_joint(joint);
-  return binding_->trees().joint_wrench(place.tree, place.link);
+  return binding_->trees_of_step(joint).joint_wrench(place.tree, place.link);
 }
 JointForces Solver::joint_forces(std::string_view joint) {
   const LinkPlace place = binding_->place_of_joint(joint);
-  return binding_->trees().joint_forces(place.tree, place.link);
+  return binding_->trees_of_step(joint).joint_forces(place.tree, place.link);
 }
 
 void Solver::reset() { binding_->reset(); }

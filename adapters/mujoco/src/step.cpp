@@ -19,6 +19,7 @@ void ModelBinding::step() {
   if (!has_exact()) {
     mj_step(&m_, &d_);
     solver_.skip_step(m_.opt.timestep);
+    was_native_ = true;
     return;
   }
   show_model();
@@ -26,6 +27,7 @@ void ModelBinding::step() {
   mj_step1(shown_, &d_);
   forward();
   solve_step();
+  if (mj_isSparse(&m_)) restore_sparse_rows();
   advance();
   if (shown_ == &m_) restore_options(m_, options_of_program_);
   solver_.end_step({.dt = m_.opt.timestep});
@@ -60,6 +62,7 @@ void ModelBinding::end_corrected_step() {
 
 /// Solves the step from the smooth forces to the acceleration, the forces of constraints and the sensors.
 void ModelBinding::solve_step() {
+  was_native_ = false;
   solver_.begin_step();
   was_moved_ = false;
   const bool holds = tree_solver_.begin_step(m_.opt.timestep);
@@ -101,6 +104,15 @@ void ModelBinding::demand_supported() const {
         "linchpin: the program has changed body_ipos or body_iquat of the model. Constraints are given in these "
         "frames: "
         "make another Solver");
+}
+
+/// Makes the rows sparse again for a model that has them so, with the forces that they have got.
+void ModelBinding::restore_sparse_rows() {
+  jacobian_.assign(d_.efc_force, d_.efc_force + d_.nefc);
+  const int rows = d_.nefc;
+  mj_makeConstraint(&m_, &d_);
+  mj_referenceConstraint(&m_, &d_);
+  if (d_.nefc == rows) std::copy(jacobian_.begin(), jacobian_.end(), d_.efc_force);
 }
 
 /// Returns whether a constraint may be exact in this step.

@@ -67,7 +67,7 @@ void run(const std::string& xml, int steps, Check check) {
 
 TEST(NewtonsLaw, HoldsForEveryConeAndSolver) {
   for (const char* cone : {"pyramidal", "elliptic"})
-    for (const char* solver : {"Newton", "CG", "PGS"}) {
+    for (const char* solver : {"Newton", "CG", "PGS", "Newton' jacobian='sparse"}) {
       SCOPED_TRACE(std::string(cone) + " " + solver);
       run(scene("cone='" + std::string(cone) + "' solver='" + solver + "'"), 400,
           [](const Model& m, mujoco::Solver&, int step) {

@@ -180,8 +180,9 @@ class LINCHPIN_MUJOCO_API Solver {
   /// @throws std::invalid_argument for a joint that the model does not have.
   Handle joint(std::string_view name);
   /// Returns the wrench on the body of a joint by its parent, through the joint, about the anchor of the joint, at the
-  /// state where the last step began. It includes actuators, springs, damping and limits. The model needs no exact
-  /// constraint. @throws std::invalid_argument as joint(). @throws OrderError before the first step.
+  /// state where the last step began. It includes actuators, springs, damping and limits.
+  /// @throws std::invalid_argument as joint(). @throws OrderError before the first step, and where no exact constraint
+  /// was active in the last one
   Wrench joint_wrench(std::string_view joint);
   /// Returns the forces along the coordinates of a joint in the last step, by cause. @throws as joint_wrench().
   JointForces joint_forces(std::string_view joint);
