@@ -404,7 +404,8 @@ class Attachment:
         """The largest |efc_pos| of an equality at the present positions. `measured` are data for the computation."""
         mujoco, data = self._mujoco, self.data
         for field in ("qpos", "mocap_pos", "mocap_quat", "eq_active"):
-            getattr(measured, field)[:] = getattr(data, field)
+            if hasattr(data, field):  # MuJoCo 2 has eq_active in the model
+                getattr(measured, field)[:] = getattr(data, field)
         mujoco.mj_fwdPosition(self.model, measured)
         of_equality = np.asarray(measured.efc_type) == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)
         return float(np.abs(np.asarray(measured.efc_pos)[of_equality]).max(initial=0))
