@@ -156,5 +156,190 @@ holds '.host == "mujoco"'
 sed 's|<robot[^>]*>|&<mujoco><compiler/></mujoco>|' "$source/demos/scenes/four-bar-robot.urdf" >robot.urdf
 expect 0 run robot.urdf --duration 0.1 --json
 holds '.host == "bare"'
+# ---- a scene with an MJCF file: constraints between its bodies and sites, laws on its joints, logs and expectations
+sed -i 's|</body>\n  </worldbody>||; s|<geom fromto="0 0 0 0.091 0 0.5931" mass="1.5"/>|&<site name="tip" pos="0.091 0 0.5931"/>|' four-bar.xml
+cat >driven.toml <<'TOML'
+schema = 2
+title = "a four-bar of MuJoCo, driven"
+[model]
+mjcf = "four-bar.xml"
+[world]
+duration = 1
+[[constraint]]
+name = "drive"
+equation = "atan2(crank.axis(0, 0, 1).x, crank.axis(0, 0, 1).z) = 0.2*sin(3*t)"
+unit = "rad"
+[[attach]]
+to = "rocker_pin"
+law = { type = "hinge_friction", mu = 0.2, pin_radius = 0.01 }
+[[log]]
+channel = "joint_position(crank_pin)"
+[[log]]
+channel = "reaction(rocker_pin, rocker)"
+[[log]]
+channel = "tip.position"
+[[log]]
+channel = "reaction(loop, coupler)"
+[[expect]]
+value = "joint_position(crank_pin)"
+at = 0.5
+is = "0.2*sin(1.5)"
+tolerance = 1e-9
+[[expect]]
+value = "norm(tip.position - [0.8, 0, 0])"
+throughout = true
+is = "sqrt(0.091^2 + 0.5931^2)"
+tolerance = 1e-9
+[[expect]]
+value = "gap(loop)"
+throughout = true
+is = 0
+tolerance = 1e-9
+TOML
+expect 0 run driven.toml --json --csv driven.csv --record driven.rec --report driven.html --mcap driven.mcap
+holds '.host == "mujoco" and .dt == 0.002 and .duration == 1 and .joints == 5 and .gravity == [0, 0, -9.81]' \
+  '.solver | .status == "ok" and .max_gap_m <= 1e-9 and .max_gap_rad <= 1e-9 and ([.expect[].met] | all and length == 3)' \
+  '.solver.laws | length == 1 and .[0].constraint == "rocker_pin" and .[0].work_J < 0' \
+  '.solver.energy_note == "force laws"'
+rectangular driven.csv
+for column in 'drive.gap [rad]' 'drive.My [N m]' 'joint_position(crank_pin) [rad]'; do
+  [ -n "$(column driven.csv "$column" 100)" ] || fail "no column $column: $(head -n 1 driven.csv)"
+done
+# A log of a reaction is the column of the joint.
+a=$(column driven.csv 'loop.Fz [N]' 300)
+head -n 301 driven.csv | tail -n 1 | grep -q -- ",$a," || fail "no force of the loop"
+expect 0 run driven.toml
+prints 'met +joint_position\(crank_pin\) at 0\.5 s'
+sed 's/0\.2\*sin(1\.5)/0.1/' driven.toml >wrong.toml
+expect 4 run wrong.toml
+says '1 expectation of the scene \(\[\[expect\]\]\) was not met'
+expect 0 compare driven.toml --duration 0.2 --json
+holds '[.solvers[].name] == ["exact", "mujoco", "mujoco:stiff"] and .solvers[0].status == "ok"' \
+  '.solvers[1].status == "refused: MuJoCo cannot hold the constraint \u0027drive\u0027 of the scene. Use the solver exact"'
+# Without constraints and laws of the scene, MuJoCo takes it, with its forces and logs.
+cat >pushed.toml <<'TOML'
+schema = 2
+[model]
+mjcf = "four-bar.xml"
+[world]
+duration = 0.2
+dt = 0.001
+gravity = [0, 0, -1]
+[[force]]
+name = "push"
+body = "coupler"
+force = "[1, 0, 0]"
+[[log]]
+channel = "reaction(loop, rocker)"
+[[log]]
+channel = "reaction(elbow, coupler)"
+TOML
+for solver in exact mujoco:stiff; do
+  expect 0 run pushed.toml --solver $solver --json --csv pushed-$solver.csv
+  holds '.dt == 0.001 and .gravity == [0, 0, -1] and .solver.energy_note == "forces of the scene"'
+  rectangular pushed-$solver.csv
+done
+# Both know the same forces at the start, up to the softness of the rows.
+for title in 'reaction(loop, rocker).z' 'reaction(elbow, coupler).x'; do
+  for solver in exact mujoco:stiff; do
+    sed 's/"[^"]*"/q/g' pushed-$solver.csv | sed -n 2p | tr ',' '\n' | tail -n 6 | tr '\n' ' ' >last-$solver
+  done
+done
+paste -d ' ' last-exact last-mujoco:stiff | awk '{for (i = 1; i <= 6; ++i) if (($i - $(i + 6))^2 > 1e-4) exit 1}' ||
+  fail "logs of forces differ: $(cat last-exact), $(cat last-mujoco:stiff)"
+
+# Frames: bodies whose inertial frames are turned, a body that cannot move, sites, the world. The residual is measured with the
+# bodies of the scene, so it shows that both have the same axes.
+cat >frames.xml <<'XML'
+<mujoco>
+  <option timestep="0.001"/>
+  <worldbody>
+    <site name="hook" pos="0 0.2 1.1"/>
+    <body name="post" pos="0 0 1" euler="20 30 40">
+      <geom type="box" size=".1 .2 .3" pos=".05 0 .1" contype="0" conaffinity="0"/>
+      <site name="eye" pos=".1 .2 .3" euler="10 0 0"/>
+    </body>
+    <body name="brick" pos=".5 .1 1.2" euler="50 60 70">
+      <freejoint/>
+      <geom type="box" size=".1 .2 .3" pos=".05 .02 .1" euler="15 25 35" mass="2" contype="0" conaffinity="0"/>
+      <site name="corner" pos=".1 .2 .3"/>
+      <body name="flap" pos="0 0 .4" euler="5 6 7">
+        <joint name="hinge" type="hinge" axis="1 2 3"/>
+        <geom type="box" size=".1 .05 .2" pos=".03 .02 .1" euler="35 5 15" mass="1" contype="0" conaffinity="0"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+XML
+cat >frames.toml <<'TOML'
+schema = 2
+[model]
+mjcf = "frames.xml"
+[world]
+duration = 0.5
+[[constraint]]
+name = "rod"
+equation = "dist2(eye.position, corner.position) = dist2(eye.start_position, corner.start_position)"
+[[constraint]]
+name = "second rod"
+equation = "norm(post.point(0.1, 0.2, 0.3) - flap.point(0.1, 0, 0.2)) = 0.9"
+[[joint]]
+name = "ball"
+type = "ball"
+a = "world"
+b = "flap"
+at = [0.3, 0.2, 1.4]
+[[attach]]
+to = "hinge"
+law = { type = "viscous", coefficient = 0.1 }
+[[log]]
+channel = "brick.frame.position"
+TOML
+sed -i '/start_position/s/.*/equation = "norm(eye.position - corner.position) = 0.6"/' frames.toml
+expect 0 run frames.toml --json --csv frames.csv
+holds '.solver | (.status | startswith("ok")) and .max_gap_m <= 1e-9' '.solver.max_gap_joint != null'
+# The log is MuJoCo's origin of the body: at the start as in the file.
+for part in x:0.5 y:0.1 z:1.2; do
+  [ "$(column frames.csv "brick.frame.position.${part%%:*} [m]" 1 | awk -v x="${part##*:}" '{print (($1 - x)^2 < 1e-6)}')" = 1 ] ||
+    fail "brick.frame.position.${part%%:*} at the start: $(column frames.csv "brick.frame.position.${part%%:*} [m]" 1)"
+done
+cat >bodies.toml <<'TOML'
+schema = 2
+[model]
+mjcf = "four-bar.xml"
+[[body]]
+name = "load"
+kind = "particle"
+mass = 1
+TOML
+expect 3 run bodies.toml
+says ".load. is a body or a coordinate of the scene, and MuJoCo has those of .*four-bar\.xml only"
+refuse() { # TOML MESSAGE: a scene of the four-bar with these lines
+  printf 'schema = 2\n%s\n' "$1" >refused.toml
+  expect 3 run refused.toml
+  says "$2"
+}
+refuse '[model]
+mjcf = "nowhere.xml"' 'nowhere.xml'
+refuse '[model]
+mjcf = "bad.xml"' 'refused.toml:3:.*bad\.xml.*MuJoCo: .*axes'
+refuse '[model]
+mjcf = "four-bar.xml"
+urdf = "x.urdf"' 'a model has one file: urdf, sdf or mjcf'
+refuse '[model]
+mjcf = "four-bar.xml"
+[world]
+host = "bare"' 'MuJoCo runs a scene with an MJCF file: leave out host'
+refuse '[model]
+mjcf = "four-bar.xml"
+[[log]]
+channel = "reaction(lop)"' 'did you mean "loop"|loop'
+refuse '[model]
+mjcf = "four-bar.xml"
+[[log]]
+channel = "joint_acceleration(elbow)"' 'accelerations cannot be used with an MJCF file'
+expect 3 check driven.toml
+says 'is read by MuJoCo. Only "linchpin run" and "linchpin compare" take such a scene'
+expect 2 run driven.toml --host bullet
 [ -e MUJOCO_LOG.TXT ] && fail "MuJoCo wrote a log"
 done_testing

@@ -424,8 +424,7 @@ TEST_F(Robot, WhatIsWrongIsSaidWithItsLine) {
       {"<robot name='r'>\n<link name='a'>\n<collision><geometry><box size='1 -1 "
        "1'/></geometry></collision></link></robot>",
        "above 0", 3},
-      {"<mujoco/>",
-       "this is MJCF, the format of MuJoCo, and not URDF. \"linchpin run\" and \"linchpin compare\" run it ", 1},
+      {"<mujoco/>", "this is MJCF, the format of MuJoCo, and not URDF. Write mjcf = in place of urdf =", 1},
       {"<robot name='r'>\n@A<xacro:arm/></robot>", "<xacro:arm>: this is xacro. Run \"xacro broken.urdf > robot.urdf\"",
        3},
       {"<robot name='r'>\n@A@B<joint name='j' type='fixed'><parent link='a'/><child link='b'/>\n<origin "

@@ -19,8 +19,11 @@ struct PrincipalAxes {
 /// Where the matrix is diagonal, its own axes.
 PrincipalAxes principal_axes(const Matrix3d& inertia);
 
-/// A constraint for bodies whose rotations are Bullet's. @param turns  of its bodies, PrincipalAxes::turn
-Constraint with_axes_of_scene(const Constraint& constraint, const std::vector<Quaterniond>& turns);
+/// A constraint for bodies whose rotations are the host's. @param turns  of its bodies, PrincipalAxes::turn
+/// @param origins  of its bodies that cannot move: their centres in the host's body [m], which may be the world. Empty
+/// where all centres are the same
+Constraint with_axes_of_scene(const Constraint& constraint, const std::vector<Quaterniond>& turns,
+                              const std::vector<Vector3d>& origins = {});
 /// A law between two such bodies.
 Law with_axes_of_scene(const Law& law, const Quaterniond& first, const Quaterniond& second);
 

@@ -54,8 +54,16 @@ bool is_mjcf(const std::string& path) {
 std::optional<MjcfFile> open_mjcf(const std::string& path) {
   const WorkerAnswer answer = run_worker(Engine::mujoco, {{"describe", path}}, path);
   switch (answer.kind) {
-    case WorkerAnswer::Kind::row:
-      return MjcfFile{answer.row.at("dt").get<double>()};
+    case WorkerAnswer::Kind::row: {
+      for (const Json& each : answer.row.value("warnings", Json::array())) std::cerr << each.get<std::string>() << "\n";
+      MjcfFile out;
+      out.dt = answer.row.at("dt").get<double>();
+      out.duration = answer.row.value("duration", out.duration);
+      return out;
+    }
+    case WorkerAnswer::Kind::toml:
+      std::cerr << answer.message << "\n";
+      return {};
     case WorkerAnswer::Kind::missing:
       throw std::invalid_argument(answer.message);
     default:

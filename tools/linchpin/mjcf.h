@@ -10,11 +10,13 @@ namespace linchpin::cli {
 /// file.
 bool is_mjcf(const std::string& path);
 
-/// What MuJoCo says of a file before a run.
+/// What the worker says of a file before a run.
 struct MjcfFile {
-  double dt = 0;  ///< [s]
+  double dt = 0;        ///< [s]
+  double duration = 2;  ///< [s]
 };
-/// Has the worker read a file. Nothing after saying on stderr what is wrong with it.
+/// Has the worker read an MJCF file, or a scene with one, with its warnings. Nothing after saying on stderr what is
+/// wrong with it.
 /// @throws std::invalid_argument where there is no worker
 std::optional<MjcfFile> open_mjcf(const std::string& path);
 

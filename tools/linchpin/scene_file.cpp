@@ -48,7 +48,7 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<sc
     const auto file = open_mjcf(path);
     if (!file) return {};
     out.mjcf = true;
-    out.dt = file->dt;
+    out.dt = file->dt, out.duration = file->duration;
     return out;
   }
   if (is_ours(extension)) {
@@ -59,7 +59,16 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<sc
       warn(*out.model);
       out.files = out.model->files;
       out.dt = out.model->dt, out.duration = out.model->duration, out.host = out.model->host;
-    } catch (const scene::NeedsHost& e) {  // the worker has the .bullet file read, and checks the rest
+    } catch (const scene::NeedsHost& e) {  // the worker has the .bullet or MJCF file read, and checks the rest
+      if (e.mujoco) {
+        if (robots)
+          throw std::invalid_argument("--as applies to robots in Bullet, and MuJoCo runs this scene. Leave it out");
+        const auto file = open_mjcf(path);
+        if (!file) return {};
+        out.mjcf = true, out.files = e.files;
+        out.dt = file->dt, out.duration = file->duration;
+        return out;
+      }
       out.dt = e.dt, out.duration = e.duration, out.files = e.files;
       out.host = e.host == scene::Host::bare ? scene::Host::bullet_float64 : e.host;
     } catch (const scene::SceneError& e) {

@@ -21,7 +21,9 @@ class LinkForces {
   void update();
   /// The wrench of a link on its first body. NaN where nobody knows it.
   Wrench on_first(std::size_t link) const;
-  /// The same on one of the bodies of the link, with its parts.
+  /// That of an equality or a joint by MuJoCo's own forces.
+  Wrench by_mujoco(std::size_t link) const;
+  /// As on_first(), on one of the bodies of the link, with its parts.
   recording::Recording::Force of(std::size_t link, std::size_t on) const;
 
  private:

@@ -124,8 +124,7 @@ void Model::find_links() {
       for (std::size_t k = 0; k < 2; ++k) link.bodies[k] = is_between_sites(*m_, i) ? m_->site_bodyid[ids[k]] : ids[k];
     } else if (type == mjEQ_JOINT) {
       link.unit = m_->jnt_type[ids[0]] == mjJNT_SLIDE ? RowUnit::metre : RowUnit::radian;
-      for (std::size_t k = 0; k < 2; ++k)
-        if (ids[k] >= 0) link.bodies[k] = m_->jnt_bodyid[ids[k]];
+      for (std::size_t k = 0; k < 2; ++k) link.bodies[k] = ids[k] >= 0 ? m_->jnt_bodyid[ids[k]] : 0;
     } else if (type == mjEQ_TENDON) {
       link.unit = RowUnit::custom;
     }
@@ -135,7 +134,7 @@ void Model::find_links() {
     const char* const name = mj_id2name(m_, mjOBJ_JOINT, i);
     if (!name || !*name || m_->jnt_type[i] == mjJNT_FREE) continue;
     const int body = m_->jnt_bodyid[i];
-    links_.push_back({distinct(name, taken), false, i, {}, {body, m_->body_parentid[body]}});
+    links_.push_back({distinct(name, taken), Link::Kind::joint, i, {}, {body, m_->body_parentid[body]}});
   }
 }
 
@@ -187,7 +186,7 @@ BodyState Model::state(int body) const {
   return out;
 }
 
-Model::Ends Model::ends(int i) const {
+Ends Model::ends(int i) const {
   Ends out;
   const mjtNum* const numbers = m_->eq_data + mjNEQDATA * i;
   const bool weld = m_->eq_type[i] == mjEQ_WELD;
@@ -213,7 +212,19 @@ double Model::length(int i, int side) const {
   return look_->qpos[m_->jnt_qposadr[id]] - m_->qpos0[m_->jnt_qposadr[id]];
 }
 
+void Model::add_link(Link link, const std::vector<Gap>& own_gaps) {
+  links_.push_back(std::move(link));
+  own_gaps_ = &own_gaps;
+}
+
+std::optional<Ends> Model::ends_of(const Link& link) const {
+  if (!link.is_equality() || (m_->eq_type[link.index] != mjEQ_CONNECT && m_->eq_type[link.index] != mjEQ_WELD))
+    return {};
+  return ends(link.index);
+}
+
 Gap Model::gap(const Link& link) const {
+  if (link.kind == Link::Kind::own) return (*own_gaps_)[static_cast<std::size_t>(link.index)];
   Gap out;
   const int i = link.index;
   if (!link.unit || !is_active(*m_, *look_, i)) return {nan, nan, nan};

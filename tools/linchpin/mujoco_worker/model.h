@@ -31,16 +31,29 @@ const std::vector<std::string>& warnings();
 /// Errors from here on are of the run, and not of the file.
 void loading_is_over();
 
-/// What joins bodies and has a name in reports: an equality of the model, or a joint of one of its trees.
+/// What joins bodies and has a name in reports.
 struct Link {
+  enum class Kind {
+    equality,  ///< of the model
+    joint,     ///< of a tree of the model
+    own        ///< a constraint of a scene
+  };
+  bool is_equality() const { return kind == Kind::equality; }
   std::string name;
-  bool is_equality = true;
-  int index = -1;                     ///< number of the equality or of the joint
-  std::optional<RowUnit> unit;        ///< of its gap; none: it has no gap
-  std::array<int, 2> bodies{-1, -1};  ///< of MuJoCo; −1: there is none
+  Kind kind = Kind::equality;
+  int index = -1;                    ///< number of the equality, of the joint, or among the constraints of the scene
+  std::optional<RowUnit> unit = {};  ///< of its gap; none: it has no gap
+  std::vector<int> bodies = {0, 0};  ///< of MuJoCo; 0 is the world
 };
 
-/// How far an equality is open.
+/// Where a connect or a weld acts.
+struct Ends {
+  std::array<Vector3d, 2> anchors{};  ///< in MuJoCo's frames of the bodies
+  std::array<Quaterniond, 2> axes{Quaterniond::Identity(), Quaterniond::Identity()};  ///< in them, held together
+  bool has_rotation = false;
+};
+
+/// How far a link is open.
 struct Gap {
   double metres = 0, radians = 0, custom = 0;
   double in(RowUnit unit) const { return unit == RowUnit::metre ? metres : unit == RowUnit::radian ? radians : custom; }
@@ -62,8 +75,12 @@ class Model {
   /// Bodies without the world: body i + 1 of MuJoCo, by distinct names.
   const std::vector<std::string>& body_names() const { return body_names_; }
   BodyKind kind(int body) const;
-  /// Equalities first, in their order, then joints with a name that transmit forces.
+  /// Equalities first, in their order, then joints with a name that transmit forces, then constraints of a scene.
   const std::vector<Link>& links() const { return links_; }
+  /// Adds a constraint of a scene. @param own_gaps  the gaps of all of them, which the scene keeps up to date
+  void add_link(Link link, const std::vector<Gap>& own_gaps);
+  /// Where an equality acts. Empty: it is no connect and no weld.
+  std::optional<Ends> ends_of(const Link& equality) const;
   std::size_t equalities() const { return static_cast<std::size_t>(m_->neq); }
 
   /// Makes the data those of the start again.
@@ -80,7 +97,7 @@ class Model {
   BodyState state(int body) const;
   /// Kinetic energy, and that of gravity and springs as MuJoCo has them [J].
   double energy() const { return look_->energy[0] + look_->energy[1]; }
-  Gap gap(const Link& equality) const;
+  Gap gap(const Link& link) const;
 
   /// Wrench of MuJoCo's own rows of an equality on its first body, in the last step. NaN where rows have no wrench.
   Wrench row_wrench(const Link& equality) const;
@@ -94,11 +111,6 @@ class Model {
   std::string ruin(long step) const;
 
  private:
-  struct Ends {
-    std::array<Vector3d, 2> anchors{};  ///< in MuJoCo's frames of the bodies
-    std::array<Quaterniond, 2> axes{Quaterniond::Identity(), Quaterniond::Identity()};
-    bool has_rotation = false;
-  };
   Ends ends(int equality) const;
   void name_bodies();
   void find_links();
@@ -108,6 +120,7 @@ class Model {
   mjData *d_ = nullptr, *look_ = nullptr;
   std::vector<std::string> body_names_;
   std::vector<Link> links_;
+  const std::vector<Gap>* own_gaps_ = nullptr;
 };
 
 }  // namespace linchpin::mujoco_worker

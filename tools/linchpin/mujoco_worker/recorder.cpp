@@ -3,6 +3,8 @@
 #include "recording/columns.h"
 #include "shapes.h"
 
+#include <linchpin/scene_recorder.h>
+
 #include <cmath>
 #include <string>
 #include <utility>
@@ -15,7 +17,8 @@ std::string text_of(const std::optional<RowUnit>& unit) {
   return !unit ? "" : *unit == RowUnit::metre ? "m" : *unit == RowUnit::radian ? "rad" : "";
 }
 
-recording::Recording make(const recording::RecordingOptions& options, const Model& model, double dt, long steps) {
+recording::Recording make(const recording::RecordingOptions& options, const Model& model, const scene::Model* scene,
+                          double dt, long steps) {
   std::vector<recording::Recording::Body> bodies;
   for (int i = 1; i < model.model().nbody; ++i)
     bodies.push_back(
@@ -23,22 +26,27 @@ recording::Recording make(const recording::RecordingOptions& options, const Mode
   std::vector<recording::Recording::Joint> links;
   for (const Link& each : model.links()) {
     recording::Recording::Joint link{each.name, text_of(each.unit), {}};
-    for (const int body : each.bodies) link.bodies.push_back(body - 1);  // the world is −1
+    for (const int body : each.bodies) link.bodies.push_back(body - 1);
     for (std::size_t k = 0; k < link.bodies.size(); ++k)
       if (link.bodies[k] >= 0 && model.kind(each.bodies[k]) == BodyKind::rigid) {
         link.on = k;
         break;
       }
-    for (int& body : link.bodies) body = std::max(body, -1);
     links.push_back(std::move(link));
   }
-  return {options, dt, steps, std::move(bodies), std::move(links), {}};
+  return {options,
+          dt,
+          steps,
+          std::move(bodies),
+          std::move(links),
+          scene ? scene::recorded_signals(*scene) : std::vector<recording::Recording::Signal>()};
 }
 
 }  // namespace
 
-Recorder::Recorder(const recording::RecordingOptions& options, Model& model, double dt, long steps)
-    : model_(model), recording_(make(options, model, dt, steps)), states_(model.body_names().size()) {}
+Recorder::Recorder(const recording::RecordingOptions& options, Model& model, const scene::Model* scene, double dt,
+                   long steps)
+    : model_(model), recording_(make(options, model, scene, dt, steps)), states_(model.body_names().size()) {}
 
 void Recorder::state() {
   for (std::size_t i = 0; i < states_.size(); ++i) states_[i] = model_.state(static_cast<int>(i) + 1);
@@ -47,11 +55,11 @@ void Recorder::state() {
   recording_.state(model_.data().time, states_, gaps_, model_.energy());
 }
 
-void Recorder::forces(const LinkForces& forces) {
+void Recorder::forces(const LinkForces& forces, std::span<const double> logs) {
   if (!recording_.is_frame()) return;
   forces_.clear();
   for (std::size_t i = 0; i < model_.links().size(); ++i) forces_.push_back(forces.of(i, recording_.links()[i].on));
-  recording_.forces(forces_, {});
+  recording_.forces(forces_, logs);
 }
 
 Json Recorder::json() const { return recording::Columns::json(recording_); }

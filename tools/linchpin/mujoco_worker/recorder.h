@@ -5,18 +5,21 @@
 #include "model.h"
 
 #include <linchpin/recording.h>
+#include <linchpin/scene.h>
 
+#include <span>
 #include <vector>
 
 namespace linchpin::mujoco_worker {
 
 class Recorder {
  public:
-  Recorder(const recording::RecordingOptions& options, Model& model, double dt, long steps);
+  /// @param scene  may be null
+  Recorder(const recording::RecordingOptions& options, Model& model, const scene::Model* scene, double dt, long steps);
   /// Call before every step and at the end, after Model::look().
   void state();
   /// Call after the step.
-  void forces(const LinkForces& forces);
+  void forces(const LinkForces& forces, std::span<const double> logs);
   Json json() const;
 
  private:

@@ -19,7 +19,8 @@ void or_refuse(Act act) {
 
 }  // namespace
 
-TableFile::TableFile(const std::string& file, Model& model, bool compared) : model_(model), compared_(compared) {
+TableFile::TableFile(const std::string& file, Model& model, const scene::Model* scene, bool compared)
+    : model_(model), compared_(compared) {
   or_refuse([&] { out_ = std::make_unique<cli::Csv>(file); });
   out_->column("t [s]");
   for (const std::string& name : model.body_names()) out_->columns(name, cli::body_columns);
@@ -28,6 +29,12 @@ TableFile::TableFile(const std::string& file, Model& model, bool compared) : mod
   if (compared)
     for (const char* name : {"largest gap [rad]", "energy [J]"}) out_->column(name);
   for (const Link& link : model.links()) out_->columns(link.name, cli::force_columns);
+  for (const scene::Channel& log : scene ? scene->logs : std::vector<scene::Channel>()) {
+    if (log.size() == 1)
+      out_->column(log.title() + cli::bracketed(log.unit()));
+    else
+      for (const char* part : {".x", ".y", ".z"}) out_->column(log.title() + part + cli::bracketed(log.unit()));
+  }
   out_->end_row();
 }
 
@@ -53,19 +60,21 @@ void TableFile::state() {
   out_->put(model_.energy());
 }
 
-void TableFile::forces(const LinkForces& forces) {
+void TableFile::forces(const LinkForces& forces, std::span<const double> logs) {
   for (std::size_t i = 0; i < model_.links().size(); ++i) {
     const Wrench on = forces.on_first(i);
     for (const Vector3d& v : {on.force, on.moment})
       for (int k = 0; k < 3; ++k) out_->put(v[k]);
   }
+  for (const double x : logs) out_->put(x);
   out_->end_row();
   row_open_ = false;
 }
 
-void TableFile::close() {
+void TableFile::close(std::span<const double> logs) {
   if (row_open_) {
     for (std::size_t i = 0; i < 6 * model_.links().size(); ++i) out_->put(std::nan(""));
+    for (const double x : logs) out_->put(x);
     out_->end_row();
   }
   or_refuse([&] { out_->close(); });

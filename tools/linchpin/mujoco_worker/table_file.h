@@ -6,7 +6,10 @@
 #include "link_forces.h"
 #include "model.h"
 
+#include <linchpin/scene.h>
+
 #include <memory>
+#include <span>
 #include <string>
 
 namespace linchpin::mujoco_worker {
@@ -14,13 +17,14 @@ namespace linchpin::mujoco_worker {
 class TableFile {
  public:
   /// @param compared  also the largest angle of gaps and the energy @throws Refused("csv", …)
-  TableFile(const std::string& file, Model& model, bool compared);
+  /// @param scene  may be null
+  TableFile(const std::string& file, Model& model, const scene::Model* scene, bool compared);
   /// Call before a step and after Model::look().
   void state();
   /// Call after the step: ends the row.
-  void forces(const LinkForces& forces);
-  /// Ends the last row without forces and closes. @throws Refused("csv", …)
-  void close();
+  void forces(const LinkForces& forces, std::span<const double> logs);
+  /// Ends the last row without forces and closes. @param logs  at its state @throws Refused("csv", …)
+  void close(std::span<const double> logs);
 
  private:
   Model& model_;

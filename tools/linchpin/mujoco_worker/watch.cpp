@@ -7,7 +7,7 @@ namespace linchpin::mujoco_worker {
 
 void Watch::look() {
   has_looked_ = true;
-  for (std::size_t i = 0; i < model_.equalities(); ++i) {
+  for (std::size_t i = 0; i < model_.links().size(); ++i) {
     const Link& link = model_.links()[i];
     if (!link.unit) continue;
     const Gap gap = model_.gap(link);
@@ -37,7 +37,7 @@ void Watch::report(Json& row) const {
   row["max_gap_rad"] = angles ? Json(largest_angle_) : Json();
   row["max_gap_joint"] = metres && largest_ > 0 ? Json(worst_) : Json();
   row["user_gaps"] = Json::object();
-  for (std::size_t i = 0; has_looked_ && i < model_.equalities(); ++i)
+  for (std::size_t i = 0; has_looked_ && i < model_.links().size(); ++i)
     if (model_.links()[i].unit == RowUnit::custom) row["user_gaps"][model_.links()[i].name] = residuals_[i];
   row["max_energy_error_J"] = has_looked_ && energy_note_.empty() ? Json(energy_error_) : Json();
   row["energy_note"] = energy_note_.empty() ? Json() : Json(energy_note_);

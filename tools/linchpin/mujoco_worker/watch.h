@@ -10,7 +10,10 @@ namespace linchpin::mujoco_worker {
 
 class Watch {
  public:
-  explicit Watch(Model& model) : model_(model), residuals_(model.links().size()) {}
+  /// @param why_not_conserved  of the scene, from the start; or null
+  Watch(Model& model, const char* why_not_conserved) : model_(model), residuals_(model.links().size()) {
+    if (why_not_conserved) energy_note_ = why_not_conserved;
+  }
 
   /// Energy now is what later energies are compared with. Call Model::look() before.
   void begin() { start_energy_ = model_.energy(); }

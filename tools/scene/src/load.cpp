@@ -171,10 +171,14 @@ class SceneReader {
 
   [[noreturn]] void refuse_without_host() const {
     try {
+      if (model_.mjcf_file.empty())
+        fail(needs_host_->place,
+             "\"" + needs_host_->value + "\" is read by Bullet, so this scene needs --host bullet or bullet-float64");
       fail(needs_host_->place,
-           "\"" + needs_host_->value + "\" is read by Bullet, so this scene needs --host bullet or bullet-float64");
+           "\"" + needs_host_->value +
+               "\" is read by MuJoCo. Only \"linchpin run\" and \"linchpin compare\" take such a scene");
     } catch (const SceneError& e) {
-      throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files);
+      throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files, !model_.mjcf_file.empty());
     }
   }
 
@@ -294,27 +298,55 @@ class SceneReader {
       needs_host_ = include;
       return;
     }
+    read_imported(import_, path, include);
+  }
+
+  // The bodies of a file that a host reads, its joints and its frames.
+  void read_imported(const BulletImporter& import, const std::string& path, const Text& named_by) {
     try {
-      Imported file = import_(path);
+      Imported file = import(path);
       for (SceneBody& body : file.bodies) {
         body.imported = true;
-        add_body(std::move(body), include.place);
+        add_body(std::move(body), named_by.place);
       }
       for (SceneConstraint& joint : file.joints) {
-        joint.imported = true;
-        add(std::move(joint), include.place);
+        joint.imported = joint.imported || model_.mjcf_file.empty();
+        add(std::move(joint), named_by.place);
       }
+      for (SceneFrame& frame : file.frames) add_frame(std::move(frame), named_by.place);
       model_.native.insert(model_.native.end(), file.native.begin(), file.native.end());
       if (file.gravity && !model_.gravity_given) model_.gravity = *file.gravity;
+      if (file.dt && !dt_given_) model_.dt = *file.dt;
     } catch (const SceneError&) {
       throw;
     } catch (const std::exception& e) {
-      fail(include.place, "\"" + include.value + "\" " + e.what());
+      fail(named_by.place, "\"" + named_by.value + "\" " + e.what());
     }
+  }
+
+  // MuJoCo reads the file, and has its bodies and joints.
+  void read_mjcf(Table& table, const std::string& from) {
+    const Text file = table.text("mjcf");
+    for (const char* other : {"urdf", "sdf"})
+      if (table.has(other)) table.refuse(other, "a model has one file: urdf, sdf or mjcf");
+    table.accept_only({"mjcf"});
+    if (!model_.mjcf_file.empty()) fail(file.place, "a scene has at most one MJCF file");
+    if (!model_.bodies.empty() || !model_.bullet_file.empty())
+      fail(file.place, "a scene with an MJCF file has no other file with bodies");
+    if (host_given_) fail(file.place, "MuJoCo runs a scene with an MJCF file: leave out host in [world]");
+    const fs::path path = (fs::path(from).parent_path() / file.value).lexically_normal();
+    model_.mjcf_file = path.string();
+    model_.files.push_back(path.string());
+    if (!overrides_.mjcf) {
+      needs_host_ = file;
+      return;
+    }
+    read_imported(overrides_.mjcf, path.string(), file);
   }
 
   // Links become bodies now, joints constraints once all bodies are known.
   void read_model(Table table, Context& context, const std::string& from) {
+    if (table.has("mjcf")) return read_mjcf(table, from);
     if (table.has("urdf") && table.has("sdf")) table.refuse("sdf", "a model has one file: urdf or sdf");
     scene::RobotOptions options;
     if (table.has("sdf")) options.format = scene::RobotFormat::sdf;
@@ -447,6 +479,7 @@ class SceneReader {
       model_.gravity_given = true;
     }
     model_.duration = table.positive("duration", model_.duration);
+    dt_given_ = dt_given_ || table.has("dt");
     model_.dt = table.positive("dt", model_.dt);
     if (model_.dt > 1) table.refuse("dt", "the step is longer than 1 s, which is the limit");
     if (model_.duration / model_.dt > 1e8)
@@ -1444,6 +1477,11 @@ class SceneReader {
           Fault(0,
                 "accelerations cannot be used with contacts = true, because linchpin does not know the contact forces"),
           what);
+    if (channel.impl_->accelerations && !model_.mjcf_file.empty())
+      text.fail(
+          Fault(0,
+                "accelerations cannot be used with an MJCF file, because linchpin does not know all forces of MuJoCo"),
+          what);
     channel.unit_ = scene::unit_of(channel.impl_->evaluate.tape(), model_);
     return channel;
   }
@@ -1576,7 +1614,7 @@ class SceneReader {
   };
   std::optional<Lagrangian> lagrangian_;
   std::set<std::tuple<const scene::Source*, std::size_t, std::size_t>> doubted_;
-  bool method_given_ = false, host_given_ = false, as_multibody_ = false;
+  bool method_given_ = false, host_given_ = false, dt_given_ = false, as_multibody_ = false;
   scene::Names names_;
   State state_;
 };

@@ -74,10 +74,7 @@ class Reader {
     if (!root) scene::fail({source_, 0, 0}, "holds no XML element; a URDF file begins with <robot name=\"…\">");
     const std::string_view name = root->Name();
     if (name == "mujoco")
-      fail(root,
-           "<mujoco>: this is MJCF, the format of MuJoCo, and not URDF. \"linchpin run\" and \"linchpin compare\" run "
-           "it "
-           "by itself");
+      fail(root, "<mujoco>: this is MJCF, the format of MuJoCo, and not URDF. Write mjcf = in place of urdf =");
     if (name != "robot")
       fail(root, "<" + std::string(name) + ">: a URDF file begins with <robot name=\"…\">" +
                      (name == "sdf" ? "; this is SDF, whose files end in .sdf" : ""));

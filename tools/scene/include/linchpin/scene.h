@@ -258,6 +258,7 @@ struct LINCHPIN_SCENE_API Model {
   Host host = Host::bare;            ///< what steps it, as the file says
   bool contacts = false;             ///< bodies of a Bullet host collide
   std::string bullet_file;           ///< included .bullet file, or empty
+  std::string mjcf_file;             ///< MJCF file of [model], or empty: MuJoCo steps the scene
   int robots = 0, multibodies = 0;   ///< how many robots; how many multibodies they are
   std::vector<std::string> native;   ///< its parts that are no equality and in no System, such as limits and motors
   /// Values that were accepted but are probably mistakes, such as an inertia that no distribution of mass has. Each
@@ -326,24 +327,28 @@ class LINCHPIN_SCENE_API Judge {
   std::vector<std::vector<double>> first_;
 };
 
-/// A .bullet file is included, and load() has no importer. The duration of the scene is known nevertheless.
+/// A .bullet or MJCF file is included, and load() has no importer. The duration of the scene is known nevertheless.
 class LINCHPIN_SCENE_API NeedsHost : public SceneError {
  public:
   /// Made by load().
-  NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_)
-      : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)) {}
+  NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_,
+            bool mujoco_)
+      : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)), mujoco(mujoco_) {}
   double dt, duration;             ///< [s]
   Host host;                       ///< the host that the file asks for
   std::vector<std::string> files;  ///< as Model::files
+  bool mujoco;                     ///< The file is MJCF. The step may then be that of this file.
 };
 
-/// The contents of a .bullet file.
+/// The contents of a .bullet or MJCF file.
 struct Imported {
   std::vector<SceneBody> bodies;  ///< in the host's order
   /// Its joints between those bodies (BodyId{i + 1} is bodies[i]). A host that has them in its world leaves them out.
   std::vector<SceneConstraint> joints;
   std::vector<std::string> native;  ///< the parts that stay with the host: "door: limits"
   std::optional<Vector3d> gravity;  ///< [m/s²], where the file has one
+  std::vector<SceneFrame> frames;   ///< frames of those bodies by name
+  std::optional<double> dt;         ///< [s], where the file has a step
 };
 /// Reads a .bullet file from a path. load() calls it in its own thread and does not keep it.
 using BulletImporter = std::function<Imported(const std::string& path)>;
@@ -360,6 +365,7 @@ struct Overrides {
   std::map<std::string, double, std::less<>> params;
   std::vector<std::string> logs;   ///< channels after those of [[log]]
   std::optional<RobotsAs> robots;  ///< in place of what [model] says
+  BulletImporter mjcf;             ///< reads the file of `mjcf` in [model]
 };
 
 /// Reads a scene and everything it includes, or a .bullet file by itself. Checks all that can be checked without a
