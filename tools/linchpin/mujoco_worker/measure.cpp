@@ -211,7 +211,7 @@ Json measure(const Job& job, Progress& progress) {
   LinkForces link_forces(model, solver.get());
   Observed observed(scene, solver.get(), link_forces);
   Watch watch(model, scene.why_not_conserved());
-  Reference reference(model, solver.get(), job.steps);
+  Reference reference(model, solver.get(), job.steps, !scene.has_constraints_or_laws());
   const scene::Model* const of = scene.scene();
   std::unique_ptr<TableFile> table;
   if (!job.csv.empty()) table = std::make_unique<TableFile>(job.csv, model, of, job.time_apart);
@@ -321,7 +321,6 @@ Json measure(const Job& job, Progress& progress) {
   row["status"] = status;
   const double end = double(taken) * job.dt;
   if (exact) {
-    for (const auto& warning : solver->law_warnings()) said.push_back(host::warning_text(warning));
     row["laws"] = cli::laws_json(solver->laws());
     row["law_differences"] = normal_force_differences(solver->laws());
     cli::put_energy_gains(row, solver->energy_gains(), counts.energy_gains,
@@ -334,6 +333,8 @@ Json measure(const Job& job, Progress& progress) {
     row["summary"] = summary_of(job, row, end, model.energy(), watch.start_energy(), held);
   }
   row["warnings"] = said;
+  if (exact)  // the summary has them
+    for (const auto& warning : solver->law_warnings()) row["warnings"].push_back(host::warning_text(warning));
   for (const std::string& each : said) row["summary"] = row["summary"].get<std::string>() + "  warning: " + each + "\n";
   row["method"] = {{"host", std::string("MuJoCo ") + mj_versionString()},
                    {"integrator", std::string("MuJoCo's ") + integrator_name(model.model().opt.integrator)},

@@ -22,7 +22,7 @@ constexpr double rank_tolerance = 1e-6;
 
 }  // namespace
 
-Reference::Reference(Model& model, mujoco::Solver* solver, long steps)
+Reference::Reference(Model& model, mujoco::Solver* solver, long steps, bool is_complete)
     : model_(model),
       solver_(solver),
       view_(model.model()),
@@ -39,6 +39,7 @@ Reference::Reference(Model& model, mujoco::Solver* solver, long steps)
   if (solver && (m.opt.integrator != mjINT_EULER || is_damped))
     remark_ =
         "MuJoCo's integrator is implicit in velocities, and the forces of exact are, too. The dense solution is not";
+  if (!is_complete) note_ = "the dense solution has no constraints and laws of the scene";
   if (m.opt.integrator == mjINT_RK4) note_ = "the integrator RK4 leaves the forces of its last stage";
 }
 

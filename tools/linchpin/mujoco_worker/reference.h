@@ -18,7 +18,8 @@ namespace linchpin::mujoco_worker {
 class Reference {
  public:
   /// @param solver  null: MuJoCo alone solves
-  Reference(Model& model, mujoco::Solver* solver, long steps);
+  /// @param is_complete  all constraint forces are MuJoCo's or those of equalities
+  Reference(Model& model, mujoco::Solver* solver, long steps, bool is_complete);
   ~Reference();
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;

@@ -117,8 +117,12 @@ void Scene::constrain(mujoco::Solver& solver) {
       if (c.compliance) handle.compliance(*c.compliance);
       if (c.dry_friction) handle.motor({0, *c.dry_friction});
     }
+    const bool reads_forces =
+        std::any_of(scene_->logs.begin(), scene_->logs.end(), [](const auto& log) { return log.reads_forces(); }) ||
+        std::any_of(scene_->expectations.begin(), scene_->expectations.end(),
+                    [](const auto& e) { return e.value.reads_forces(); });
     for (const scene::SceneConstraint& c : scene_->constraints) {
-      if (c.tree) (void)solver.joint(c.name);  // its reaction has the name of the scene
+      if (c.tree && reads_forces) (void)solver.joint(c.name);
       for (const Law& law : c.laws) {
         const BodyId second = c.bodies.size() > 1 ? c.bodies[1] : ground;
         const Quaterniond a = place_in(solver, model_->model(), c.bodies[0]).turn,
@@ -138,6 +142,11 @@ void Scene::demand_mujoco_alone() const {
            "' of the scene. Use the solver exact");
   for (const scene::SceneConstraint& c : scene_->constraints)
     if (!c.laws.empty()) refuse("MuJoCo cannot apply the force law of '" + c.name + "'. Use the solver exact");
+}
+
+bool Scene::has_constraints_or_laws() const {
+  return !own_.empty() || (scene_ && std::any_of(scene_->constraints.begin(), scene_->constraints.end(),
+                                                 [](const auto& c) { return !c.laws.empty(); }));
 }
 
 const char* Scene::why_not_conserved() const {

@@ -33,6 +33,8 @@ class Scene {
   void constrain(mujoco::Solver& solver);
   /// @throws Refused("solver", …) where MuJoCo alone cannot do what the scene asks for
   void demand_mujoco_alone() const;
+  /// Returns whether MuJoCo's own matrices do not contain all constraint forces.
+  bool has_constraints_or_laws() const;
   /// Why the energy of the model is not conserved in this scene. Null: it is.
   const char* why_not_conserved() const;
 
