@@ -46,9 +46,9 @@ expect 0 compare four-bar.xml --json --csv table
 holds '[.solvers[].name] == ["exact", "mujoco", "mujoco:stiff"] and ([.solvers[] | .precision == "double" and .status == "ok" and .steps == 1000 and .ns_per_step > 0] | all)' \
   '.schema == 2 and .dt == 0.002 and .duration == 2 and .bodies == 3 and .joints == 4 and .gravity == [0, 0, -9.81] and .gravity_from == "file"' \
   '.solvers[0] | .max_gap_m <= 1e-9 and .fallbacks == 0 and .native == [] and .force_rms_error_rel < 1e-7 and .force_samples > 100 and .force_basis == "coordinates"' \
-  '.solvers[1] | .max_gap_m > 1e-3 and .max_gap_m < 1e-2 and .max_gap_joint == "loop" and .force_rms_error_rel > 1e-3' \
+  '.solvers[1] | .max_gap_m > 1e-3 and .max_gap_m < 5e-2 and .max_gap_joint == "loop" and .force_rms_error_rel > 1e-3' \
   '.solvers[2] | .max_gap_m > 1e-5 and .max_gap_m < 1e-3' \
-  '[.solvers[] | .rank.rows == 3 and .rank.rank == 2 and .rank.redundant == ["loop"] and .max_energy_error_J < 0.2] | all' \
+  '[.solvers[] | .rank.rows == 3 and .rank.rank == 2 and .rank.redundant == ["loop"] and .max_energy_error_J > 0.01 and .max_energy_error_J < 2] | all' \
   '.solvers[1].method.stabilisation == "soft constraints, as the model has them" and (.solvers[1].method.host | test("^MuJoCo [0-9.]+$"))' \
   '.solvers[2].method.stabilisation | test("solref=\"0.004 1\" solimp=\"0.9999 0.9999 0.001\"")'
 # The tables have states, gaps, energy, and the forces of the equality and of all joints by name.

@@ -171,8 +171,11 @@ void Model::look() {
   look_->time = d_->time;
   mj_fwdPosition(m_, look_);
   mj_comVel(m_, look_);
-  mj_energyPos(m_, look_);
-  mj_energyVel(m_, look_);
+  // MuJoCo 2.2 computes no energy where the model does not ask for it.
+  mjModel view = *m_;
+  view.opt.enableflags |= mjENBL_ENERGY;
+  mj_energyPos(&view, look_);
+  mj_energyVel(&view, look_);
 }
 
 BodyState Model::state(int body) const {
