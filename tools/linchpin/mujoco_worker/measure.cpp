@@ -318,6 +318,10 @@ Json measure(const Job& job, Progress& progress) {
     said.push_back(each);
     if (status.starts_with("ok")) cli::add_remark(status, each);
   }
+  const mjWarningStat* const statistics = model.data().warning;
+  if (status.starts_with("ok") && statistics[mjWARN_CONTACTFULL].number + statistics[mjWARN_CNSTRFULL].number > 0)
+    cli::add_remark(status,
+                    "MuJoCo left out contacts or constraints for want of memory. Set memory in <size> of the file");
   row["status"] = status;
   const double end = double(taken) * job.dt;
   if (exact) {
