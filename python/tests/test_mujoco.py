@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -622,6 +623,8 @@ def test_another_thread_is_refused_during_a_step():
     exact = lm.attach(model, data)
     thread, refused = threading.Thread(target=exact.step, args=(20000,)), 0
     thread.start()
+    while thread.is_alive() and data.time == 0:  # it has not begun
+        time.sleep(1e-4)
     while thread.is_alive():
         try:
             exact.gap
