@@ -365,7 +365,7 @@ struct Overrides {
   std::map<std::string, double, std::less<>> params;
   std::vector<std::string> logs;   ///< channels after those of [[log]]
   std::optional<RobotsAs> robots;  ///< in place of what [model] says
-  BulletImporter mjcf;             ///< reads the file of `mjcf` in [model]
+  BulletImporter mjcf{};           ///< reads the file of `mjcf` in [model]
 };
 
 /// Reads a scene and everything it includes, or a .bullet file by itself. Checks all that can be checked without a
