@@ -18,7 +18,7 @@ void ModelBinding::step() {
   switch_equalities();
   if (!has_exact()) {
     mj_step(&m_, &d_);
-    solver_.skip_step(m_.opt.timestep);
+    solver_.set_t(d_.time);  // reports stay those of the last step with an exact constraint
     was_native_ = true;
     return;
   }
