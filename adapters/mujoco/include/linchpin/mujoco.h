@@ -125,7 +125,7 @@ class LINCHPIN_MUJOCO_API Solver {
   /// program's own constraints are in no array of MuJoCo; the sensors of the model contain their forces.
   ///
   /// The cost is linear in the number of links on trees, and cubic in the rows of the constraints between them.
-  /// @throws OrderError, std::invalid_argument  where the program has changed the model to one that is not supported
+  /// @throws OrderError  where the program has changed the model to one that is not supported
   void step();
 
   // ---- constraints of the program's own ----
