@@ -105,7 +105,8 @@ class LINCHPIN_MUJOCO_API Handle : public host::ChainedHandle<Handle> {
 /// throws OrderError then.
 ///
 /// Reentrancy. step() and check() call residuals and laws. These must not call the Solver or step the data. A residual
-/// or a law that throws leaves the constraints to MuJoCo in that step, and summary() has the text.
+/// that throws leaves the constraints to MuJoCo in that step. Where a law throws, no law acts in that step. summary()
+/// has the text.
 class LINCHPIN_MUJOCO_API Solver {
  public:
   /// @param model, data  kept by reference
