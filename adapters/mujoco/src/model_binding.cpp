@@ -208,26 +208,20 @@ void ModelBinding::move(int tree, const articulated::Configuration& to) {
   was_moved_ = true;
 }
 
-std::span<double> ModelBinding::own(int tree, std::vector<double>& all) const {
-  return std::span(all).subspan(model_trees_[tree].first_velocity, z(6 + model_trees_[tree].model.rates));
-}
-std::span<const double> ModelBinding::own(int tree, const std::vector<double>& all) const {
-  return std::span(all).subspan(model_trees_[tree].first_velocity, z(6 + model_trees_[tree].model.rates));
-}
-
 void ModelBinding::read_velocity(int tree, std::span<double> v) const {
   if (!is_stepping_) return model_trees_.to_core(tree, d_.qpos, std::span<const double>(d_.qvel, z(m_.nv)), v);
-  const auto now = own(tree, host_), change = own(tree, change_);
+  const auto now = model_trees_.part_of(tree, std::span(host_)),
+             change = model_trees_.part_of(tree, std::span(change_));
   for (std::size_t i = 0; i < v.size(); ++i) v[i] = now[i] + change[i];
 }
 
 void ModelBinding::read_velocity_change(int tree, std::span<double> dv) const {
-  const auto change = own(tree, change_);
+  const auto change = model_trees_.part_of(tree, std::span(change_));
   std::copy(change.begin(), change.end(), dv.begin());
 }
 
 void ModelBinding::add_velocity(int tree, std::span<double> dv) {
-  const auto change = own(tree, change_);
+  const auto change = model_trees_.part_of(tree, std::span(change_));
   for (std::size_t i = 0; i < dv.size(); ++i) change[i] += dv[i];
 }
 

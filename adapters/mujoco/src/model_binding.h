@@ -118,6 +118,8 @@ class ModelBinding final : private articulated::TreeWorld {
   void fill_equality_forces();
 
   // step.cpp
+  bool follow_program();
+  void copy_model();
   void show_model();
   void solve_step();
   void restore_sparse_rows();
@@ -131,11 +133,9 @@ class ModelBinding final : private articulated::TreeWorld {
   void set_damping();
   void even_damping_of_balls();
   void begin_velocities();
-  std::span<double> own(int tree, std::vector<double>& all) const;
-  std::span<const double> own(int tree, const std::vector<double>& all) const;
   void gather_velocities(std::vector<double>& qvel) const;
   void write_result();
-  void apply_other_wrenches(double sign);
+  void add_own_wrenches();
   void read_sensors();
   void advance();
 
@@ -176,7 +176,7 @@ class ModelBinding final : private articulated::TreeWorld {
   std::vector<mjtNum> no_damping_;
   std::vector<int> other_rows_;  ///< rows of MuJoCo that are not those of exact equalities
   std::vector<int> exact_rows_;  ///< rows of exact equalities
-  std::vector<double> jacobian_, saved_jacobian_, saved_reference_;  ///< of the rows
+  std::vector<double> jacobian_, saved_jacobian_, saved_reference_, saved_forces_;  ///< of the rows
   std::vector<double> row_forces_, contact_forces_, friction_forces_,
       joint_forces_;                      ///< of other rows, all and by kind
   std::vector<Wrench> contact_wrenches_;  ///< by body of MuJoCo

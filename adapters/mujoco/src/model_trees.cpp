@@ -18,12 +18,12 @@ bool has_free_joint(const mjModel& m, int body) {
   return m.body_jntnum[body] == 1 && m.jnt_type[m.body_jntadr[body]] == mjJNT_FREE;
 }
 
-std::string name_of(const mjModel& m, int type, int id) {
+}  // namespace
+
+std::string quoted_name(const mjModel& m, int type, int id) {
   const char* const name = mj_id2name(&m, type, id);
   return name && *name ? "'" + std::string(name) + "'" : "#" + std::to_string(id);
 }
-
-}  // namespace
 
 ModelTrees::ModelTrees(const mjModel& m)
     : places_(z(m.nbody)),
@@ -57,7 +57,8 @@ void ModelTrees::add_tree(const mjModel& m, int root) {
   }
   if (tree.model.fixed_base && tree.model.links.empty()) return;  // nothing of it can move
   if (m.body_mocapid[root] >= 0)
-    tree.unsupported = "its root body " + name_of(m, mjOBJ_BODY, root) + " is a mocap body, which the program moves";
+    tree.unsupported =
+        "its root body " + quoted_name(m, mjOBJ_BODY, root) + " is a mocap body, which the program moves";
   tree.first_velocity = z(velocities_);
   velocities_ += 6 + tree.model.rates;
   trees_.push_back(std::move(tree));
@@ -78,7 +79,7 @@ void ModelTrees::add_body(const mjModel& m, int body, ModelTree& tree) {
     for (int k = 0; k < 6; ++k) {
       const int dof = tree.base_dof + k;
       if (m.dof_damping[dof] != 0 || m.dof_armature[dof] != 0)
-        tree.unsupported = "the free joint of body " + name_of(m, mjOBJ_BODY, body) +
+        tree.unsupported = "the free joint of body " + quoted_name(m, mjOBJ_BODY, body) +
                            " has damping or armature. Set both to 0, or write <freejoint/>";
     }
     return;
@@ -148,6 +149,7 @@ void ModelTrees::add_joint_link(const mjModel& m, int body, int joint, bool is_f
     tree.model.rates += link.rates;
     joint_places_[z(joint)] = {size(), index};
   }
+  if (kind == mjJNT_BALL && is_last) tree.balls.push_back(index);
   tree.bodies.push_back(is_last ? body : -1);
   tree.joints.push_back(joint);
   tree.model.links.push_back(link);
@@ -232,9 +234,7 @@ namespace {
 /// Calls `turn(first rate, axes)` for each ball joint whose link has other axes than MuJoCo's rates.
 template <class Turn>
 void each_ball(const ModelTree& t, const std::vector<BodyFrame>& frames, Turn turn) {
-  for (std::size_t i = 0; i < t.model.links.size(); ++i)
-    if (t.model.links[i].joint == JointKind::spherical && t.bodies[i] >= 0)
-      turn(6 + t.model.links[i].first_rate, frames[z(t.bodies[i])].q);
+  for (const int i : t.balls) turn(6 + t.model.links[z(i)].first_rate, frames[z(t.bodies[z(i)])].q);
 }
 
 }  // namespace

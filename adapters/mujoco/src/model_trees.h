@@ -25,6 +25,9 @@ inline std::size_t z(int i) { return static_cast<std::size_t>(i); }
 inline Vector3d vector3(const mjtNum* x) { return {x[0], x[1], x[2]}; }
 inline Quaterniond quaternion(const mjtNum* q) { return {q[0], q[1], q[2], q[3]}; }
 
+/// The name of an object of the model in quotes, for a message; its number where it has none.
+std::string quoted_name(const mjModel& model, int type, int id);
+
 /// Where a body of MuJoCo is among the trees.
 struct LinkPlace {
   int tree = -1;  ///< −1: it belongs to the world and cannot move
@@ -44,6 +47,7 @@ struct ModelTree {
   std::vector<int> bodies;         ///< by link: the body of MuJoCo; −1: the link has no mass
   std::vector<int> joints;         ///< by link: the joint of MuJoCo; −1: it is welded to its parent
   std::vector<int> dofs;           ///< by rate: the coordinate of MuJoCo
+  std::vector<int> balls;          ///< links with a ball joint whose axes are not those of MuJoCo's rates
   std::size_t first_velocity = 0;  ///< of its velocities among those of all trees
   std::string unsupported;         ///< why it takes no part in exact constraints, or empty
   bool is_floating() const { return !model.fixed_base; }
@@ -61,6 +65,11 @@ class ModelTrees {
   const BodyFrame& frame_of(int body) const { return frames_[z(body)]; }
   int velocities() const { return velocities_; }                         ///< of all trees
   bool is_of_joint(int dof) const { return is_of_joint_[z(dof)] != 0; }  ///< and not of a free base
+  /// Returns the part of one tree in an array over the velocities of all trees.
+  template <class T>
+  std::span<T> part_of(int tree, std::span<T> all) const {
+    return all.subspan(trees_[z(tree)].first_velocity, z(6 + trees_[z(tree)].model.rates));
+  }
 
   /// Sets what the integrator adds to the diagonal of M for damping, by coordinate of MuJoCo [nv].
   void set_damping_inertia(std::span<const double> by_dof);

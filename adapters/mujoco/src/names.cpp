@@ -9,11 +9,6 @@ using host::demand;
 
 namespace {
 
-std::string quoted_name(const mjModel& m, int type, int id) {
-  const char* const name = mj_id2name(&m, type, id);
-  return name && *name ? "'" + std::string(name) + "'" : "#" + std::to_string(id);
-}
-
 /// The names of a kind, for an error: the first few of them.
 std::string known_names(const mjModel& m, int type, int count) {
   std::string out;

@@ -52,8 +52,7 @@ void ModelBinding::project_rows_of_model() {
     const std::span<const double> row(d_.efc_J + z(other_rows_[r]) * nv, nv);
     for (int i = 0; i < model_trees_.size(); ++i)
       model_trees_.forces_to_core(i, d_.qpos, row,
-                                  std::span(jacobian_).subspan(r * length + model_trees_[i].first_velocity,
-                                                               z(6 + model_trees_[i].model.rates)));
+                                  model_trees_.part_of(i, std::span(jacobian_).subspan(r * length, length)));
   }
   tree_solver_.project_jacobian(jacobian_, static_cast<int>(other_rows_.size()));
   gather_velocities(nv_);
@@ -63,9 +62,7 @@ void ModelBinding::project_rows_of_model() {
     const std::span<double> to(d_.efc_J + row * nv, nv);
     for (int i = 0; i < model_trees_.size(); ++i)
       model_trees_.forces_to_mujoco(
-          i, d_.qpos,
-          std::span(jacobian_).subspan(r * length + model_trees_[i].first_velocity, z(6 + model_trees_[i].model.rates)),
-          to);
+          i, d_.qpos, model_trees_.part_of(i, std::span<const double>(jacobian_).subspan(r * length, length)), to);
     for (std::size_t k = 0; k < nv; ++k) d_.efc_aref[row] -= (saved_jacobian_[row * nv + k] - to[k]) * nv_[k];
   }
   for (const int i : exact_rows_) {

@@ -13,10 +13,7 @@ namespace linchpin::mujoco {
 
 void ModelBinding::step() {
   demand_supported();
-  follow_model();
-  is_stepping_ = false;
-  switch_equalities();
-  if (!has_exact()) {
+  if (!follow_program()) {
     mj_step(&m_, &d_);
     solver_.set_t(d_.time);  // reports stay those of the last step with an exact constraint
     was_native_ = true;
@@ -41,17 +38,21 @@ void ModelBinding::correct_forward() {
         "linchpin: in a plugin of MuJoCo only the integrator Euler is supported. Use it, or Solver::step()");
   if (mj_isSparse(&m_))
     throw OrderError("linchpin: in a plugin of MuJoCo the Jacobian must be dense: <option jacobian=\"dense\"/>");
-  follow_model();
-  is_stepping_ = false;
-  switch_equalities();
-  if (!has_exact()) return;
-  view_ = m_;
-  keep_rows_dense_and_together(view_);
+  if (!follow_program()) return;
+  copy_model();
   shown_ = &view_;
   solver_.set_t(d_.time);
   set_damping();
   solve_step();
   end_of_corrected_ = d_.time + m_.opt.timestep;
+}
+
+/// Takes over what the program has changed since the last step. @return whether a constraint may be exact
+bool ModelBinding::follow_program() {
+  follow_model();
+  is_stepping_ = false;
+  switch_equalities();
+  return has_exact();
 }
 
 /// MuJoCo has integrated the step that was corrected, unless the program called mj_forward() alone.
@@ -75,7 +76,6 @@ void ModelBinding::solve_step() {
   }
   begin_velocities();
   const bool has_rows = find_rows();
-  if (!holds) exact_rows_.clear();  // MuJoCo has them in this step
   tree_solver_.begin_rows(has_rows, articulated::RowSolve::at_once);
   solve_rows(holds);
   tree_solver_.finish();
@@ -83,13 +83,18 @@ void ModelBinding::solve_step() {
   read_sensors();
 }
 
-/// Makes the model for the step: a copy with other options. Callbacks of the program, such as mjcb_control, must get
-/// the program's own model, which then has these options until the end of the step.
+/// Makes the copy of the model for the step. It has other options.
+void ModelBinding::copy_model() {
+  view_ = m_;
+  keep_rows_dense_and_together(view_);
+}
+
+/// Selects the model that MuJoCo's phases of the step get: the copy. Callbacks of the program, such as mjcb_control,
+/// must get the program's own model, which then has these options until the end of the step.
 void ModelBinding::show_model() {
   const bool has_callbacks = mjcb_passive || mjcb_control || mjcb_contactfilter || mjcb_sensor || mjcb_act_dyn ||
                              mjcb_act_gain || mjcb_act_bias;
-  view_ = m_;
-  keep_rows_dense_and_together(view_);
+  copy_model();
   shown_ = has_callbacks ? &m_ : &view_;
   if (!has_callbacks) return;
   options_of_program_ = m_.opt;
@@ -102,17 +107,16 @@ void ModelBinding::demand_supported() const {
       !std::equal(inertial_frames_.begin() + 3 * m_.nbody, inertial_frames_.end(), m_.body_iquat))
     throw OrderError(
         "linchpin: the program has changed body_ipos or body_iquat of the model. Constraints are given in these "
-        "frames: "
-        "make another Solver");
+        "frames: make another Solver");
 }
 
 /// Makes the rows sparse again for a model that has them so, with the forces that they have got.
 void ModelBinding::restore_sparse_rows() {
-  jacobian_.assign(d_.efc_force, d_.efc_force + d_.nefc);
+  saved_forces_.assign(d_.efc_force, d_.efc_force + d_.nefc);
   const int rows = d_.nefc;
   mj_makeConstraint(&m_, &d_);
   mj_referenceConstraint(&m_, &d_);
-  if (d_.nefc == rows) std::copy(jacobian_.begin(), jacobian_.end(), d_.efc_force);
+  if (d_.nefc == rows) std::copy(saved_forces_.begin(), saved_forces_.end(), d_.efc_force);
 }
 
 /// Returns whether a constraint may be exact in this step.
@@ -208,7 +212,7 @@ void ModelBinding::begin_velocities() {
   std::fill(change_.begin(), change_.end(), 0.0);
   const std::span<const double> qvel(d_.qvel, z(m_.nv));
   for (int i = 0; i < model_trees_.size(); ++i) {
-    const std::span<double> to = own(i, host_);
+    const std::span<double> to = model_trees_.part_of(i, std::span(host_));
     if (!damping_is_diagonal_) {
       model_trees_.to_core(i, d_.qpos, free_, to);
       continue;
@@ -225,7 +229,7 @@ void ModelBinding::begin_velocities() {
 void ModelBinding::gather_velocities(std::vector<double>& qvel) const {
   std::vector<double>& u = velocity_scratch_;
   for (int i = 0; i < model_trees_.size(); ++i) {
-    const auto now = own(i, host_), change = own(i, change_);
+    const auto now = model_trees_.part_of(i, std::span(host_)), change = model_trees_.part_of(i, std::span(change_));
     u.resize(now.size());
     for (std::size_t k = 0; k < u.size(); ++k) u[k] = now[k] + change[k];
     model_trees_.to_mujoco(i, d_.qpos, u, qvel);
@@ -246,8 +250,8 @@ void ModelBinding::write_result() {
 
 // ---- sensors ----
 
-/// Adds the mean wrenches of the program's own constraints to the external forces, or takes them away again.
-void ModelBinding::apply_other_wrenches(double sign) {
+/// Adds the mean wrenches of the program's own constraints to the external forces.
+void ModelBinding::add_own_wrenches() {
   for (int i = 0; i < solver_.entry_count(); ++i) {
     const host::ConstraintEntry& r = solver_.entry(i);
     if (!r.alive || r.owner != Owner::user_on_links || !tree_solver_.holds(i)) continue;
@@ -257,8 +261,8 @@ void ModelBinding::apply_other_wrenches(double sign) {
       if (body < 0) continue;
       const Wrench on = tree_solver_.mean_wrench(i, static_cast<int>(k));
       for (int c = 0; c < 3; ++c) {
-        d_.xfrc_applied[6 * body + c] += sign * on.force[c];
-        d_.xfrc_applied[6 * body + 3 + c] += sign * on.moment[c];
+        d_.xfrc_applied[6 * body + c] += on.force[c];
+        d_.xfrc_applied[6 * body + 3 + c] += on.moment[c];
       }
     }
   }
@@ -266,7 +270,7 @@ void ModelBinding::apply_other_wrenches(double sign) {
 
 void ModelBinding::read_sensors() {
   saved_applied_.assign(d_.xfrc_applied, d_.xfrc_applied + 6 * m_.nbody);
-  apply_other_wrenches(1);
+  add_own_wrenches();
   forget_forces_of_sensors(d_);
   mj_sensorAcc(shown_, &d_);
   std::copy(saved_applied_.begin(), saved_applied_.end(), d_.xfrc_applied);
