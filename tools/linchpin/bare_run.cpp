@@ -80,12 +80,7 @@ class Table {
         if (is_coordinate(id))
           csv_.column(c.name + " on " + system.name(id) + bracketed(scene::force_unit(body_of(id).unit)));
     }
-    for (const scene::Channel& log : model.logs) {
-      if (log.size() == 1)
-        csv_.column(log.title() + bracketed(log.unit()));
-      else
-        for (const char* part : {".x", ".y", ".z"}) csv_.column(log.title() + part + bracketed(log.unit()));
-    }
+    csv_.columns(model.logs);
     csv_.end_row();
   }
 
@@ -100,19 +95,15 @@ class Table {
         csv_.put(s.v.x());
         continue;
       }
-      for (int k = 0; k < 3; ++k) csv_.put(s.p[k]);
-      for (const double e : {s.q.w(), s.q.x(), s.q.y(), s.q.z()}) csv_.put(e);
-      for (const Vector3d& v : {s.v, s.w})
-        for (int k = 0; k < 3; ++k) csv_.put(v[k]);
+      csv_.put(s);
     }
     for (std::size_t i = 0; i < units_.size(); ++i) csv_.put(gap_in(units_[i], at.reactions[i]));
     const double none = std::nan("");
+    const Wrench no_wrench{Vector3d::Constant(none), Vector3d::Constant(none)};
     for (std::size_t i = 0; i < at.reactions.size(); ++i) {
       const Reaction& r = at.reactions[i];
       const std::vector<BodyId>& bodies = model_.constraints[i].bodies;
-      if (!is_coordinate(bodies[0]))
-        for (const Vector3d& v : {r.on_a.force, r.on_a.moment})
-          for (int k = 0; k < 3; ++k) csv_.put(forces ? v[k] : none);
+      if (!is_coordinate(bodies[0])) csv_.put(forces ? r.on_a : no_wrench);
       for (std::size_t k = 0; k < bodies.size(); ++k)
         if (is_coordinate(bodies[k])) csv_.put(forces ? r.on(static_cast<int>(k)).force.x() : none);
     }

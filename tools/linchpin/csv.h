@@ -2,7 +2,10 @@
 // doubles.
 #pragma once
 
+#include <linchpin/scene.h>
 #include <linchpin/scene/columns.h>
+#include <linchpin/system.h>
+#include <linchpin/wrench.h>
 
 #include <cerrno>
 #include <cmath>
@@ -13,6 +16,9 @@
 #include <vector>
 
 namespace linchpin::cli {
+
+/// " [N m]" behind the name of what has a unit; nothing of what has none.
+inline std::string bracketed(const std::string& unit) { return unit.empty() ? "" : " [" + unit + "]"; }
 
 using scene::body_columns;
 using scene::force_columns;
@@ -58,9 +64,33 @@ class Csv {
   void columns(const std::string& name, const std::vector<const char*>& parts) {
     for (const char* part : parts) column(name + part);
   }
+  /// The channels that a scene logs. A vector has three columns.
+  void columns(const std::vector<scene::Channel>& logs) {
+    for (const scene::Channel& log : logs) {
+      if (log.size() == 1)
+        column(log.title() + bracketed(log.unit()));
+      else
+        for (const char* part : {".x", ".y", ".z"}) column(log.title() + part + bracketed(log.unit()));
+    }
+  }
   void put(double x) {
     separate();
     std::fputs(csv_field(x).c_str(), out_);
+  }
+  void put(const Vector3d& v) {
+    for (int i = 0; i < 3; ++i) put(v[i]);
+  }
+  /// The fields of body_columns.
+  void put(const BodyState& s) {
+    put(s.p);
+    for (const double e : {s.q.w(), s.q.x(), s.q.y(), s.q.z()}) put(e);
+    put(s.v);
+    put(s.w);
+  }
+  /// The fields of force_columns.
+  void put(const Wrench& on) {
+    put(on.force);
+    put(on.moment);
   }
   /// @throws std::logic_error where a row has another number of fields than the row of titles.
   void end_row() {
@@ -85,8 +115,5 @@ class Csv {
   std::FILE* out_;
   std::size_t fields_ = 0, titles_ = 0;  // of the row so far, and of the first row
 };
-
-/// " [N m]" behind the name of what has a unit; nothing of what has none.
-inline std::string bracketed(const std::string& unit) { return unit.empty() ? "" : " [" + unit + "]"; }
 
 }  // namespace linchpin::cli

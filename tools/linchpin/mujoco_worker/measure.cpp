@@ -14,6 +14,7 @@
 #include "versions.h"
 #include "watch.h"
 #include "watch_status.h"
+#include "worker_common/run_text.h"
 
 #include <linchpin/mujoco.h>
 
@@ -29,7 +30,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using worker::Job;
+using worker::names_at;
 using worker::Progress;
+using worker::StepCounts;
 
 bool is_exact(const Job& job) { return job.kind == "exact"; }
 
@@ -62,13 +65,6 @@ std::unique_ptr<mujoco::Solver> make_solver(const Job& job, Scene& scene) {
   return solver;
 }
 
-long long median(std::vector<long long>& ns) {
-  if (ns.empty()) return 0;
-  const auto middle = ns.begin() + static_cast<std::ptrdiff_t>(ns.size() / 2);
-  std::nth_element(ns.begin(), middle, ns.end());
-  return *middle;
-}
-
 long long timed_step(Scene& scene, mujoco::Solver* solver, double dt) {
   Model& model = scene.model();
   scene.before_step();
@@ -98,14 +94,6 @@ std::vector<long long> time_steps(const Job& job, Scene& scene, Progress& progre
   return ns;
 }
 
-Json names_at(const std::vector<int>& indices, std::span<const Reaction> reactions) {
-  Json out = Json::array();
-  for (const int i : indices)
-    if (i >= 0 && static_cast<std::size_t>(i) < reactions.size())
-      out.push_back(reactions[static_cast<std::size_t>(i)].name);
-  return out;
-}
-
 // Which equations of the model are redundant at the start. Null unless some are, or contradict each other.
 Json look_at_rank(Job job, Scene& scene) {
   job.kind = "exact";
@@ -126,25 +114,12 @@ Json look_at_rank(Job job, Scene& scene) {
 }
 
 // What an exact run that came to its end is worth.
-std::string verdict(mujoco::Solver& solver, long taken, long astray) {
-  const long fallbacks = solver.counts().fallbacks;
-  const auto native = solver.native();
+std::string verdict(mujoco::Solver& solver, const StepCounts& steps) {
   const RankReport rank = solver.rank_report();
   std::string why;
   if (!rank.contradictory.empty())
     why = "constraints contradict each other: " + recording::some(names_at(rank.contradictory, solver.reactions()), 6);
-  if (2 * astray > taken)
-    return "not exact: in " + std::to_string(astray) + " of " + std::to_string(taken) +
-           " steps MuJoCo had to solve constraints. Cause: " +
-           (!why.empty()     ? why
-            : native.empty() ? "linchpin rejected the step"
-                             : native.front().name + ": " + native.front().why);
-  std::string out = "ok";
-  if (!why.empty()) cli::add_remark(out, why);
-  if (fallbacks > 0)
-    cli::add_remark(out,
-                    std::to_string(fallbacks) + (fallbacks == 1 ? " step was" : " steps were") + " left to MuJoCo");
-  return out;
+  return worker::verdict_of_steps(steps, "MuJoCo", why, solver.native());
 }
 
 std::string body_name(const Model& model, mujoco::Solver& solver, BodyId id) {
@@ -152,36 +127,6 @@ std::string body_name(const Model& model, mujoco::Solver& solver, BodyId id) {
     if (const auto known = try_call([&] { return solver.id(i); }); known && *known == id)
       return model.body_names()[static_cast<std::size_t>(i) - 1];
   return "a body of the model";
-}
-
-// The summary with the largest gap as this file looks at all solvers, and the energy that the run began with.
-std::string completed(const Json& row, std::string summary, double energy_at_start) {
-  char text[64];
-  const std::string_view energy = "\n  energy ", gap = "\n  largest gap ";
-  if (const std::size_t from = summary.find(energy); from != std::string::npos) {
-    std::snprintf(text, sizeof text, ", %.6g J at the start", energy_at_start);
-    summary.insert(summary.find('\n', from + 1), text);
-  }
-  const std::size_t from = summary.find(gap);
-  const std::size_t unit = from == std::string::npos ? from : summary.find(" rad", from);
-  if (unit == std::string::npos || !row["max_gap_m"].is_number() || !row["max_gap_rad"].is_number()) return summary;
-  std::snprintf(text, sizeof text, "%.3g m, %.3g", row["max_gap_m"].get<double>(), row["max_gap_rad"].get<double>());
-  return summary.replace(from + gap.size(), unit - from - gap.size(), text);
-}
-
-// Of a run of MuJoCo alone, in the same words.
-std::string summary_of(const Job& job, const Json& row, double end, double energy, double energy_at_start,
-                       const std::string& held) {
-  char line[160];
-  std::snprintf(line, sizeof line, "\n  t = %.3g s, %ld steps\n", end, row["steps"].get<long>());
-  std::string out = std::string("MuJoCo ") + mj_versionString() + " alone (" + job.solver + ")" + line;
-  if (row["max_gap_m"].is_number()) {
-    std::snprintf(line, sizeof line, "  largest gap %.3g m, %.3g rad\n", row["max_gap_m"].get<double>(),
-                  row["max_gap_rad"].get<double>());
-    out += line;
-  }
-  std::snprintf(line, sizeof line, "  energy %.6g J, %.6g J at the start\n", energy, energy_at_start);
-  return out + line + "  " + held + "\n";
 }
 
 }  // namespace
@@ -227,7 +172,7 @@ Json measure(const Job& job, Progress& progress) {
   };
 
   std::string status = "ok";
-  long taken = 0, astray = 0, fallbacks = 0;
+  StepCounts steps;
   progress.phase("run");
   scene.look(job.dt);
   for (long step = 0; step < job.steps; ++step) {
@@ -237,7 +182,7 @@ Json measure(const Job& job, Progress& progress) {
     if (recorder) recorder->state();
     // A step within which an expectation waits is taken in parts. Forces at its start are those of the first.
     const std::vector<double> parts = judge ? judge->parts(t, job.dt) : std::vector<double>{job.dt};
-    ++taken;
+    ++steps.taken;
     long long spent = 0;
     reference.before(step);
     for (std::size_t part = 0; part < parts.size() && status == "ok"; ++part) {
@@ -263,7 +208,8 @@ Json measure(const Job& job, Progress& progress) {
     if (status != "ok") break;
     if (remarks) remarks->step(scene.state());
     if (!job.time_apart && step >= job.warmup_steps) ns.push_back(spent);
-    if (exact && solver->counts().fallbacks > fallbacks) ++astray, fallbacks = solver->counts().fallbacks;
+    if (exact && solver->counts().fallbacks > steps.fallbacks)
+      ++steps.inexact, steps.fallbacks = solver->counts().fallbacks;
     if (step >= job.warmup_steps) watch.look();
     progress.step(step, job.steps);
   }
@@ -283,8 +229,8 @@ Json measure(const Job& job, Progress& progress) {
   Json row;
   row["name"] = job.solver;
   row["precision"] = "double";
-  row["steps"] = taken;
-  row["ns_per_step"] = ns.empty() ? Json() : Json(median(ns));
+  row["steps"] = steps.taken;
+  row["ns_per_step"] = ns.empty() ? Json() : Json(worker::median(ns));
   watch.report(row);
   reference.report(row);
   if (!rank.is_null()) row["rank"] = rank;
@@ -301,7 +247,7 @@ Json measure(const Job& job, Progress& progress) {
   row["joints"] = model.model().njnt + model.model().neq +
                   static_cast<long>(std::count_if(model.links().begin(), model.links().end(),
                                                   [](const Link& link) { return link.kind == Link::Kind::own; }));
-  if (exact && status == "ok") status = verdict(*solver, taken, astray);
+  if (exact && status == "ok") status = verdict(*solver, steps);
   if (exact && status.starts_with("ok")) {
     const auto gains = solver->energy_gains();
     const std::string first = gains.empty() ? "" : body_name(model, *solver, gains.front().body);
@@ -323,7 +269,7 @@ Json measure(const Job& job, Progress& progress) {
     cli::add_remark(status,
                     "MuJoCo left out contacts or constraints for want of memory. Set memory in <size> of the file");
   row["status"] = status;
-  const double end = double(taken) * job.dt;
+  const double end = double(steps.taken) * job.dt;
   if (exact) {
     row["laws"] = cli::laws_json(solver->laws());
     row["law_differences"] = normal_force_differences(solver->laws());
@@ -332,10 +278,14 @@ Json measure(const Job& job, Progress& progress) {
     cli::put_mode_changes(row, observed.modes());
     held = "the step ends on the constraint: Newton's method, at most " + std::to_string(solver->options().max_newton) +
            " iterations";
-    row["summary"] = completed(row, solver->summary(), watch.start_energy());
+    row["summary"] = solver->summary();
   } else {
-    row["summary"] = summary_of(job, row, end, model.energy(), watch.start_energy(), held);
+    row["summary"] =
+        worker::summary_of_host(std::string("MuJoCo ") + mj_versionString() + " alone (" + job.solver + ")", row, end,
+                                model.energy()) +
+        "  " + held + "\n";
   }
+  row["summary"] = worker::completed(row, row["summary"].get<std::string>(), watch.start_energy());
   row["warnings"] = said;
   if (exact)  // the summary has them
     for (const auto& warning : solver->law_warnings()) row["warnings"].push_back(host::warning_text(warning));

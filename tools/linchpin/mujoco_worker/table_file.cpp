@@ -1,27 +1,14 @@
 #include "table_file.h"
 
+#include "worker_common/csv_file.h"
+
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 namespace linchpin::mujoco_worker {
 
-namespace {
-
-template <class Act>
-void or_refuse(Act act) {
-  try {
-    act();
-  } catch (const std::runtime_error& e) {
-    throw Refused("csv", e.what());
-  }
-}
-
-}  // namespace
-
 TableFile::TableFile(const std::string& file, Model& model, const scene::Model* scene, bool compared)
-    : model_(model), compared_(compared) {
-  or_refuse([&] { out_ = std::make_unique<cli::Csv>(file); });
+    : model_(model), compared_(compared), out_(worker::open_csv(file)) {
   out_->column("t [s]");
   for (const std::string& name : model.body_names()) out_->columns(name, cli::body_columns);
   for (const Link& link : model.links())
@@ -29,25 +16,14 @@ TableFile::TableFile(const std::string& file, Model& model, const scene::Model* 
   if (compared)
     for (const char* name : {"largest gap [rad]", "energy [J]"}) out_->column(name);
   for (const Link& link : model.links()) out_->columns(link.name, cli::force_columns);
-  for (const scene::Channel& log : scene ? scene->logs : std::vector<scene::Channel>()) {
-    if (log.size() == 1)
-      out_->column(log.title() + cli::bracketed(log.unit()));
-    else
-      for (const char* part : {".x", ".y", ".z"}) out_->column(log.title() + part + cli::bracketed(log.unit()));
-  }
+  if (scene) out_->columns(scene->logs);
   out_->end_row();
 }
 
 void TableFile::state() {
   row_open_ = true;
   out_->put(model_.data().time);
-  for (int body = 1; body < model_.model().nbody; ++body) {
-    const BodyState s = model_.state(body);
-    for (int i = 0; i < 3; ++i) out_->put(s.p[i]);
-    for (const double e : {s.q.w(), s.q.x(), s.q.y(), s.q.z()}) out_->put(e);
-    for (const Vector3d& v : {s.v, s.w})
-      for (int i = 0; i < 3; ++i) out_->put(v[i]);
-  }
+  for (int body = 1; body < model_.model().nbody; ++body) out_->put(model_.state(body));
   double angle = 0;
   for (const Link& link : model_.links()) {
     if (!link.unit) continue;
@@ -61,11 +37,7 @@ void TableFile::state() {
 }
 
 void TableFile::forces(const LinkForces& forces, std::span<const double> logs) {
-  for (std::size_t i = 0; i < model_.links().size(); ++i) {
-    const Wrench on = forces.on_first(i);
-    for (const Vector3d& v : {on.force, on.moment})
-      for (int k = 0; k < 3; ++k) out_->put(v[k]);
-  }
+  for (std::size_t i = 0; i < model_.links().size(); ++i) out_->put(forces.on_first(i));
   for (const double x : logs) out_->put(x);
   out_->end_row();
   row_open_ = false;
@@ -77,7 +49,7 @@ void TableFile::close(std::span<const double> logs) {
     for (const double x : logs) out_->put(x);
     out_->end_row();
   }
-  or_refuse([&] { out_->close(); });
+  worker::close_csv(*out_);
 }
 
 }  // namespace linchpin::mujoco_worker

@@ -14,6 +14,7 @@
 #include "verdicts.h"
 #include "watch.h"
 #include "watch_status.h"
+#include "worker_common/run_text.h"
 
 #include <linchpin/bullet_recorder.h>
 
@@ -83,13 +84,6 @@ std::vector<std::string> names_of_joints(Scene& scene, bullet::Solver* solver) {
   return names;
 }
 
-long long median(std::vector<long long>& ns) {
-  if (ns.empty()) return 0;
-  const auto middle = ns.begin() + static_cast<std::ptrdiff_t>(ns.size() / 2);
-  std::nth_element(ns.begin(), middle, ns.end());
-  return *middle;
-}
-
 struct Timing {
   std::vector<long long> ns;
   long mlcp_fallbacks = 0;
@@ -125,14 +119,6 @@ Timing time_steps(const Job& job, Progress& progress) {
   }
   timing.mlcp_fallbacks = scene.mlcp_fallbacks();
   return timing;
-}
-
-Json names_at(const std::vector<int>& indices, std::span<const Reaction> reactions) {
-  Json out = Json::array();
-  for (const int i : indices)
-    if (i >= 0 && static_cast<std::size_t>(i) < reactions.size())
-      out.push_back(reactions[static_cast<std::size_t>(i)].name);
-  return out;
 }
 
 // Which equations of the scene as loaded are redundant. Asked of an exact step for every solver alike: joints that a
@@ -171,12 +157,11 @@ Structure look_at_structure(Job job, Progress& progress) {
 }
 
 // What an exact run that came to its end is worth: whether constraints could be met, and whether its steps were exact.
-std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end, long taken, long astray, Json& row) {
+std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end, const StepCounts& steps, Json& row) {
   // A law that fails is a fault of the scene, in whichever step it is.
   if (const long count = solver.counts().law_failures; count > 0)
     return "not exact: " + bullet::law_failure_text(solver.law_failures(), count);
-  const long fallbacks = solver.counts().fallbacks;
-  if (torn.is_null() && scene.built() && (fallbacks > 0 || !solver.rank_report().contradictory.empty())) {
+  if (torn.is_null() && scene.built() && (steps.fallbacks > 0 || !solver.rank_report().contradictory.empty())) {
     torn = cli::contradiction(scene.built()->mirror(), scene.built()->model(), scene.built()->state(end));
     if (!torn.is_null()) row["rank"] = torn;
   }
@@ -185,19 +170,7 @@ std::string verdict(Scene& scene, bullet::Solver& solver, Json torn, double end,
       !torn.is_null() && !known.empty() && scene.built() && scene.built()->multibodies())
     torn["contradictory"] = names_at(known, solver.reactions());
   const std::string why = torn.is_null() ? "" : cli::torn_text(torn, solver.reactions());
-  if (2 * astray > taken) {
-    std::string out = "not exact: in " + std::to_string(astray) + " of " + std::to_string(taken) +
-                      " steps the native solver had to solve constraints. Cause: ";
-    if (!why.empty()) return out + why;
-    const auto native = solver.native();
-    return out + (native.empty() ? "linchpin rejected the step" : native.front().name + ": " + native.front().why);
-  }
-  std::string out = "ok";
-  if (!why.empty()) cli::add_remark(out, why);
-  if (fallbacks > 0)
-    cli::add_remark(
-        out, std::to_string(fallbacks) + (fallbacks == 1 ? " step was" : " steps were") + " left to the native solver");
-  return out;
+  return verdict_of_steps(steps, "the native solver", why, solver.native());
 }
 
 std::string force_failure_text(const Built::ForceFailure& failure) {
@@ -221,39 +194,6 @@ void name_bodies(Scene& scene, bullet::Solver& solver) {
     const BodyId body = scene.built()->mirror().body_at(i);
     if (const bullet::Link link = multibodies->link(body); link.body) name(link, scene.built()->mirror().name(body));
   }
-}
-
-// The summary with the largest gap as this file looks at all solvers, one number for one thing, and the energy that
-// the run began with.
-std::string completed(const Json& row, std::string summary, double energy_at_start) {
-  char text[64];
-  const std::string_view energy = "\n  energy ", gap = "\n  largest gap ";
-  if (const std::size_t from = summary.find(energy); from != std::string::npos) {
-    std::snprintf(text, sizeof text, ", %.6g J at the start", energy_at_start);
-    summary.insert(summary.find('\n', from + 1), text);
-  }
-  const std::size_t from = summary.find(gap);
-  const std::size_t unit = from == std::string::npos ? from : summary.find(" rad", from);
-  if (unit == std::string::npos || !row["max_gap_m"].is_number() || !row["max_gap_rad"].is_number()) return summary;
-  std::snprintf(text, sizeof text, "%.3g m, %.3g", row["max_gap_m"].get<double>(), row["max_gap_rad"].get<double>());
-  return summary.replace(from + gap.size(), unit - from - gap.size(), text);
-}
-
-// Of a run in which linchpin had no part, in the words of its own.
-std::string summary_of(const Job& job, const Json& row, double end, double energy) {
-  char line[160];
-  std::snprintf(line, sizeof line, "\n  t = %.3g s, %ld steps\n", end, row["steps"].get<long>());
-  std::string out = "Bullet alone (" + std::string(precision) + " precision, " + job.solver + ")" + line;
-  if (row["max_gap_m"].is_number()) {
-    std::snprintf(line, sizeof line, "  largest gap %.3g m, %.3g rad\n", row["max_gap_m"].get<double>(),
-                  row["max_gap_rad"].get<double>());
-    out += line;
-  }
-  std::snprintf(line, sizeof line, "  energy %.6g J\n", energy);
-  out += line;
-  if (!row["enforced_by_bullet"].empty())
-    out += "  held by Bullet's own constraints: " + recording::grouped_natives(row["enforced_by_bullet"]) + "\n";
-  return out;
 }
 
 Json method(const Job& job, Scene& scene, bool exact) {
@@ -310,7 +250,7 @@ Json measure(const Job& job, Progress& progress) {
   };
 
   std::string status = "ok";
-  long taken = 0, astray = 0, fallbacks = 0;
+  StepCounts steps;
   progress.phase("run");
   for (long step = 0; step < job.steps; ++step) {
     const double t = double(step) * job.dt;
@@ -323,7 +263,7 @@ Json measure(const Job& job, Progress& progress) {
     const std::vector<double> parts = judge ? judge->parts(t, job.dt) : std::vector<double>{job.dt};
     double now = t;
     long long ns = 0;
-    ++taken;
+    ++steps.taken;
     for (std::size_t part = 0; part < parts.size() && status == "ok"; ++part) {
       const double h = parts[part];
       start.before(now);
@@ -348,11 +288,12 @@ Json measure(const Job& job, Progress& progress) {
       if (recorder) recorder->forces(*joint_forces, solver.get(), logs);
     }
     if (remarks && status == "ok") remarks->step(scene.built()->state(now));
-    if (job.kind == "exact" && solver->counts().fallbacks > fallbacks) ++astray, fallbacks = solver->counts().fallbacks;
+    if (job.kind == "exact" && solver->counts().fallbacks > steps.fallbacks)
+      ++steps.inexact, steps.fallbacks = solver->counts().fallbacks;
     if (status != "ok") break;
     progress.step(step, job.steps);
   }
-  const double end = double(taken) * job.dt;
+  const double end = double(steps.taken) * job.dt;
   if (table) {
     if (status == "ok") table->state(end, job.dt, watch);
     table->close(scene.built() ? logs_at(scene.built()->state(end), {}, false) : std::span<const double>());
@@ -362,7 +303,7 @@ Json measure(const Job& job, Progress& progress) {
   Json row;
   row["name"] = job.solver;
   row["precision"] = precision;
-  row["steps"] = taken;
+  row["steps"] = steps.taken;
   row["ns_per_step"] = timing.ns.empty() ? Json() : Json(median(timing.ns));
   watch.report(row, names);
   if (reference) {
@@ -388,7 +329,7 @@ Json measure(const Job& job, Progress& progress) {
   row["bodies"] = scene.bodies().size();
   row["joints"] = names.size();
   // Steps that went to native rows are not exact, however well the rest went.
-  if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, taken, astray, row);
+  if (exact && status == "ok") status = verdict(scene, *solver, structure.torn, end, steps, row);
   const auto gained = [&](BodyId body) {
     return body.index < 0 ? std::string("a multibody") : solver->body_name(body);
   };
@@ -411,7 +352,11 @@ Json measure(const Job& job, Progress& progress) {
     row["enforced_by_bullet"] = Json::array();
     for (const NativeLoops::Held& each : scene.built()->native_loops()->held())
       row["enforced_by_bullet"].push_back({{"name", each.name}, {"why", each.by}});
-    row["summary"] = summary_of(job, row, end, watch.energy(end));
+    std::string summary = summary_of_host("Bullet alone (" + std::string(precision) + " precision, " + job.solver + ")",
+                                          row, end, watch.energy(end));
+    if (!row["enforced_by_bullet"].empty())
+      summary += "  held by Bullet's own constraints: " + recording::grouped_natives(row["enforced_by_bullet"]) + "\n";
+    row["summary"] = summary;
   }
   if (exact) {
     row["laws"] = cli::laws_json(solver->laws());

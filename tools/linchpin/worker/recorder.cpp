@@ -55,12 +55,7 @@ recording::Recording Recorder::make(const recording::RecordingOptions& options,
     links.push_back(std::move(link));
   }
   std::vector<recording::Recording::Signal> signals;
-  if (scene_.built())
-    for (const scene::Channel& log : scene_.built()->model().logs) {
-      if (log.size() == 1) signals.push_back({log.title(), log.unit()});
-      for (const char* part : {".x", ".y", ".z"})
-        if (log.size() == 3) signals.push_back({log.title() + part, log.unit()});
-    }
+  if (scene_.built()) signals = scene::recorded_signals(scene_.built()->model());
   return {options, dt, steps, std::move(bodies), std::move(links), std::move(signals)};
 }
 

@@ -1,34 +1,16 @@
 #include "table_file.h"
 
 #include "gaps.h"
+#include "worker_common/csv_file.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace linchpin::worker {
 
-namespace {
-
-template <class Act>
-void or_refuse(Act act) {
-  try {
-    act();
-  } catch (const std::runtime_error& e) {
-    throw Refused("csv", e.what());
-  }
-}
-
-std::unique_ptr<cli::Csv> open(const std::string& file) {
-  std::unique_ptr<cli::Csv> csv;
-  or_refuse([&] { csv = std::make_unique<cli::Csv>(file); });
-  return csv;
-}
-
-}  // namespace
-
 TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<std::string>& joint_names, bool compared,
                      const Watch& watch)
-    : scene_(scene), compared_(compared), out_(open(file)), links_(joint_names.size()) {
+    : scene_(scene), compared_(compared), out_(open_csv(file)), links_(joint_names.size()) {
   out_->column("t [s]");
   for (const std::string& name : scene.body_names()) out_->columns(name, cli::body_columns);
   for (std::size_t i = 0; i < joint_names.size(); ++i) {
@@ -45,14 +27,7 @@ TableFile::TableFile(const std::string& file, Scene& scene, const std::vector<st
     for (const char* name : {"force error [N]", "reference force [N]", "moment error [N m]", "reference moment [N m]",
                              "impulse error / dt [N]", "reference impulse / dt [N]"})
       out_->column(name);
-  if (scene.built())
-    for (const scene::Channel& log : scene.built()->model().logs) {
-      const std::string unit = cli::bracketed(log.unit());
-      if (log.size() == 1)
-        out_->column(log.title() + unit);
-      else
-        for (const char* part : {".x", ".y", ".z"}) out_->column(log.title() + part + unit);
-    }
+  if (scene.built()) out_->columns(scene.built()->model().logs);
   out_->end_row();
 }
 
@@ -61,12 +36,9 @@ void TableFile::state(double t, double dt, const Watch& watch) {
   out_->put(t);
   for (std::size_t each = 0; each < scene_.bodies().size(); ++each) {
     const btRigidBody* body = scene_.bodies()[each];
-    const btTransform& x = body->getWorldTransform();
-    const Quaterniond q = scene_.rotation(each);
-    for (int i = 0; i < 3; ++i) out_->put(double(x.getOrigin()[i]));
-    for (const double e : {q.w(), q.x(), q.y(), q.z()}) out_->put(e);
-    for (const btVector3& v : {body->getLinearVelocity(), body->getAngularVelocity()})
-      for (int i = 0; i < 3; ++i) out_->put(double(v[i]));
+    out_->put(BodyState{bullet::from_bullet(body->getWorldTransform().getOrigin()), scene_.rotation(each),
+                        bullet::from_bullet(body->getLinearVelocity()),
+                        bullet::from_bullet(body->getAngularVelocity())});
   }
   double angle = 0;
   for (std::size_t i = 0; i < scene_.joints().size(); ++i) {
@@ -89,11 +61,7 @@ void TableFile::state(double t, double dt, const Watch& watch) {
 
 void TableFile::forces(const JointForces& forces, bullet::Solver* solver, const Reference* reference,
                        std::span<const double> logs) {
-  for (std::size_t i = 0; i < links_; ++i) {
-    const Wrench on = forces.on_a(i, solver);
-    for (const Vector3d& v : {on.force, on.moment})
-      for (int k = 0; k < 3; ++k) out_->put(v[k]);
-  }
+  for (std::size_t i = 0; i < links_; ++i) out_->put(forces.on_a(i, solver));
   if (compared_) {
     const double none = std::nan("");
     const Reference::Added e =
@@ -112,7 +80,7 @@ void TableFile::close(std::span<const double> logs) {
     for (const double x : logs) out_->put(x);
     out_->end_row();
   }
-  or_refuse([&] { out_->close(); });
+  close_csv(*out_);
 }
 
 }  // namespace linchpin::worker
