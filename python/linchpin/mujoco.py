@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import laws
 from ._core import Law
-from .comparison import Comparison
+from .comparison import Comparison, run_twice
 from .condition import condition
-from .names import finite, nearest, nonempty, real, whole
-from .reactions import Reactions, Wrench
+from .names import finite, law_or_function, nearest, nonempty, real, whole
+from .reactions import Reactions, Wrench, largest_gap
 
 __all__ = ["Attachment", "Comparison", "Finding", "MomentumBalance", "Rank", "attach", "laws"]
 
@@ -195,8 +195,7 @@ class Attachment:
         :param law: a law of :mod:`linchpin.laws`, or a function of a ConstraintReaction that returns a force [N], or a
             force and a moment [N m], on the first body. The first body of a joint is the parent.
         """
-        if not isinstance(law, Law) and not callable(law):
-            raise TypeError(f"law must be a law of linchpin.laws or a function, not {law!r}")
+        law_or_function("law", law)
         if not isinstance(on, str):
             self._core.add_law_on_joint(self._joint("on", on), law)
             return
@@ -237,8 +236,7 @@ class Attachment:
     @property
     def gap(self) -> float:
         """The largest position error of all exact constraints after the last step [m]."""
-        gaps = self.reactions.array["gap"]
-        return float(gaps.max()) if len(gaps) else 0.0
+        return largest_gap(self.reactions)
 
     @property
     def energy(self) -> float:
@@ -301,22 +299,20 @@ class Attachment:
         start = np.zeros(mujoco.mj_stateSize(self.model, kind))
         mujoco.mj_getState(self.model, self.data, start, kind)
         measured = mujoco.MjData(self.model)
-        gaps: list[Vector] = []
+
+        def begin(exact: bool) -> None:
+            mujoco.mj_setState(self.model, self.data, start, kind)
+            self.reset()
+            self.enabled = exact
+
+        def step() -> float:
+            self.step()
+            return self._largest_error(measured)
+
         try:
-            for exact in (False, True):
-                mujoco.mj_setState(self.model, self.data, start, kind)
-                self.reset()
-                self.enabled = exact
-                run = np.zeros(count)
-                for i in range(count):
-                    if before_step is not None:
-                        before_step(i)
-                    self.step()
-                    run[i] = self._largest_error(measured)
-                gaps.append(run)
+            return run_twice(count, begin, before_step, step)
         finally:
             self.enabled = before
-        return Comparison(*gaps)
 
     @property
     def t(self) -> float:

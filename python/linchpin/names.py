@@ -1,14 +1,16 @@
-"""Names and numbers in messages."""
+"""Checks of arguments, with the name of the argument in the message."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["finite", "nearest", "nonempty", "positive", "real", "whole"]
+from ._core import Law
+
+__all__ = ["finite", "law_or_function", "nearest", "nonempty", "positive", "real", "whole"]
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
@@ -39,6 +41,13 @@ def finite(name: str, value: Any) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}. It must be a finite number")
     return number
+
+
+def law_or_function(name: str, value: Any) -> Law | Callable[[Any], Any]:
+    """A force law. Raises TypeError with the name for anything else."""
+    if not isinstance(value, Law) and not callable(value):
+        raise TypeError(f"{name} must be a law of linchpin.laws or a function, not {value!r}")
+    return value
 
 
 def nonempty(name: str, value: Any) -> str:

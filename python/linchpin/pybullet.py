@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import laws
 from ._core import Law
-from .comparison import Comparison
+from .comparison import Comparison, run_twice
 from .condition import condition
-from .names import finite, nonempty, whole
-from .reactions import Reactions, Wrench
+from .names import finite, law_or_function, nonempty, whole
+from .reactions import Reactions, Wrench, largest_gap
 
 __all__ = ["Attachment", "Comparison", "attach", "laws"]
 
@@ -120,8 +120,7 @@ class Attachment:
         :param law: a law of :mod:`linchpin.laws`, or a function of a ConstraintReaction that returns a force [N], or a
             force and a moment [N m], on the first body. The first body of a joint is the parent link.
         """
-        if not isinstance(law, Law) and not callable(law):
-            raise TypeError(f"law must be a law of linchpin.laws or a function, not {law!r}")
+        law_or_function("law", law)
         if not isinstance(law, Law) and self._has_window():
             raise ValueError(
                 "a Python function cannot be a law in a client with a window, whose steps run in a thread of their own. "
@@ -153,8 +152,7 @@ class Attachment:
     @property
     def gap(self) -> float:
         """The largest position error of all exact constraints after the last step [m]."""
-        gaps = self.reactions.array["gap"]
-        return float(gaps.max()) if len(gaps) else 0.0
+        return largest_gap(self.reactions)
 
     @property
     def energy(self) -> float:
@@ -192,23 +190,21 @@ class Attachment:
         self._core.check()
         time = self.t
         start = p.saveState(physicsClientId=self.client)
-        gaps: list[Vector] = []
+
+        def begin(exact: bool) -> None:
+            p.restoreState(start, physicsClientId=self.client)
+            self.reset(time)
+            self.enabled = exact
+
+        def step() -> float:
+            p.stepSimulation(physicsClientId=self.client)
+            return self._largest_distance()
+
         try:
-            for exact in (False, True):
-                p.restoreState(start, physicsClientId=self.client)
-                self.reset(time)
-                self.enabled = exact
-                run = np.zeros(count)
-                for i in range(count):
-                    if before_step is not None:
-                        before_step(i)
-                    p.stepSimulation(physicsClientId=self.client)
-                    run[i] = self._largest_distance()
-                gaps.append(run)
+            return run_twice(count, begin, before_step, step)
         finally:
             self.enabled = before
             p.removeState(start, physicsClientId=self.client)
-        return Comparison(*gaps)
 
     def _largest_distance(self) -> float:
         """The largest distance of the two points of a constraint of `createConstraint` [m]."""

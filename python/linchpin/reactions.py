@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .names import nearest
 
-__all__ = ["Reaction", "Reactions", "Wrench", "reaction_dtype"]
+__all__ = ["Reaction", "Reactions", "Wrench", "largest_gap", "reaction_dtype"]
 
 Vector = NDArray[np.float64]
 
@@ -178,3 +178,8 @@ class Reactions(Mapping[str, Reaction]):
         for field in (*_numbers, *_flags):
             columns[field] = self.array[field]
         return pandas.DataFrame(columns, index=pandas.Index(self.names, name="constraint"))
+
+
+def largest_gap(reactions: Reactions) -> float:
+    """The largest position error of all constraints [m]."""
+    return float(reactions.array["gap"].max(initial=0))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .bullet_file import reader
-from .names import nearest, positive, real, whole
+from .names import law_or_function, nearest, positive, real, whole
 from .reactions import Reactions, Wrench
 from .state import State, numbers
 from .trace import Trace, record
@@ -370,8 +370,7 @@ def _arguments(
     if isinstance(logs, str):
         raise TypeError(f"logs must be a list of channels; write logs=[{logs!r}]")
     for name, law in (laws or {}).items():
-        if not isinstance(law, _core.Law) and not callable(law):
-            raise TypeError(f"laws[{name!r}] must be a law of linchpin.laws or a function, not {law!r}")
+        law_or_function(f"laws[{name!r}]", law)
     step = None if dt is None else positive("dt", dt)
     numbers = {name: real(f"params[{name!r}]", value) for name, value in (params or {}).items()}
     return numbers, list(logs), robots or "", dict(laws or {}), step
