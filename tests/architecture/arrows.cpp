@@ -67,7 +67,7 @@ const std::vector<Area> areas = {
     {"tools/bullet_scene/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet"}},
     {"tools/linchpin/", {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "CLI11"}},
     {"tools/linchpin/mpi_module.cpp", {"std", "MPI"}},
-    // What all worker programs share, and that of MuJoCo.
+    // The parts that all worker programs share, and the worker of MuJoCo.
     {"tools/linchpin/worker_common/", {"std", "system", "core", "scene", "recording", "nlohmann", "bullet scene"}},
     {"tools/linchpin/mujoco_worker/",
      {"std", "system", "Eigen", "core", "scene", "recording", "nlohmann", "adapter/mujoco", "MuJoCo", "bullet scene"}},

@@ -1,4 +1,4 @@
-// What differs between the versions of MuJoCo, for the worker: Debian's 2.2.2, and the releases since 3.0.
+// Differences between the versions of MuJoCo, for the worker: Debian's 2.2.2, and the releases since 3.0.
 #pragma once
 
 #include <mujoco/mujoco.h>
@@ -34,7 +34,7 @@ bool is_between_sites(const Model& m, int equality) {
 /// The geometries of a model that bodies have in MuJoCo's pictures unless the user chooses others.
 inline constexpr int visible_groups = 3;
 
-/// Why forces of the last step that MuJoCo applied by itself change the energy. Null: there was none.
+/// Returns the cause of forces by which MuJoCo changed the energy in the last step. Null: there was none.
 template <class Model, class Data>
 const char* dissipation(const Model& m, const Data& d) {
   const auto any = [&](const mjtNum* x) {

@@ -1,4 +1,4 @@
-// What all worker programs share: the job from the command line, and the answer on standard output (job.h).
+// The frame of all worker programs: they take a job from the command line and answer on standard output (job.h).
 #pragma once
 
 #include "job.h"
@@ -8,8 +8,8 @@
 
 namespace linchpin::worker {
 
-/// Runs a worker program: calls `work` with the job, and writes its result, or the error that it throws. What the
-/// engine prints goes to standard error. @return exit code of the program
+/// Runs a worker program: calls `work` with the job, and writes its result, or the error that it throws. The
+/// engine's output goes to standard error. @return exit code of the program
 int run_worker_program(int argc, char** argv, const std::function<Json(const Json& job, Progress& progress)>& work);
 
 /// Writes an error as the answer, and ends the process without destructors. For engines that report an error by a

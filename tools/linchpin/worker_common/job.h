@@ -1,6 +1,6 @@
-// What the command asks of a worker, as one JSON object in argv[1], and how the worker tells how far it is: a Job, or
-// {"describe": file}. The answer is one JSON object on stdout: {"row": {…}} or {"error": {"kind": "scene" | "solver" |
-// "csv", "message": …}}.
+// The job that the command gives to a worker, and the progress that the worker reports. The job is one JSON object in
+// argv[1]: a Job, or {"describe": file}. The answer is one JSON object on stdout: {"row": {…}} or
+// {"error": {"kind": "scene" | "solver" | "csv", "message": …}}.
 #pragma once
 
 #include "bullet_scene/refused.h"

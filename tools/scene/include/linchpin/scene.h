@@ -363,9 +363,9 @@ enum class RobotsAs {
 struct Overrides {
   /// Numbers that replace those in the [params] of the scene itself. Values that depend on them change with them.
   std::map<std::string, double, std::less<>> params;
-  std::vector<std::string> logs;   ///< channels after those of [[log]]
-  std::optional<RobotsAs> robots;  ///< in place of what [model] says
-  BulletImporter mjcf{};           ///< reads the file of `mjcf` in [model]
+  std::vector<std::string> logs;                            ///< channels after those of [[log]]
+  std::optional<RobotsAs> robots;                           ///< in place of what [model] says
+  std::function<Imported(const std::string& path)> mjcf{};  ///< reads the file of `mjcf` in [model]
 };
 
 /// Reads a scene and everything it includes, or a .bullet file by itself. Checks all that can be checked without a
