@@ -1,11 +1,11 @@
 #include "measure.h"
 
+#include "contradiction.h"
 #include "law_works.h"
 #include "link_forces.h"
 #include "mode_changes.h"
 #include "observed.h"
 #include "recorder.h"
-#include "recording/compare_text.h"
 #include "reference.h"
 #include "run_remarks.h"
 #include "scene.h"
@@ -118,7 +118,7 @@ std::string verdict(mujoco::Solver& solver, const StepCounts& steps) {
   const RankReport rank = solver.rank_report();
   std::string why;
   if (!rank.contradictory.empty())
-    why = "constraints contradict each other: " + recording::some(names_at(rank.contradictory, solver.reactions()), 6);
+    why = cli::torn_text({{"contradictory", names_at(rank.contradictory, solver.reactions())}}, solver.reactions());
   return worker::verdict_of_steps(steps, "MuJoCo", why, solver.native());
 }
 
@@ -256,8 +256,7 @@ Json measure(const Job& job, Progress& progress) {
     if (!found.empty()) status = found;
   }
   if (exact && solver->counts().law_failures > 0 && status.starts_with("ok"))
-    status = "not exact: in " + std::to_string(solver->counts().law_failures) +
-             " steps of islands no law acted, because one of them failed";
+    status = "not exact: " + host::law_failure_text(solver->law_failures(), solver->counts().law_failures);
   if (const std::string failure = scene.force_failure(); !failure.empty() && status.starts_with("ok")) status = failure;
   std::vector<std::string> said = warnings();
   for (const std::string& each : remarks ? remarks->texts() : std::vector<std::string>()) {
