@@ -43,7 +43,7 @@ def finite(name: str, value: Any) -> float:
     return number
 
 
-def law_or_function(name: str, value: Any) -> Law | Callable[[Any], Any]:
+def law_or_function(name: str, value: object) -> Law | Callable[[Any], Any]:
     """A force law. Raises TypeError with the name for anything else."""
     if not isinstance(value, Law) and not callable(value):
         raise TypeError(f"{name} must be a law of linchpin.laws or a function, not {value!r}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .names import nearest
 
-__all__ = ["Reaction", "Reactions", "Wrench", "largest_gap", "reaction_dtype"]
+__all__ = ["Reaction", "Reactions", "Wrench", "reaction_dtype"]
 
 Vector = NDArray[np.float64]
 
