@@ -50,7 +50,8 @@ void read_tree_numbers(const mjModel& m, std::vector<mjtNum>& to) {
   to.insert(to.end(), m.body_quat, m.body_quat + 4 * m.nbody);
   to.insert(to.end(), m.jnt_pos, m.jnt_pos + 3 * m.njnt);
   to.insert(to.end(), m.jnt_axis, m.jnt_axis + 3 * m.njnt);
-  to.insert(to.end(), m.dof_armature, m.dof_armature + m.nv);
+  for (int i = 0; i < m.nv; ++i) to.push_back(armature(m, i));
+  for (int i = 0; i < m.ntendon; ++i) to.push_back(tendon_armature(m, i));
   to.insert(to.end(), m.dof_damping, m.dof_damping + m.nv);
 }
 
@@ -72,7 +73,7 @@ ModelBinding::ModelBinding(mjModel& model, mjData& data, const Options& options)
       solver_(world_, solver_options(options)),
       tree_solver_(solver_, *this, rotation_over_step) {
   for (auto* x : {&free_, &damping_, &implicit_forces_, &row_forces_, &force_scratch_, &nv_, &nv2_, &saved_qvel_,
-                  &saved_warmstart_, &saved_smooth_, &saved_qacc_})
+                  &saved_warmstart_, &saved_smooth_, &saved_qacc_, &target_})
     x->assign(z(m_.nv), 0);
   no_damping_.assign(z(m_.nv), 0);
   saved_qpos_.assign(z(m_.nq), 0);

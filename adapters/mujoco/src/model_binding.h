@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model_trees.h"
+#include "row_projection.h"
 
 #include <linchpin/mujoco.h>
 
@@ -143,6 +144,7 @@ class ModelBinding final : private articulated::TreeWorld {
   bool find_rows();
   void solve_rows(bool holds);
   void project_rows_of_model();
+  void begin_rows_of_model();
   void add_row_impulses();
   void add_implicit_response();
   void read_contact_wrenches();
@@ -176,7 +178,9 @@ class ModelBinding final : private articulated::TreeWorld {
   std::vector<mjtNum> no_damping_;
   std::vector<int> other_rows_;  ///< rows of MuJoCo that are not those of exact equalities
   std::vector<int> exact_rows_;  ///< rows of exact equalities
-  std::vector<double> jacobian_, saved_jacobian_, saved_reference_, saved_forces_;  ///< of the rows
+  std::vector<double> saved_jacobian_, saved_reference_, saved_forces_, last_forces_;  ///< of the rows
+  RowProjection projection_;
+  std::vector<double> tree_rows_, rows_, target_;  ///< scratch of the projection
   std::vector<double> row_forces_, contact_forces_, friction_forces_,
       joint_forces_;                      ///< of other rows, all and by kind
   std::vector<Wrench> contact_wrenches_;  ///< by body of MuJoCo

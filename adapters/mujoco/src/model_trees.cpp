@@ -1,5 +1,7 @@
 #include "model_trees.h"
 
+#include "versions.h"
+
 #include <algorithm>
 
 namespace linchpin::mujoco {
@@ -44,6 +46,7 @@ ModelTrees::ModelTrees(const mjModel& m)
   }
   for (int i = 1; i < m.nbody; ++i)
     if (m.body_parentid[i] == 0) add_tree(m, i);
+  for (int t = 0; t < m.ntendon; ++t) add_tendon_armature(m, t);
 }
 
 void ModelTrees::add_tree(const mjModel& m, int root) {
@@ -78,7 +81,7 @@ void ModelTrees::add_body(const mjModel& m, int body, ModelTree& tree) {
     joint_places_[z(first)] = {size(), -1};
     for (int k = 0; k < 6; ++k) {
       const int dof = tree.base_dof + k;
-      if (m.dof_damping[dof] != 0 || m.dof_armature[dof] != 0)
+      if (m.dof_damping[dof] != 0 || armature(m, dof) != 0)
         tree.unsupported = "the free joint of body " + quoted_name(m, mjOBJ_BODY, body) +
                            " has damping or armature. Set both to 0, or write <freejoint/>";
     }
@@ -141,7 +144,7 @@ void ModelTrees::add_joint_link(const mjModel& m, int body, int joint, bool is_f
       link.angular[z(k)] = kind == mjJNT_SLIDE ? Vector3d(Vector3d::Zero()) : along;
       link.linear[z(k)] = kind == mjJNT_SLIDE ? along : Vector3d(along.cross(link.p_JL));
       const int dof = m.jnt_dofadr[joint] + k;
-      link.rotor_inertia[z(k)] = m.dof_armature[dof];
+      link.rotor_inertia[z(k)] = armature(m, dof);
       tree.dofs.push_back(dof);
       is_of_joint_[z(dof)] = 1;
     }
@@ -153,6 +156,29 @@ void ModelTrees::add_joint_link(const mjModel& m, int body, int joint, bool is_f
   tree.bodies.push_back(is_last ? body : -1);
   tree.joints.push_back(joint);
   tree.model.links.push_back(link);
+}
+
+/// Adds the inertia of a tendon that belongs to one joint. The trees of other tendons that have one are not supported.
+void ModelTrees::add_tendon_armature(const mjModel& m, int tendon) {
+  const double inertia = tendon_armature(m, tendon);
+  if (inertia == 0) return;
+  const int first = m.tendon_adr[tendon], count = m.tendon_num[tendon];
+  if (count == 1 && m.wrap_type[first] == mjWRAP_JOINT) {
+    const LinkPlace at = joint_places_[z(m.wrap_objid[first])];
+    const double factor = m.wrap_prm[first];
+    trees_[z(at.tree)].model.links[z(at.link)].rotor_inertia[0] += factor * factor * inertia;
+    return;
+  }
+  for (int w = first; w < first + count; ++w) {
+    const int type = m.wrap_type[w], id = m.wrap_objid[w];
+    if (type == mjWRAP_NONE || type == mjWRAP_PULLEY) continue;
+    const int body = type == mjWRAP_JOINT  ? m.jnt_bodyid[id]
+                     : type == mjWRAP_SITE ? m.site_bodyid[id]
+                                           : m.geom_bodyid[id];
+    if (const int tree = places_[z(body)].tree; tree >= 0)
+      trees_[z(tree)].unsupported = "the tendon " + quoted_name(m, mjOBJ_TENDON, tendon) +
+                                    " has armature, which couples joints. Give the armature to the joints";
+  }
 }
 
 void ModelTrees::set_damping_inertia(std::span<const double> by_dof) {

@@ -88,6 +88,7 @@ class ModelTrees {
   void add_tree(const mjModel& m, int root);
   void add_body(const mjModel& m, int body, ModelTree& tree);
   void add_joint_link(const mjModel& m, int body, int joint, bool is_first, bool is_last, ModelTree& tree);
+  void add_tendon_armature(const mjModel& m, int tendon);
   Quaterniond axes_of(const ModelTree& t, std::size_t link) const;
   Quaterniond base_rotation(const ModelTree& t, const mjtNum* qpos) const;
 

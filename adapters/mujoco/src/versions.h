@@ -88,6 +88,40 @@ inline void integrate_acceleration_as_it_is(mjModel& view, [[maybe_unused]] mjtN
 #endif
 }
 
+/// Calls visit(actuator, gear²) for each actuator on a joint or a tendon that may have damping or armature.
+template <class Model, class Visit>
+void each_actuator_on(const Model& m, mjtObj type, int id, Visit visit) {
+  if constexpr (requires { m.jnt_actuatorid; }) {
+    if ((type == mjOBJ_JOINT ? m.jnt_actuatorid : m.tendon_actuatorid)[id] == -1) return;
+    for (int a = 0; a < m.nactuator; ++a) {
+      const int on = m.actuator_trntype[a];
+      const bool is_on_type = type == mjOBJ_JOINT ? on == mjTRN_JOINT || on == mjTRN_JOINTINPARENT : on == mjTRN_TENDON;
+      const double gear = m.actuator_gear[6 * m.actuator_outadr[a]];
+      if (is_on_type && m.actuator_trnid[2 * a] == id) visit(a, gear * gear);
+    }
+  }
+}
+
+/// Returns the inertia of a coordinate itself, with that of actuators on its joint.
+template <class Model>
+double armature(const Model& m, int dof) {
+  double sum = m.dof_armature[dof];
+  if constexpr (requires { m.actuator_armature; })
+    each_actuator_on(m, mjOBJ_JOINT, m.dof_jntid[dof],
+                     [&](int a, double gear2) { sum += gear2 * m.actuator_armature[a]; });
+  return sum;
+}
+
+/// Returns the inertia of the rate of a tendon, with that of actuators on it.
+template <class Model>
+double tendon_armature(const Model& m, int tendon) {
+  double sum = 0;
+  if constexpr (requires { m.tendon_armature; }) sum = m.tendon_armature[tendon];
+  if constexpr (requires { m.actuator_armature; })
+    each_actuator_on(m, mjOBJ_TENDON, tendon, [&](int a, double gear2) { sum += gear2 * m.actuator_armature[a]; });
+  return sum;
+}
+
 /// Returns the derivative of the damping force by the rate, by which mj_Euler() adds to the diagonal of M over h.
 template <class Model, class Data>
 double euler_damping(const Model& m, const Data& d, int dof) {
@@ -99,18 +133,13 @@ double euler_damping(const Model& m, const Data& d, int dof) {
 #endif
   double sum = m.dof_damping[dof];
   if constexpr (requires { m.dof_dampingpoly; }) {
-    const int joint = m.dof_jntid[dof], order = order_of_damping;
+    const int order = order_of_damping;
     double poly[order_of_damping] = {};
     for (int k = 0; k < order; ++k) poly[k] = m.dof_dampingpoly[order * dof + k];
-    if (m.jnt_actuatorid[joint] != -1)
-      for (int a = 0; a < m.nactuator; ++a) {
-        if (m.actuator_trnid[2 * a] != joint ||
-            (m.actuator_trntype[a] != mjTRN_JOINT && m.actuator_trntype[a] != mjTRN_JOINTINPARENT))
-          continue;
-        const double gear = m.actuator_gear[6 * m.actuator_outadr[a]];
-        sum += m.actuator_damping[a] * gear * gear;
-        for (int k = 0; k < order; ++k) poly[k] += m.actuator_dampingpoly[order * a + k] * gear * gear;
-      }
+    each_actuator_on(m, mjOBJ_JOINT, m.dof_jntid[dof], [&](int a, double gear2) {
+      sum += m.actuator_damping[a] * gear2;
+      for (int k = 0; k < order; ++k) poly[k] += m.actuator_dampingpoly[order * a + k] * gear2;
+    });
     double power = 1;
     for (int k = 0; k < order; ++k) {
       power *= std::abs(d.qvel[dof]);

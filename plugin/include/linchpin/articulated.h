@@ -216,7 +216,7 @@ class LINCHPIN_API TreeWorld {
 /// How a host solves its own rows.
 enum class RowSolve {
   by_iterations,  ///< It calls project_rows() after each of them.
-  at_once         ///< It solves them in one call, on rows that project_jacobian() has made.
+  at_once         ///< It solves them in one call, on rows that it projects by constraint_jacobian().
 };
 
 /// Solves all constraints on links of trees, and the joints of rigid bodies that share a body with them, as one problem
@@ -284,12 +284,22 @@ class LINCHPIN_API TreeSolver {
   void begin_rows(bool act, RowSolve how = RowSolve::by_iterations);
   /// Puts the velocities back on the constraints.
   void project_rows();
-  /// For a host that solves all of its rows in one call, instead of project_rows(): takes out of its rows what exact
-  /// constraints take of their impulses, J ← J − J M⁻¹Aᵀ (A M⁻¹Aᵀ)⁺ A (T5). The host then finds the impulses of its
-  /// rows on the mechanism as the constraints let it move. Call it between begin_rows() and finish().
-  /// @param rows   [count × numbers], one row after the other: the velocities of all trees in their order, 6 + joint
-  /// rates each
-  void project_jacobian(std::span<double> rows, int count);
+  /// For a host that solves all of its rows in one call: writes the independent rows of the constraints, A at the start
+  /// of the step. Rows J of the host become J (1 − M⁻¹Aᵀ (A M⁻¹Aᵀ)⁻¹ A) on the mechanism as the constraints let it move.
+  /// Call it between begin_rows() and finish().
+  /// @param rows  out [count × numbers], one row after the other: along the velocities of all trees in their order, 6 +
+  /// joint rates each
+  /// @return their count
+  int constraint_jacobian(std::vector<double>& rows) const;
+  /// Writes the forces of laws for which such a host solves its rows, along the velocities of a tree [6 + joint rates].
+  /// Zero where no law acts.
+  void law_forces(int tree, std::span<double> f) const;
+  /// Compares the forces of laws for which the rows were solved with those that laws give for the result. Friction that
+  /// sticks, for example, carries what a contact presses on it. Call it after the impulses of rows are added, and before
+  /// project_rows().
+  /// @return whether to solve the rows again, for the forces that law_forces() has then. False once both agree, or if
+  /// they do not come closer
+  bool improve_law_forces();
   /// Returns where impulses of rows on a tree are to be added, when the iterations are over. Null: it was not read.
   RowImpulses* rows_on(int tree);
   /// The iterations are over: takes the impulses of rows on trees, ends the steps of the links, and writes velocities.

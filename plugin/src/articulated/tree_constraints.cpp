@@ -432,27 +432,10 @@ void TreeConstraints::solve_kept(std::span<double> e, std::span<double> lambda, 
   solve(e, lambda, dv);
 }
 
-void TreeConstraints::make_projector() {
-  const std::size_t n = z(columns()), m = z(rows());
-  projector_.assign(m * n, 0);
-  for (std::size_t r = 0; r < m; ++r) {
-    std::fill(error_.begin(), error_.end(), 0.0);
-    if (rank_.is_dropped(static_cast<int>(r))) continue;
-    error_[r] = 1;
-    const auto dv = std::span(projector_).subspan(r * n, n);
-    solver_.solve_unrefined(error_, {}, {}, dv);
-    to_joint_coordinates(dv);
-  }
-}
-
-void TreeConstraints::project_jacobian(std::span<double> row) {
-  const std::size_t n = z(columns());
-  std::vector<double>& taken = scale_;
-  for (std::size_t r = 0; r < taken.size(); ++r)
-    taken[r] = std::inner_product(row.begin(), row.end(), projector_.begin() + static_cast<std::ptrdiff_t>(r * n), 0.0);
-  for (std::size_t r = 0; r < taken.size(); ++r)
-    for (int k = problem_.row_start[r]; k < problem_.row_start[r + 1]; ++k)
-      row[z(joint_entries_[z(k)].column)] -= taken[r] * joint_entries_[z(k)].value;
+void TreeConstraints::row(int r, std::span<double> out) const {
+  std::fill(out.begin(), out.end(), 0.0);
+  for (int k = problem_.row_start[z(r)]; k < problem_.row_start[z(r + 1)]; ++k)
+    out[z(joint_entries_[z(k)].column)] = joint_entries_[z(k)].value;
 }
 
 double TreeConstraints::solve_forces(std::span<double> lambda, std::span<double> acceleration) {

@@ -149,11 +149,8 @@ class TreeConstraints {
   /// The constraint forces (T5) for the free acceleration at hand: multipliers, and the acceleration that they make.
   /// @return the part of the rows that contradicts others, as Solver::apply() has it
   double solve_forces(std::span<double> lambda, std::span<double> acceleration);
-  /// Computes M⁻¹AᵀG⁺ for project_jacobian(), by one back-solve for each row.
-  void make_projector();
-  /// Takes out of a row J of others, in joint coordinates, what the constraints take of an impulse on it:
-  /// J ← J − J M⁻¹Aᵀ G⁺ A [columns].
-  void project_jacobian(std::span<double> row);
+  /// Writes a row of A in joint coordinates [columns].
+  void row(int r, std::span<double> out) const;
   enum class Columns { joint, unit };  ///< joint coordinates, or those of the solver
   /// out += Aᵀλ in the columns of one tree. @param out  [its columns]
   void add_constraint_force(const ConstrainedTree& t, Columns in, std::span<const double> lambda,
@@ -215,7 +212,6 @@ class TreeConstraints {
   TreeRank rank_;
   double rank_cut_ = 0;
   std::vector<double> position_, velocity_, start_velocity_, free_;
-  std::vector<double> projector_;                                  ///< M⁻¹AᵀG⁺, by rows of A [rows × columns]
   std::vector<double> row_, body_row_, unit_row_, error_, scale_;  ///< scratch
   std::vector<BodyState> states_;                                  ///< scratch
 };

@@ -391,6 +391,43 @@ void TreeLaws::add_rows_response(std::vector<double>& dv, std::vector<double>& l
 void TreeLaws::begin_rows() {
   t_.x.before_rows = t_.x.v;
   response_.efforts.clear();
+  forces_for_rows_ = t_.prescribed.c;
+  anderson_.begin();
+  rows_solved_ = 0;
+  least_difference_ = std::numeric_limits<double>::infinity();
+}
+
+bool TreeLaws::improve_forces_for_rows() {
+  constexpr double tolerance = 1e-7;  // of a difference, as a share of the largest force
+  constexpr double far = 1e3;         // differences that large, as a multiple of the least one, lead nowhere
+  constexpr int most = 50;
+  resolve();
+  if (!t_.prescribed.is_known) return false;
+  const std::vector<double>& given = t_.prescribed.c;
+  difference_.resize(given.size());
+  double size = 0, worst = 0;
+  for (std::size_t k = 0; k < given.size(); ++k) {
+    difference_[k] = given[k] - forces_for_rows_[k];
+    size = std::max(size, std::abs(given[k]));
+    worst = std::max(worst, std::abs(difference_[k]));
+  }
+  if (!finite(difference_)) return false;
+  if (worst <= tolerance * size || rows_solved_ > most) return false;
+  if (worst < least_difference_) {
+    least_difference_ = worst;
+    best_forces_for_rows_ = forces_for_rows_;
+  }
+  if (++rows_solved_ > most || worst > far * least_difference_) {
+    rows_solved_ = most + 1;
+    t_.report.law_trouble = "the host's contacts and the laws did not agree: the forces of laws differ by up to " +
+                            std::to_string(least_difference_) +
+                            " N or N m from those with which the contacts were solved. Use a shorter step";
+    return std::exchange(forces_for_rows_, best_forces_for_rows_) != best_forces_for_rows_;
+  }
+  change_ = difference_;
+  anderson_.improve<1>(difference_, {change_}, true);
+  for (std::size_t k = 0; k < given.size(); ++k) forces_for_rows_[k] += change_[k];
+  return true;
 }
 
 void TreeLaws::add_response(std::span<double> change) {

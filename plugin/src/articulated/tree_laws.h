@@ -10,6 +10,7 @@
 #include "articulated/tree_layout.h"
 #include "host/context.h"
 
+#include <linchpin/detail/anderson.h>
 #include <linchpin/dynamics.h>
 
 #include <memory>
@@ -50,6 +51,10 @@ class TreeLaws {
   /// Adds the response of the laws to what the host's rows have changed so far.
   /// @param change  [columns] change of x.v by the last iteration, in and out
   void add_response(std::span<double> change);
+  /// The forces of laws for which the host solves its rows, if it does so in one call [columns].
+  std::span<const double> forces_for_rows() const { return forces_for_rows_; }
+  /// Changes them towards those that the laws give for the result. @return whether that differs from what they were
+  bool improve_forces_for_rows();
   /// Solves the laws again with the impulses of the host's rows, which are known now.
   void resolve();
   /// Brings sticking contacts to rest again after Newton, which moves them a little.
@@ -129,8 +134,12 @@ class TreeLaws {
   std::vector<std::vector<Wrench>> applied_;     // by tree: forces on links
   std::vector<std::vector<Wrench>> prescribed_;  // by tree: what laws prescribe on links
   std::vector<Reaction> reactions_;
-  std::vector<double> last_dv_, last_lambda_;           // before stick was reapplied
-  LawResponse response_;                                // to the host's rows
+  std::vector<double> last_dv_, last_lambda_;                                         // before stick was reapplied
+  LawResponse response_;                                                              // to the host's rows
+  std::vector<double> forces_for_rows_, best_forces_for_rows_, difference_, change_;  // [columns]
+  double least_difference_ = 0;                                                       // [N, N m]
+  int rows_solved_ = 0;  // how often for other forces of laws
+  detail::AndersonAcceleration anderson_;
   std::vector<double> total_;                           // [columns] change by the rows so far
   std::vector<double> c_rows_, dv_rows_, lambda_rows_;  // of the response in one iteration
   std::vector<double> dv_of_rows_;                      // scratch

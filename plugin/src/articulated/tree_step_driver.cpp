@@ -126,29 +126,44 @@ void TreeSolver::begin_rows(bool act, RowSolve how) {
   s.add_change();
 }
 
-void TreeSolver::project_jacobian(std::span<double> rows, int count) {
-  Impl& s = *impl_;
-  if (!s.t.is_held() || count == 0 || s.t.constraints.rows() == 0) return;
-  s.t.constraints.make_projector();
-  const std::size_t length = rows.size() / z(count);
-  std::vector<double>& columns = s.velocity;
-  columns.resize(z(s.t.constraints.columns()));
-  for (std::size_t i = 0; i < z(count); ++i) {
-    const std::span<double> row = rows.subspan(i * length, length);
-    const auto each_tree = [&](auto copy) {
-      std::size_t at = 0;
-      for (const auto& tree : s.t.trees) {
-        const std::size_t fixed = z(tree->tree.fixed_velocities());
-        if (tree->column >= 0)
-          copy(row.subspan(at + fixed, z(tree->tree.columns())), tree->own(std::span<double>(columns)));
-        at += z(tree->tree.velocities());
+int TreeSolver::constraint_jacobian(std::vector<double>& rows) const {
+  const TreeIsland& t = impl_->t;
+  rows.clear();
+  if (!t.is_held()) return 0;
+  int count = 0;
+  std::vector<double>& columns = impl_->velocity;
+  columns.resize(z(t.constraints.columns()));
+  for (int r = 0; r < t.constraints.rows(); ++r) {
+    if (t.constraints.rank().is_dropped(r)) continue;
+    t.constraints.row(r, columns);
+    for (const auto& tree : t.trees) {
+      rows.insert(rows.end(), z(tree->tree.fixed_velocities()), 0.0);
+      if (tree->column < 0) {
+        rows.insert(rows.end(), z(tree->tree.columns()), 0.0);
+        continue;
       }
-    };
-    std::fill(columns.begin(), columns.end(), 0.0);
-    each_tree([](std::span<double> part, std::span<double> own) { std::copy(part.begin(), part.end(), own.begin()); });
-    s.t.constraints.project_jacobian(columns);
-    each_tree([](std::span<double> part, std::span<double> own) { std::copy(own.begin(), own.end(), part.begin()); });
+      const auto own = tree->own(std::span<const double>(columns));
+      rows.insert(rows.end(), own.begin(), own.end());
+    }
+    ++count;
   }
+  return count;
+}
+
+void TreeSolver::law_forces(int tree, std::span<double> f) const {
+  const TreeIsland& t = impl_->t;
+  const Tree& of = *t.trees[z(tree)];
+  std::fill(f.begin(), f.end(), 0.0);
+  if (!t.prescribed.is_known || of.column < 0) return;
+  const auto own = of.own(impl_->laws.forces_for_rows());
+  std::copy(own.begin(), own.end(), f.begin() + of.tree.fixed_velocities());
+}
+
+bool TreeSolver::improve_law_forces() {
+  Impl& s = *impl_;
+  if (!s.t.is_held() || !s.t.prescribed.is_known) return false;
+  s.read_row_impulses();
+  return s.laws.improve_forces_for_rows();
 }
 
 void TreeSolver::project_rows() {

@@ -217,6 +217,46 @@ TEST(Native, TreesWithADampedFreeJointHaveAReason) {
   exact.step();
 }
 
+#if mjVERSION_HEADER >= 400
+/// Two bodies of 1 kg that slide together, pushed by 1 N. @return their speed after 1 s [m/s]
+double speed(const std::string& armature, std::string* summary = nullptr) {
+  const Model m(R"(<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
+    <body><joint name="a" type="slide" axis="1 0 0"/><geom size="0.1" mass="1"/></body>
+    <body pos="0 1 0"><joint name="b" type="slide" axis="1 0 0"/><geom size="0.1" mass="1"/></body></worldbody>
+    <equality><joint name="both" joint1="a" joint2="b"/></equality>)" +
+                armature + "</mujoco>");
+  mujoco::Solver exact(m.m(), m.d());
+  m.d().qfrc_applied[0] = 1;
+  for (int i = 0; i < 1000; ++i) exact.step();
+  if (summary) *summary = reason(exact, "both");
+  return m.d().qvel[0];
+}
+
+TEST(Armature, OfActuatorsAndTendonsIsInertia) {
+  EXPECT_NEAR(speed(""), 0.5, 1e-12);
+  EXPECT_NEAR(speed(R"(<actuator><motor joint="b" armature="0.75" gear="2"/></actuator>)"), 0.2, 1e-12);
+  EXPECT_NEAR(
+      speed(R"(<actuator><motor joint="b" armature="0.5"/><motor joint="b" armature="0.625" gear="2"/></actuator>)"),
+      0.2, 1e-12);
+  const std::string tendon = R"(<tendon><fixed name="t" ARMATURE><joint joint="b" coef="2"/></fixed></tendon>)";
+  const auto with = [&](const std::string& what) {
+    std::string out = tendon;
+    return out.replace(out.find("ARMATURE"), 8, what);
+  };
+  EXPECT_NEAR(speed(with("armature='0.75'")), 0.2, 1e-12);
+  EXPECT_NEAR(speed(with("") + R"(<actuator><motor tendon="t" armature="0.75"/></actuator>)"), 0.2, 1e-12);
+}
+
+TEST(Armature, OfATendonThatCouplesJointsHasAReason) {
+  std::string why;
+  speed(
+      R"(<tendon><fixed name="both of them" armature="3"><joint joint="a" coef="1"/><joint joint="b" coef="1"/></fixed>
+    </tendon>)",
+      &why);
+  EXPECT_NE(why.find("'both of them' has armature"), std::string::npos) << why;
+}
+#endif
+
 // ---- redundancy ----
 
 TEST(Redundancy, OfAPlanarLoopIsNamed) {
