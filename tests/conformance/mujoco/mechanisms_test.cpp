@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <numbers>
 
 namespace linchpin::test::mechanisms_test {
 namespace {
@@ -26,6 +27,15 @@ void jump(const Model& m) {
   m.d().ctrl[0] = a;
   m.d().ctrl[1] = -a;
 }
+/// Legs swing forwards and backwards and change their length, two opposite ones together.
+void trot(const Model& m) {
+  for (int leg = 0; leg < 4; ++leg) {
+    const double phase = 9 * m.d().time + (leg == 0 || leg == 3 ? 0 : std::numbers::pi);
+    const double swing = 0.25 * std::sin(phase), shorten = 0.2 * std::max(0.0, std::cos(phase));
+    m.d().ctrl[2 * leg] = swing + shorten;
+    m.d().ctrl[2 * leg + 1] = swing - shorten;
+  }
+}
 void squat(const Model& m) {
   const double a = 0.25 * (1 - std::cos(4 * m.d().time));
   m.d().ctrl[0] = -a;
@@ -36,6 +46,7 @@ void squat(const Model& m) {
 const Mechanism all[] = {{"four-bar.xml", turn, 12},
                          {"bennett.xml", turn, 12},
                          {"five-bar-leg.xml", jump, 0.1},
+                         {"minitaur.xml", trot, 0.1},
                          {"rod-leg.xml", squat, 0.1}};
 
 /// Largest |residual| of MuJoCo's equality rows at the present positions [m, rad].
