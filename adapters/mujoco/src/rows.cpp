@@ -44,12 +44,12 @@ void ModelBinding::solve_rows(bool holds) {
   do {
     if (holds) begin_rows_of_model();
     mj_fwdConstraint(shown_, &d_);
+    std::copy(saved_smooth_.begin(), saved_smooth_.end(), d_.qfrc_smooth);  // the integrator starts from these
     add_row_impulses();
   } while (holds && tree_solver_.improve_law_forces());
   tree_solver_.project_rows();
   std::copy(saved_jacobian_.begin(), saved_jacobian_.end(), d_.efc_J);
   std::copy(saved_reference_.begin(), saved_reference_.end(), d_.efc_aref);
-  std::copy(saved_smooth_.begin(), saved_smooth_.end(), d_.qfrc_smooth);
   std::copy(saved_qacc_.begin(), saved_qacc_.end(), d_.qacc_smooth);
 }
 

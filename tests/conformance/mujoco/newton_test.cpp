@@ -127,6 +127,31 @@ TEST(NewtonsLaw, HasTheForcesOfTheRowsForEveryIntegrator) {
   }
 }
 
+// Damping is all that these integrators take implicitly along hinges, slides and ball joints here. So what Newton's law
+// has beside the forces of MuJoCo's arrays is the damping of the change of velocity.
+TEST(NewtonsLaw, HasTheDampingAtTheEndOfTheStep) {
+  for (const Integrator& of : integrators()) {
+    const std::string option = of.option;
+    if (option == "integrator='implicit'" || option.find("eulerdamp") != std::string::npos) continue;
+    SCOPED_TRACE(option);
+    run(scene(of.option, of.damping), 400, [](const Model& model, mujoco::Solver&, int step) {
+      const mjModel& m = model.m();
+      const mjData& d = model.d();
+      std::vector<double> rows(static_cast<std::size_t>(m.nv)), inertia(rows.size());
+      mj_mulJacTVec(&m, &d, rows.data(), d.efc_force);
+      mj_mulM(&m, &d, inertia.data(), d.qacc);
+      const double size = 1 + largest(inertia) + largest(rows);
+      for (int k = 0; k < m.nv; ++k) {
+        if (m.jnt_type[m.dof_jntid[k]] == mjJNT_FREE) continue;
+        const double damping = m.opt.timestep * m.dof_damping[k] * d.qacc[k];
+        EXPECT_NEAR(inertia[static_cast<std::size_t>(k)] + damping,
+                    d.qfrc_smooth[k] + rows[static_cast<std::size_t>(k)], scaled(1e-10) * size)
+            << "coordinate " << k << ", step " << step;
+      }
+    });
+  }
+}
+
 /// Σ forces along the joint of each cause is its inertia.
 TEST(JointForcesOfLinks, AddUpForEveryIntegrator) {
   for (const Integrator& of : integrators()) {
