@@ -1,10 +1,12 @@
 // The plugin "linchpin.exact" of MuJoCo, for programs that call mj_step() themselves. It is a sensor of the stage of
 // accelerations, which MuJoCo evaluates after its constraint solve and before its integrator. Its reading is the
-// largest gap of the equalities at the end of the last step.
+// largest gap of the active equalities at the present state, exact or not.
 #include "model_binding.h"
 
 #if mjVERSION_HEADER >= 300
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -51,10 +53,19 @@ void warn(PluginInstance& of, const std::string& what) {
   if (!std::exchange(of.has_failed, true)) mju_warning("%s. The equalities stay with MuJoCo", what.c_str());
 }
 
+/// The largest position error of the active equalities, as MuJoCo measures it [m or rad].
+double largest_gap(const mjData& d) {
+  double most = 0;
+  for (int row = 0; row < d.nefc; ++row)
+    if (d.efc_type[row] == mjCNSTR_EQUALITY) most = std::max(most, std::abs(d.efc_pos[row]));
+  return most;
+}
+
 void correct(const mjModel* m, mjData* d, int instance, int) {
   PluginInstance& of = *instance_of(d, instance);
   if (of.is_solving) return;
   of.is_solving = true;
+  const double gap = largest_gap(*d);
   std::string error;
   try {
     // The binding changes the model only where a program does, which it is not.
@@ -66,8 +77,7 @@ void correct(const mjModel* m, mjData* d, int instance, int) {
   of.is_solving = false;
   if (!error.empty()) warn(of, error);
   for (int i = 0; i < m->nsensor; ++i)
-    if (m->sensor_type[i] == mjSENS_PLUGIN && m->sensor_plugin[i] == instance)
-      d->sensordata[m->sensor_adr[i]] = of.binding ? of.binding->largest_gap() : 0;
+    if (m->sensor_type[i] == mjSENS_PLUGIN && m->sensor_plugin[i] == instance) d->sensordata[m->sensor_adr[i]] = gap;
 }
 
 }  // namespace

@@ -103,18 +103,6 @@ articulated::TreeSolver& ModelBinding::trees_of_step(std::string_view joint) {
   return tree_solver_;
 }
 
-double ModelBinding::largest_gap() {
-  double most = 0;
-  solver_.update_reports();
-  for (const Equality& of : equalities_) {
-    const int reaction = solver_.entry(of.entry).reaction;
-    if (reaction < 0) continue;
-    const Reaction& r = solver_.reactions()[z(reaction)];
-    most = std::max({most, r.gap, r.gap_angle});
-  }
-  return most;
-}
-
 void ModelBinding::reset() {
   solver_.reset();
   solver_.set_t(d_.time);

@@ -81,7 +81,6 @@ class ModelBinding final : private articulated::TreeWorld {
   /// The same within a step of MuJoCo, after its constraint solve and before its integrator: corrects the acceleration,
   /// the forces of constraints and the sensors. @throws OrderError  options that a plugin does not support
   void correct_forward();
-  double largest_gap();  ///< of equalities at the end of the last step [m or rad]
 
   // ---- for ModelWorld ----
   double energy() const;

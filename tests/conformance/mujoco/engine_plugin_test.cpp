@@ -79,6 +79,7 @@ TEST(EnginePlugin, LeavesAnIntegratorToMuJoCoThatItDoesNotSupport) {
   mju_user_warning = nullptr;
   EXPECT_GT(largest_gap(model.d()), 1e-9);
   EXPECT_NE(warning.find("only the integrator Euler is supported"), std::string::npos) << warning;
+  EXPECT_EQ(model.d().sensordata[0], largest_gap(model.d())) << "the sensor has the gap of MuJoCo's equalities, too";
 }
 
 #endif
