@@ -151,7 +151,7 @@ class Attachment:
 
     @property
     def gap(self) -> float:
-        """The largest position error of all exact constraints after the last step [m]."""
+        """The largest position error of all exact constraints after the last step [m or rad]."""
         return largest_gap(self.reactions)
 
     @property

@@ -181,5 +181,5 @@ class Reactions(Mapping[str, Reaction]):
 
 
 def largest_gap(reactions: Reactions) -> float:
-    """The largest position error of all constraints [m]."""
-    return float(reactions.array["gap"].max(initial=0))
+    """The largest position error of all constraints [m or rad]."""
+    return max(float(reactions.array[of].max(initial=0)) for of in ("gap", "gap_angle"))

@@ -114,7 +114,6 @@ bool TreeLayout::read_state(BodyId body, BodyState& out, bool& moves) const {
   return true;
 }
 
-/// Reads the states of the bodies of a constraint as they are now. @return whether any of them can move
 bool TreeLayout::read_states(const Constraint& constraint, State& now) const {
   bool moves = false;
   for (const BodyId id : constraint.bodies()) {
@@ -150,6 +149,17 @@ void TreeLayout::set_constraint(int entry, std::unique_ptr<Constraint> constrain
 void TreeLayout::set_gear(int entry, Gear gear) {
   is_stale_ = true;
   gears_[entry] = std::move(gear);
+}
+
+const Gear* TreeLayout::gear(int entry) const {
+  const auto found = gears_.find(entry);
+  return found == gears_.end() ? nullptr : &found->second;
+}
+
+Constraint TreeLayout::with_current_bodies(const Constraint& constraint) const {
+  std::vector<BodyId> ids;
+  for (const BodyId id : constraint.bodies()) ids.push_back(c_.bodies.in_host(id) ? world_.current_id(id) : id);
+  return constraint.between(ids);
 }
 
 Constraint TreeLayout::make_joint(int tree, int link, const std::string& name) {
@@ -232,14 +242,19 @@ ConstraintBody TreeLayout::take_body(BodyId id) {
   return {.id = id, .tree = place.tree, .link = place.link};
 }
 
+/// Puts a constraint between the bodies that stand for its own now.
+void TreeLayout::follow_bodies(host::ConstraintEntry& r) const {
+  const auto has_moved = [&](BodyId id) { return c_.bodies.in_host(id) && !(world_.current_id(id) == id); };
+  if (std::ranges::any_of(r.deferred->bodies(), has_moved))
+    r.deferred = std::make_unique<Constraint>(with_current_bodies(*r.deferred));
+}
+
 void TreeLayout::lay_out_link_constraints() {
   for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
     host::ConstraintEntry& r = c_.constraints[i];
     if (!r.alive || !r.is_on_links() || !r.enabled || r.released || !r.deferred) continue;
-    std::vector<BodyId> ids;
-    for (const BodyId id : r.deferred->bodies()) ids.push_back(c_.bodies.in_host(id) ? world_.current_id(id) : id);
-    if (!std::equal(ids.begin(), ids.end(), r.deferred->bodies().begin()))
-      r.deferred = std::make_unique<Constraint>(r.deferred->between(ids));
+    follow_bodies(r);
+    const auto ids = r.deferred->bodies();
     if (!r.laws.empty()) t_.topology.set(host::Trait::laws, true);
     if (r.owner == Owner::multibody_joint) {
       // It has no row of its own. With a law, the tree is part of the problem.
@@ -250,7 +265,7 @@ void TreeLayout::lay_out_link_constraints() {
     rows.owner = i;
     rows.constraint = &*r.deferred;
     for (const BodyId id : ids) rows.bodies.push_back(take_body(id));
-    if (const auto gear = gears_.find(i); gear != gears_.end()) add_gear_terms(gear->second, rows);
+    if (const Gear* const of = gear(i)) add_gear_terms(*of, rows);
     t_.constraints.add(std::move(rows));
   }
 }

@@ -31,6 +31,11 @@ class TreeLayout {
   void set_constraint(int entry, std::unique_ptr<Constraint> constraint);
   void set_gear(int entry, Gear gear);
   bool is_gear(int entry) const { return gears_.contains(entry); }
+  const Gear* gear(int entry) const;  ///< null: it is none
+  /// The same constraint between the bodies that stand for its own now, where the host has replaced some.
+  Constraint with_current_bodies(const Constraint& constraint) const;
+  /// Reads the states of the bodies of a constraint as they are now. @return whether any of them can move
+  bool read_states(const Constraint& constraint, State& now) const;
   Constraint make_joint(int tree, int link, const std::string& name);
   int find_joint(int tree, int link);
 
@@ -47,11 +52,11 @@ class TreeLayout {
  private:
   void size_vectors();
   ConstraintBody take_body(BodyId id);
+  void follow_bodies(host::ConstraintEntry& r) const;
   void lay_out_link_constraints();
   void add_gear_terms(const Gear& gear, ConstraintRows& rows) const;
   void lay_out_rigid_constraints();
   bool names_gone(const host::ConstraintEntry& r) const;
-  bool read_states(const Constraint& constraint, State& now) const;
 
   host::Context& c_;
   TreeWorld& world_;

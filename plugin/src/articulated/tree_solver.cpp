@@ -1,4 +1,5 @@
 // The facade of the tree solver, and its part of the reports. tree_step_driver.cpp has the step.
+#include "articulated/tree_check.h"
 #include "articulated/tree_solver_impl.h"
 
 #include <algorithm>
@@ -107,30 +108,9 @@ void TreeSolver::Impl::lay_out() {
 }
 
 std::vector<host::Finding> TreeSolver::Impl::check() {
-  std::vector<host::Finding> out;
+  update_reports();  // of the trees that had the last step
   world.find_trees();
-  update_reports();
-  t.phase = host::Phase::waiting;
-  balance.forget();
-  lay_out();
-  if (!t.has_problem()) return out;
-  for (int i = 0; i < static_cast<int>(t.trees.size()); ++i) {
-    Tree& tree = *t.trees[z(i)];
-    tree.tree.update([&](TreeModel& model, TreeState& state) { world.read(i, model, state); });
-    tree.factor = Tree::Factor::stale;
-  }
-  read_boundaries(parts);
-  t.constraints.write_link_states(c.bodies.start);
-  c.bodies.start.t = c.t;
-  for (const ConstraintRows& rows : t.constraints.constraints()) {
-    const host::ConstraintEntry& r = c.constraints[rows.owner];
-    if (!r.is_on_links() || rows.is_gear()) continue;
-    const ConstraintCheck found = check_constraint(c.system, *rows.constraint, c.bodies.start);
-    if (!found.finite || std::max({found.error_A, found.error_b, found.error_velocity}) > 1e-4)
-      out.push_back({r.name, found.message});
-    if (found.residual > 1e-6) out.push_back({r.name, "starts " + std::to_string(found.residual) + " off"});
-  }
-  return out;
+  return check_link_constraints(parts, layout);
 }
 
 }  // namespace linchpin::articulated
