@@ -168,6 +168,8 @@ class Attachment:
         :param length: distance of the two points of a rod [m]
         """
         first, second = self._body("a", a), self._body("b", b)
+        if first == second:
+            raise ValueError(f"close_loop {name!r}: a and b are the same body, {self._body_name(first)!r}")
         if at is not None:
             at_a, at_b = self._in_body(first, "at", at, True), self._in_body(second, "at", at, True)
         if axis is not None:

@@ -265,9 +265,12 @@ nb::list balances_of(MujocoAttachment& a) {
   nb::list out;
   const auto balances = access->momentum_balances();
   const std::vector<MomentumBalance> copy(balances.begin(), balances.end());  // body_of() may make ids
-  for (const MomentumBalance& of : copy)
-    out.append(nb::make_tuple(body_of(access.solver, a.model(), of.body), new_vector(of.momentum),
-                              new_vector(of.applied), new_vector(of.host), new_vector(of.constraints), of.imbalance()));
+  for (const MomentumBalance& of : copy) {
+    const int body = body_of(access.solver, a.model(), of.body);
+    if (body < 0) continue;  // a part without mass between two joints of a body
+    out.append(nb::make_tuple(body, new_vector(of.momentum), new_vector(of.applied), new_vector(of.host),
+                              new_vector(of.constraints), of.imbalance()));
+  }
   return out;
 }
 

@@ -93,6 +93,7 @@ class ModelBinding final : private articulated::TreeWorld {
   // articulated::TreeWorld
   void read(int tree, articulated::TreeModel& model, articulated::TreeState& state) const override;
   articulated::LinkModel read_link(int tree, int link) const override;
+  std::string link_name(int tree, int link) const override;
   std::string why_unsupported(int tree) const override { return model_trees_[tree].unsupported; }
   bool is_asleep(int) const override { return false; }
   void wake(int) override {}

@@ -58,6 +58,16 @@ int ModelBinding::body_of_id(BodyId id) const {
   return -1;
 }
 
+/// A body, or the part without mass between two joints of a body that has several.
+std::string ModelBinding::link_name(int tree, int link) const {
+  const ModelTree& t = model_trees_[tree];
+  if (link < 0) return "body " + quoted_name(m_, mjOBJ_BODY, t.root);
+  const int joint = t.joints[z(link)];
+  if (t.bodies[z(link)] >= 0) return "body " + quoted_name(m_, mjOBJ_BODY, t.bodies[z(link)]);
+  return "the part of body " + quoted_name(m_, mjOBJ_BODY, m_.jnt_bodyid[joint]) + " between its joints " +
+         quoted_name(m_, mjOBJ_JOINT, joint) + " and " + quoted_name(m_, mjOBJ_JOINT, joint + 1);
+}
+
 const BodyFrame& ModelBinding::frame_of(const BodyRef& body) const {
   static const BodyFrame none;
   return body.is_id_ ? none : model_trees_.frame_of(body_of(body));

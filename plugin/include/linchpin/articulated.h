@@ -178,6 +178,8 @@ class LINCHPIN_API TreeWorld {
   virtual void read(int tree, TreeModel& model, TreeState& state) const = 0;
   /// A link with its joint; −1: the base, which has only mass, inertia and no parent.
   virtual LinkModel read_link(int tree, int link) const = 0;
+  /// Name of a link, or of the base (−1), within a message: "link 3 of its multibody".
+  virtual std::string link_name(int tree, int link) const;
   /// @return why a tree cannot take part in exact constraints, or empty
   virtual std::string why_unsupported(int tree) const = 0;
   /// Returns whether a tree sleeps.

@@ -92,9 +92,10 @@ std::string TreeLayout::why_massless(int tree) const {
   for (int i = known.fixed_base ? 0 : -1; i < t_.trees[z(tree)]->tree.links(); ++i) {
     const LinkModel link = world_.read_link(tree, i);
     if (!(link.mass > 0) || !(link.inertia.minCoeff() > 0))
-      return (i < 0 ? std::string("the base") : "link " + std::to_string(i)) +
-             " of its multibody has no mass or no inertia, so linchpin cannot compute the loads of its joints. Give "
-             "each link a mass and an inertia";
+      return world_.link_name(tree, i) +
+             " has no mass or no inertia, so linchpin cannot compute the loads of its joints. Give each link a mass "
+             "and "
+             "an inertia, and each joint a link of its own";
   }
   return {};
 }

@@ -7,6 +7,10 @@
 
 namespace linchpin::articulated {
 
+std::string TreeWorld::link_name(int, int link) const {
+  return (link < 0 ? std::string("the base") : "link " + std::to_string(link)) + " of its multibody";
+}
+
 TreeSolver::TreeSolver(host::ConstraintSolver& solver, TreeWorld& world, RotationOverStep rotation)
     : impl_(std::make_unique<Impl>(solver, world, rotation)) {
   solver.set_companion(impl_.get());

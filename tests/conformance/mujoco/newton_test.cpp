@@ -136,7 +136,7 @@ TEST(NewtonsLaw, HasTheDampingAtTheEndOfTheStep) {
     SCOPED_TRACE(option);
     run(scene(of.option, of.damping), 400, [](const Model& model, mujoco::Solver&, int step) {
       const mjModel& m = model.m();
-      const mjData& d = model.d();
+      mjData& d = model.d();
       std::vector<double> rows(static_cast<std::size_t>(m.nv)), inertia(rows.size());
       mj_mulJacTVec(&m, &d, rows.data(), d.efc_force);
       mj_mulM(&m, &d, inertia.data(), d.qacc);

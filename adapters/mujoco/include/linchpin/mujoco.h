@@ -202,7 +202,8 @@ class LINCHPIN_MUJOCO_API Solver {
   }
   /// Returns force, power and work of every term of every law, in the order of reactions().
   std::span<const LawWork> laws() { return core().laws(); }
-  /// Returns the momentum balances of the bodies in the last step (T11).
+  /// Returns the momentum balances of the bodies in the last step (T11). A body with several joints has one for each
+  /// joint; all but that of id() belong to the parts without mass between its joints.
   std::span<const MomentumBalance> momentum_balances() {
     core().update_reports();
     return core().momentum_balances();
