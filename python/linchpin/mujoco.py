@@ -267,7 +267,8 @@ class Attachment:
         return dict(self._core.native())
 
     def check(self) -> list[Finding]:
-        """Checks derivatives, residuals and rank of all constraints at the present state. Empty if there is no fault."""
+        """Checks derivatives and residuals of all constraints at the present state. Empty if there is no fault. :meth:`rank`
+        names the constraints that are not independent."""
         return [Finding(*found) for found in self._core.check()]
 
     def summary(self) -> str:
