@@ -165,12 +165,45 @@ says 'note: link "brick" has no joint that a multibody supports, so it is a rigi
 expect 0 check "$scratch/empty-shapes.urdf" --json
 says '^note: 6 links have collision shapes of size zero, which are left out: l1, l2, l3, … \(and 3 more\)$'
 holds '.notes == ["6 links have collision shapes of size zero, which are left out: l1, l2, l3, l4, l5, l6"]'
+# A spring and armature along a joint, a quaternion, and bodies in the axes of their links: a harmonic motion.
+{
+  printf '<robot name="r"><link name="world"/><link name="arm"><inertial><mass value="1"/><inertia ixx="0.3" iyy="0.2" izz="0.3" ixy="0.05"/></inertial></link>'
+  printf '<joint name="turn" type="continuous"><parent link="world"/><child link="arm"/><origin quat_xyzw="0.6 0 0 0.8"/><axis xyz="0 0 1"/>'
+  printf '<dynamics spring_stiffness="2" spring_reference="0.1" armature="0.2"/></joint></robot>'
+} >"$scratch/rotor.urdf"
+cat >"$scratch/rotor.toml" <<'TOML'
+schema = 2
+[world]
+dt = 0.001
+[solver]
+method = "rk4"
+[model]
+urdf = "rotor.urdf"
+body_axes = "link"
+joints = { turn = 0.5 }
+[[expect]]
+value = "joint_position(turn)"
+at = 1
+is = "0.1 + 0.4*cos(2)"
+tolerance = 1e-8
+bullet = 1e-3
+[[expect]]
+value = "norm(arm.axis(0, 0, 1) - arm.frame.axis(0, 0, 1))"
+at = 1
+is = 0
+[[expect]]
+value = "energy()"
+throughout = true
+tolerance = 1e-8
+bullet = 1e-2
+TOML
+for host in bare bullet-float64 bullet; do expect 0 run "$scratch/rotor.toml" --host $host; done
 # Files of other formats are named with what to do.
 printf '<mujoco model="m"/>' | tee "$scratch/m.urdf" >"$scratch/m.xml"
-expect 3 check "$scratch/m.urdf"
-says 'is MJCF, the format of MuJoCo\. Only "linchpin run" and "linchpin compare" read it'
-expect 3 check "$scratch/m.xml"
-says 'is MJCF, the format of MuJoCo'
+for file in m.urdf m.xml; do # MJCF, which MuJoCo reads
+  expect 3 check "$scratch/$file"
+  says 'holds no body beside the world|the program for MuJoCo, which reads MJCF files, was not found'
+done
 expect 2 run "$scratch/arm.urdf" --as robot
 says '--as is "robot", expected bodies or multibody'
 expect 2 run "$source/demos/scenes/pendulum.toml" --as multibody

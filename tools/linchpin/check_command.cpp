@@ -332,7 +332,8 @@ void add_check(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<CheckArguments>();
   CLI::App* verb = app.add_subcommand(
       "check", "Check a scene without running it: rank, start, derivatives and the kind of every constraint");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot, a .bullet file or an MJCF file")
+      ->required();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->add_flag("--frames", arguments->frames,
                  "Print the named frames instead: of robots' links and joints, and of [[frame]]");

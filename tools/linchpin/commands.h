@@ -16,6 +16,8 @@ void add_compare(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 /// linchpin new [TEMPLATE]
 void add_new(CLI::App& app, int& exit_code);
+/// linchpin convert FILE [SCENE]
+void add_convert(CLI::App& app, int& exit_code);
 /// linchpin check SCENE
 void add_check(CLI::App& app, int& exit_code);
 /// linchpin explain SCENE [CONSTRAINT]

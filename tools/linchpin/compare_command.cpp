@@ -1,6 +1,8 @@
 // `linchpin compare`: the same scene under several solvers, one worker process each.
+#include "bare_worker.h"
 #include "commands.h"
 #include "messages.h"
+#include "mjcf.h"
 #include "recording/compare_text.h"
 #include "recording/gltf.h"
 #include "recording/mcap.h"
@@ -50,15 +52,82 @@ std::string table_of(const std::string& prefix, const SolverSpec& solver, const 
   return prefix + "-" + name + "-" + precision + ".csv";
 }
 
+// What runs a solver.
+enum class RunsOn { bare, bullet, bullet_float64, mujoco };
+
+struct ComparedRun {
+  SolverSpec solver;
+  std::string precision;
+  RunsOn on = RunsOn::bullet_float64;
+};
+
+// MuJoCo for an MJCF file, unless all solvers are of other hosts.
+MjcfHosts hosts_of(const std::vector<SolverSpec>& solvers) {
+  MjcfHosts out{solvers.empty(), false, false};
+  for (const SolverSpec& solver : solvers) {
+    const bool other = solver.is_of_bullet() || solver.is_bare();
+    out.others = out.others || other;
+    out.mujoco = out.mujoco || !other;
+  }
+  return out;
+}
+
+void demand_solvers(const Opened& opened, const std::vector<SolverSpec>& solvers, const std::string& precision) {
+  const bool all_mujoco =
+      opened.mjcf && std::none_of(solvers.begin(), solvers.end(), [](const auto& s) { return s.is_of_bullet(); });
+  if (all_mujoco && !precision.empty())
+    throw std::invalid_argument("--precision applies to Bullet, and MuJoCo computes in double precision. Leave it out");
+  for (const SolverSpec& solver : solvers) {
+    if (!opened.mjcf) demand_solver_of(false, solver);
+    if (solver.is_bare() && !opened.model)
+      throw std::invalid_argument("solver \"bare:exact\" runs .toml, .urdf, .sdf and MJCF files only. Leave it out");
+  }
+}
+
+// Bullet runs in each precision, the other hosts in double precision.
+std::vector<ComparedRun> runs_of(const Opened& opened, const std::vector<SolverSpec>& solvers,
+                                 const std::vector<std::string>& in) {
+  std::vector<ComparedRun> out;
+  for (const SolverSpec& solver : solvers) {
+    if (solver.is_bare() || (opened.mjcf && !solver.is_of_bullet())) {
+      out.push_back({solver, "double", solver.is_bare() ? RunsOn::bare : RunsOn::mujoco});
+      continue;
+    }
+    for (const std::string& precision : in)
+      out.push_back({solver, precision, precision == "single" ? RunsOn::bullet : RunsOn::bullet_float64});
+  }
+  return out;
+}
+
+WorkerAnswer run_on(RunsOn on, const Opened& opened, const Simulation& simulation, Json job, const ReportFiles& report,
+                    const std::string& title) {
+  switch (on) {
+    case RunsOn::bare:
+      break;
+    case RunsOn::mujoco:
+      return run_worker(Engine::mujoco, job, title);
+    default:
+      job["mjcf"] = imported_mjcf();
+      return run_worker(on == RunsOn::bullet ? Engine::bullet : Engine::bullet_float64, job, title);
+  }
+  const std::string name = job["solver"];
+  WorkerAnswer answer = run_bare_as_worker(*opened.model, simulation, job["csv"], report.recording());
+  if (answer.kind != WorkerAnswer::Kind::row) return answer;
+  Json row = empty_row(name, "double", "");
+  row.update(answer.row);
+  row["name"] = name;
+  row["force_note"] = "there is no dense solution to compare with, because the host bare solves by itself";
+  answer.row = std::move(row);
+  return answer;
+}
+
 void print(const Json& comparison, bool json) {
   std::cout << (json ? comparison.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"
                      : comparison_text(comparison));
   std::cout.flush();
 }
 
-bool failed(const Json& row) {
-  return row.at("name") == "exact" && !row.at("status").get<std::string>().starts_with("ok");
-}
+bool failed(const Json& row) { return is_exact(row) && !row.at("status").get<std::string>().starts_with("ok"); }
 
 // A comparison without a number is none.
 int verdict(const Json& rows) {
@@ -103,13 +172,11 @@ int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) 
 int run_compare(const CompareArguments& arguments) try {
   std::vector<SolverSpec> solvers;
   if (!arguments.with.empty()) solvers = parse_solvers(arguments.with);
-  const std::vector<std::string> in = precisions(arguments.precision);
-  const auto opened = arguments.simulation.open();
+  const auto opened = arguments.simulation.open(hosts_of(solvers));
   if (!opened) return exit_bad_input;
-  if (opened->mjcf && !arguments.precision.empty())
-    throw std::invalid_argument("--precision applies to Bullet, and MuJoCo computes in double precision. Leave it out");
   if (solvers.empty()) solvers = parse_solvers(opened->mjcf ? default_mujoco_solvers : default_solvers);
-  for (const SolverSpec& solver : solvers) demand_solver_of(opened->mjcf, solver);
+  demand_solvers(*opened, solvers, arguments.precision);
+  const std::vector<ComparedRun> runs = runs_of(*opened, solvers, precisions(arguments.precision));
   const Simulation simulation = arguments.simulation.check(*opened);
   Json result;
   result["schema"] = 2;
@@ -121,56 +188,51 @@ int run_compare(const CompareArguments& arguments) try {
   result["solvers"] = Json::array();
   std::vector<std::string> failures;
   auto outputs = arguments.report.outputs();
-  for (const SolverSpec& solver : solvers)
-    for (const std::string& precision : in) outputs.emplace_back("--csv", table_of(arguments.csv, solver, precision));
+  for (const auto& [solver, precision, on] : runs)
+    outputs.emplace_back("--csv", table_of(arguments.csv, solver, precision));
   demand_other_places(outputs);
   std::vector<std::unique_ptr<OutputFile>> tables;  // kept at the end: a comparison that is refused leaves no files
-  ReportFiles report(arguments.report, opened->files, solvers.size() * in.size());
+  ReportFiles report(arguments.report, opened->files, runs.size());
   Json motions = Json::array();
-  for (const SolverSpec& solver : solvers) {
-    for (const std::string& precision : in) {
-      auto output = std::make_unique<OutputFile>("--csv", table_of(arguments.csv, solver, precision), opened->files);
-      Json job = job_for(simulation, solver);
-      job["csv"] = output->temporary();
-      if (report.wanted()) job["record"] = report.recording_json();
-      const Engine engine = opened->mjcf            ? Engine::mujoco
-                            : precision == "single" ? Engine::bullet
-                                                    : Engine::bullet_float64;
-      const WorkerAnswer answer = run_worker(engine, job, solver.name + ", " + precision);
-      Json row;
-      switch (answer.kind) {
-        case WorkerAnswer::Kind::row:
-          row = answer.row;
-          tables.push_back(std::move(output));
-          for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
-            if (result[key].is_null()) result[key] = row[key];  // in double precision, where that was asked for
-            row.erase(key);
-          }
-          row.erase("summary");
-          break;
-        case WorkerAnswer::Kind::scene:
-          complain(simulation.scene, {}, answer.message);
-          return exit_bad_input;
-        case WorkerAnswer::Kind::toml:
-          std::cerr << answer.message << "\n";
-          return exit_bad_input;
-        case WorkerAnswer::Kind::refused:
-          row = empty_row(solver.name, precision, "refused: " + answer.message);
-          break;
-        case WorkerAnswer::Kind::csv:
-        case WorkerAnswer::Kind::died:
-          row = empty_row(solver.name, precision, answer.message);
-          break;
-        case WorkerAnswer::Kind::missing:
-          std::cerr << "linchpin compare: " << answer.message << "\n";
-          return exit_usage;
-      }
-      motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
-      row.erase("motion");
-      if (failed(row))
-        failures.push_back(row["name"].get<std::string>() + ", " + precision + ": " + row["status"].get<std::string>());
-      result["solvers"].push_back(std::move(row));
+  for (const auto& [solver, precision, on] : runs) {
+    auto output = std::make_unique<OutputFile>("--csv", table_of(arguments.csv, solver, precision), opened->files);
+    Json job = job_for(simulation, solver);
+    job["csv"] = output->temporary();
+    if (report.wanted()) job["record"] = report.recording_json();
+    const WorkerAnswer answer = run_on(on, *opened, simulation, job, report, solver.name + ", " + precision);
+    Json row;
+    switch (answer.kind) {
+      case WorkerAnswer::Kind::row:
+        row = answer.row;
+        tables.push_back(std::move(output));
+        for (const char* key : {"gravity", "gravity_from", "bodies", "joints"}) {
+          if (result[key].is_null()) result[key] = row[key];  // in double precision, where that was asked for
+          row.erase(key);
+        }
+        row.erase("summary");
+        break;
+      case WorkerAnswer::Kind::scene:
+        complain(simulation.scene, {}, answer.message);
+        return exit_bad_input;
+      case WorkerAnswer::Kind::toml:
+        std::cerr << answer.message << "\n";
+        return exit_bad_input;
+      case WorkerAnswer::Kind::refused:
+        row = empty_row(solver.name, precision, "refused: " + answer.message);
+        break;
+      case WorkerAnswer::Kind::csv:
+      case WorkerAnswer::Kind::died:
+        row = empty_row(solver.name, precision, answer.message);
+        break;
+      case WorkerAnswer::Kind::missing:
+        std::cerr << "linchpin compare: " << answer.message << "\n";
+        return exit_usage;
     }
+    motions.push_back(row.contains("motion") ? std::move(row["motion"]) : Json());
+    row.erase("motion");
+    if (failed(row))
+      failures.push_back(row["name"].get<std::string>() + ", " + precision + ": " + row["status"].get<std::string>());
+    result["solvers"].push_back(std::move(row));
   }
   report.write("compare", simulation.scene, result, std::move(motions));
   for (const auto& table : tables) table->keep();
@@ -193,8 +255,8 @@ void add_compare(CLI::App& app, int& exit_code) {
   verb->add_option(
       "--with", arguments->with,
       "Solvers, separated by commas: exact, bullet:si[:N], bullet:nncg[:N] (N iterations, 10 by default), "
-      "bullet:mlcp, bullet:lemke; for an MJCF file exact, mujoco (as the model is), mujoco:stiff (equalities "
-      "at their stiffest). Default: " +
+      "bullet:mlcp, bullet:lemke; for an MJCF file exact (in MuJoCo), mujoco (as the model is), mujoco:stiff "
+      "(equalities at their stiffest) and those of Bullet; bullet:exact and bare:exact (without an engine). Default: " +
           std::string(default_solvers) + ", or " + default_mujoco_solvers + " for an MJCF file");
   verb->add_option("--precision", arguments->precision, "Precision of Bullet. Default: double")
       ->type_name("{single,double,both}");

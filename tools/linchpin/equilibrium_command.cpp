@@ -245,7 +245,8 @@ void add_equilibrium(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand(
       "equilibrium",
       "Find where a scene can rest (principle of virtual work), its frequencies there and its stability");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot, a .bullet file or an MJCF file")
+      ->required();
   verb->add_option("--starts", arguments->starts, "Number of start poses of the search. The first is that of the scene")
       ->capture_default_str();
   verb->add_option("--seconds", arguments->seconds, "Stop the search after this time [s] and print what it has found")

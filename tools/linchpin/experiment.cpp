@@ -84,6 +84,7 @@ std::vector<double> Experiment::known(const std::vector<double>& values) const {
 
 std::vector<double> Experiment::own() const {
   scene::Overrides overrides;
+  overrides.mjcf_scene = options_.import_mjcf;
   overrides.logs = names_;
   const scene::Model model = load_text(text_, options_.scene, options_.import, overrides);
   const System system = model.system();
@@ -121,6 +122,7 @@ scene::Model Experiment::any_of(const ExperimentCases& cases) const {
 bool Experiment::of_until(const std::vector<double>& values) const try {
   if (options_.until.empty()) return false;
   scene::Overrides overrides;
+  overrides.mjcf_scene = options_.import_mjcf;
   for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
   overrides.logs = {options_.until};
   (void)scene::load_text(text_, options_.scene, options_.import, overrides);
@@ -146,6 +148,7 @@ void Experiment::explain_holes(ExperimentResult& result) const {
 
 scene::Model Experiment::load(const std::vector<double>& values) const {
   scene::Overrides overrides;
+  overrides.mjcf_scene = options_.import_mjcf;
   for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
   overrides.logs = options_.columns;
   if (!options_.until.empty()) overrides.logs.push_back(options_.until);

@@ -30,9 +30,10 @@ struct ExperimentOptions {
   int starts = 24;                   ///< start poses of the search for equilibria
   /// Steps and gravity of a model. @throws std::invalid_argument
   std::function<Simulation(const scene::Model&)> simulation;
-  scene::BulletImporter import;            ///< reads included .bullet files
-  std::string until_option = "--until";    ///< name of `until` in messages
-  std::string column_option = "--column";  ///< name of `columns` in messages
+  scene::BulletImporter import;                                     ///< reads included .bullet files
+  std::function<scene::MjcfScene(const std::string&)> import_mjcf;  ///< reads MJCF files
+  std::string until_option = "--until";                             ///< name of `until` in messages
+  std::string column_option = "--column";                           ///< name of `columns` in messages
 };
 
 /// What came of a case.

@@ -257,7 +257,8 @@ void add_explain(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<ExplainArguments>();
   CLI::App* verb = app.add_subcommand(
       "explain", "Show the equation of a scene at one time: rows of A and b, multipliers and forces");
-  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot or a .bullet file")->required();
+  verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot, a .bullet file or an MJCF file")
+      ->required();
   verb->add_option("CONSTRAINT", arguments->constraint, "One joint or constraint of the scene. Default: all");
   verb->add_option("--at", arguments->at, "Time [s]. The scene runs up to it on the host bare")->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");

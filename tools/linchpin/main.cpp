@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
   linchpin::cli::command_line() = as_typed(argc, argv);
   int exit_code = linchpin::cli::exit_ok;
   linchpin::cli::add_new(app, exit_code);
+  linchpin::cli::add_convert(app, exit_code);
   linchpin::cli::add_check(app, exit_code);
   linchpin::cli::add_run(app, exit_code);
   linchpin::cli::add_compare(app, exit_code);

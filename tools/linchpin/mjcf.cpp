@@ -1,6 +1,7 @@
 #include "mjcf.h"
 
 #include "messages.h"
+#include "mjcf_scene.h"
 #include "worker_process.h"
 
 #include <algorithm>
@@ -38,6 +39,11 @@ std::string_view root_element(std::string_view text) {
   return text.substr(0, text.find_first_of(" \t\r\n/>"));
 }
 
+Json& scenes() {
+  static Json all = Json::object();
+  return all;
+}
+
 }  // namespace
 
 bool is_mjcf(const std::string& path) {
@@ -73,5 +79,19 @@ std::optional<MjcfFile> open_mjcf(const std::string& path) {
   if (read_file(path, text)) complain(path, text, answer.message);
   return {};
 }
+
+scene::MjcfScene import_mjcf(const std::string& path) {
+  Json& all = scenes();
+  if (!all.contains(path)) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error)) throw std::runtime_error("does not exist");
+    const WorkerAnswer answer = run_worker(Engine::mujoco, {{"convert", path}}, path);
+    if (answer.kind != WorkerAnswer::Kind::row) throw std::runtime_error(answer.message);
+    all[path] = answer.row;
+  }
+  return mjcf_scene_of(all[path]);
+}
+
+const Json& imported_mjcf() { return scenes(); }
 
 }  // namespace linchpin::cli

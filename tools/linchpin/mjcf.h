@@ -1,6 +1,10 @@
 // Files of MuJoCo, which only a worker process reads.
 #pragma once
 
+#include <linchpin/scene.h>
+
+#include <nlohmann/json.hpp>
+
 #include <optional>
 #include <string>
 
@@ -19,5 +23,11 @@ struct MjcfFile {
 /// wrong with it.
 /// @throws std::invalid_argument where there is no worker
 std::optional<MjcfFile> open_mjcf(const std::string& path);
+
+/// Has the worker make the scene of an MJCF file for other hosts, once for each file.
+/// @throws std::runtime_error in words that continue the file's name
+scene::MjcfScene import_mjcf(const std::string& path);
+/// The scenes that import_mjcf() has made, by path, for the job of another worker (worker_common/job.h).
+const nlohmann::ordered_json& imported_mjcf();
 
 }  // namespace linchpin::cli

@@ -1,7 +1,8 @@
 // `linchpin run`: one scene under one solver, for what it says of the motion and, on request, every number of it.
-#include "bare_run.h"
+#include "bare_worker.h"
 #include "commands.h"
 #include "messages.h"
+#include "mjcf.h"
 #include "mode_changes.h"
 #include "recording/compare_text.h"
 #include "recording/output_file.h"
@@ -78,25 +79,32 @@ void print(const RunArguments& arguments, const Simulation& simulation, const Ru
   std::cout << result.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
 }
 
+const std::vector<std::string> scene_hosts = {"bare", "bullet", "bullet-float64"};
+
+void demand_host(const std::string& host) {
+  if (host.empty() || host == "mujoco" || std::count(scene_hosts.begin(), scene_hosts.end(), host) > 0) return;
+  std::vector<std::string> all = scene_hosts;
+  all.emplace_back("mujoco");
+  const std::string near = nearest(host, all);
+  throw std::invalid_argument("--host is \"" + host + "\", expected bare, bullet, bullet-float64 or mujoco" +
+                              (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+}
+
+// MuJoCo, unless the option or the solver is of another host.
+MjcfHosts hosts_of(const RunArguments& arguments, const SolverSpec& solver) {
+  const bool others = arguments.host.empty() ? solver.is_of_bullet() : arguments.host != "mujoco";
+  return {!others, others, arguments.host.empty() && !solver.is_of_mujoco()};
+}
+
 RunHost host_of(const RunArguments& arguments, const Opened& opened, const SolverSpec& solver) {
   demand_solver_of(opened.mjcf, solver);
-  if (opened.mjcf) {
-    if (!arguments.host.empty() && arguments.host != "mujoco")
-      throw std::invalid_argument("--host is \"" + arguments.host + "\", expected mujoco, which alone runs MJCF files");
-    return {scene::Host::bare, true};
-  }
+  if (opened.mjcf) return {scene::Host::bare, true};
   if (arguments.host == "mujoco")
     throw std::invalid_argument("--host mujoco runs MJCF files only. Use bare, bullet or bullet-float64 for this file");
   if (arguments.host.empty())
     return {opened.host == scene::Host::bare && solver.kind != "exact" ? scene::Host::bullet_float64 : opened.host};
-  const std::vector<std::string> names = {"bare", "bullet", "bullet-float64"};
-  const auto found = std::find(names.begin(), names.end(), arguments.host);
-  if (found == names.end()) {
-    const std::string near = nearest(arguments.host, names);
-    throw std::invalid_argument("--host is \"" + arguments.host + "\", expected bare, bullet or bullet-float64" +
-                                (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
-  }
-  const scene::Host host = static_cast<scene::Host>(found - names.begin());
+  const auto found = std::find(scene_hosts.begin(), scene_hosts.end(), arguments.host);
+  const scene::Host host = static_cast<scene::Host>(found - scene_hosts.begin());
   if (host == scene::Host::bare && solver.kind != "exact")
     throw std::invalid_argument("--host bare has the solver exact only. " + solver.name +
                                 " needs --host bullet or bullet-float64");
@@ -110,25 +118,15 @@ WorkerAnswer run_on(const RunHost& host, const Opened& opened, const Simulation&
                     const std::string& csv, const ReportFiles& report, const std::optional<Method>& method) {
   if (!host.is_bare()) {
     Json job = job_for(simulation, solver);
+    if (!host.mujoco) job["mjcf"] = imported_mjcf();
     job["time_apart"] = false;
     job["csv"] = csv;
     if (report.wanted()) job["record"] = report.recording_json();
     return run_worker(host.engine(), job, solver.name + ", " + host.name());
   }
-  WorkerAnswer answer;
-  try {
-    scene::Model model = *opened.model;
-    if (method) model.options.method = *method;
-    answer.row = run_bare(model, simulation, csv, report.recording());
-    answer.kind = WorkerAnswer::Kind::row;
-  } catch (const std::invalid_argument& e) {
-    answer.kind = WorkerAnswer::Kind::refused;
-    answer.message = said(e);
-  } catch (const std::runtime_error& e) {
-    answer.kind = WorkerAnswer::Kind::csv;
-    answer.message = e.what();
-  }
-  return answer;
+  scene::Model model = *opened.model;
+  if (method) model.options.method = *method;
+  return run_bare_as_worker(model, simulation, csv, report.recording());
 }
 
 std::optional<Method> method_of(const RunArguments& arguments, const RunHost& host) {
@@ -153,7 +151,11 @@ std::optional<Method> method_of(const RunArguments& arguments, const RunHost& ho
 
 int run_run(const RunArguments& arguments) try {
   const SolverSpec solver = parse_solver(arguments.solver);
-  const auto opened = arguments.simulation.open();
+  if (!solver.host.empty())
+    throw std::invalid_argument("solver \"" + solver.name + "\" is one of compare. Use --solver exact --host " +
+                                (solver.is_bare() ? "bare" : "bullet-float64"));
+  demand_host(arguments.host);
+  const auto opened = arguments.simulation.open(hosts_of(arguments, solver));
   if (!opened) return exit_bad_input;
   const Simulation simulation = arguments.simulation.check(*opened);
   const RunHost host = host_of(arguments, *opened, solver);

@@ -79,7 +79,7 @@ std::optional<scene::RobotsAs> SimulationOptions::robots() const {
   return scene::RobotsAs::multibody;
 }
 
-std::optional<Opened> SimulationOptions::open() const { return open_scene(scene, robots()); }
+std::optional<Opened> SimulationOptions::open(MjcfHosts hosts) const { return open_scene(scene, robots(), hosts); }
 
 Simulation SimulationOptions::check(const Opened& opened) const {
   Simulation out;

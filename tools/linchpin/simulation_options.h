@@ -28,7 +28,7 @@ struct SimulationOptions {
   std::string scene, dt, duration, warmup_steps = "0", gravity, as;
   void add_to(CLI::App& verb, bool with_warmup);
   /// The scene, read; nothing after saying on stderr what is wrong with it. @throws std::invalid_argument as check().
-  std::optional<Opened> open() const;
+  std::optional<Opened> open(MjcfHosts hosts = {}) const;
   /// @throws std::invalid_argument naming the option, the value and the allowed range.
   Simulation check(const Opened& opened) const;
 

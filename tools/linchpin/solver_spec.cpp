@@ -9,8 +9,8 @@ namespace linchpin::cli {
 
 namespace {
 
-const std::vector<std::string> known_solvers = {"exact",        "bullet:si", "bullet:nncg", "bullet:mlcp",
-                                                "bullet:lemke", "mujoco",    "mujoco:stiff"};
+const std::vector<std::string> known_solvers = {"exact",  "bullet:si",    "bullet:nncg", "bullet:mlcp", "bullet:lemke",
+                                                "mujoco", "mujoco:stiff", "bare:exact",  "bullet:exact"};
 
 int parse_iterations(const std::string& name, std::string_view digits) {
   int n = 0;
@@ -30,6 +30,10 @@ SolverSpec parse_solver(const std::string& name) {
     spec.kind = name == "mujoco" ? "mujoco" : "stiff";
     return spec;
   }
+  if (name == "bare:exact" || name == "bullet:exact") {
+    spec.host = name.substr(0, name.find(':'));
+    return spec;
+  }
   const std::size_t first = name.find(':');
   const std::size_t second = first == std::string::npos ? first : name.find(':', first + 1);
   const std::string stem = name.substr(0, second);
@@ -39,7 +43,8 @@ SolverSpec parse_solver(const std::string& name) {
     const std::string near = nearest(stem, known_solvers);
     throw std::invalid_argument(
         "there is no solver \"" + name + "\"" +
-        (near.empty() ? "; known: exact, bullet:si, bullet:nncg, bullet:mlcp, bullet:lemke, mujoco, mujoco:stiff"
+        (near.empty() ? "; known: exact, bullet:si, bullet:nncg, bullet:mlcp, bullet:lemke, mujoco, mujoco:stiff, "
+                        "bare:exact, bullet:exact"
                       : "; did you mean \"" + near + "\"?"));
   }
   spec.kind = stem.substr(first + 1);
@@ -60,7 +65,8 @@ std::vector<SolverSpec> parse_solvers(std::string_view names) {
     specs.push_back(parse_solver(name));
     for (std::size_t i = 0; i + 1 < specs.size(); ++i) {
       const SolverSpec& other = specs[i];
-      if (other.kind == specs.back().kind && other.iterations == specs.back().iterations)
+      if (other.host == specs.back().host && other.kind == specs.back().kind &&
+          other.iterations == specs.back().iterations)
         throw std::invalid_argument("--with names one solver twice: \"" + other.name + "\" and \"" + name + "\"");
     }
   }

@@ -8,6 +8,7 @@
 #include "csv.h"
 #include "experiment.h"
 #include "messages.h"
+#include "mjcf.h"
 #include "rank_cases.h"
 #include "ranks.h"
 #include "recording/output_file.h"
@@ -70,6 +71,7 @@ ExperimentOptions options_of(const SweepArguments& arguments) {
     return arguments.simulation.check(opened);
   };
   out.import = import_bullet;
+  out.import_mjcf = import_mjcf;
   return out;
 }
 
@@ -157,6 +159,10 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
             {},
             {}};
   const std::string& scene = arguments.simulation.scene;
+  if (is_mjcf(scene))
+    throw std::invalid_argument("an MJCF file has no [params]. Include it in a .toml scene: mjcf = \"" +
+                                std::filesystem::path(scene).filename().string() +
+                                "\" in [model], and give the scene [params]");
   if (scene.ends_with(".bullet"))
     throw std::invalid_argument("a .bullet file has no [params]. Include it in a .toml scene");
   std::vector<std::string> texts(1);

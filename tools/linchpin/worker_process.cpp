@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +46,30 @@ struct Pipe {
     fd = -1;
   }
 };
+
+struct File {
+  int number = -1;
+  explicit File(int n) : number(n) {}
+  ~File() { Pipe::close(number); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+};
+
+// An argument may have 128 KiB on Linux.
+constexpr std::size_t longest_argument = 100'000;
+
+// A file with this text that has no name.
+int in_memory(const std::string& text) {
+  const int file = ::memfd_create("linchpin-job", MFD_CLOEXEC);
+  if (file < 0) throw std::system_error(errno, std::generic_category(), "memfd_create");
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t n = ::write(file, text.data() + at, text.size() - at);
+    if (n <= 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "the job of a worker");
+    if (n > 0) at += static_cast<std::size_t>(n);
+  }
+  ::lseek(file, 0, SEEK_SET);
+  return file;
+}
 
 // "run 480 960": the last line a worker wrote about where it is.
 struct Place {
@@ -165,14 +190,19 @@ WorkerAnswer run_worker(Engine engine, const Json& job, const std::string& title
 
   std::string text = job.dump(-1, ' ', false, Json::error_handler_t::replace);
   Pipe out, err, progress;
+  File input{text.size() > longest_argument ? in_memory(text) : -1};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input.number >= 0)
+    posix_spawn_file_actions_adddup2(&actions, input.number, STDIN_FILENO);
+  else
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, err.write, STDERR_FILENO);
   // Last: 3 may be the number of one of the other ends. (dup2 onto itself clears close-on-exec, as wanted.)
   posix_spawn_file_actions_adddup2(&actions, progress.write, 3);
-  std::array<char*, 3> arguments = {worker.data(), text.data(), nullptr};
+  std::string dash = "-";
+  std::array<char*, 3> arguments = {worker.data(), input.number >= 0 ? dash.data() : text.data(), nullptr};
   pid_t child = 0;
   const int failed = ::posix_spawn(&child, worker.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);

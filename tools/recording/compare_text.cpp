@@ -112,8 +112,7 @@ std::string left(const Remaining& of) {
 const Json* tightest(const Json& rows, bool exact, const std::string& precision, const std::string& steps) {
   const Json* best = nullptr;
   for (const Json& row : rows) {
-    if ((row["name"] == "exact") != exact || row["precision"] != precision || steps_of(row) != steps || !ran(row))
-      continue;
+    if (is_exact(row) != exact || row["precision"] != precision || steps_of(row) != steps || !ran(row)) continue;
     const Violation of = violation(row);
     if (!of.gap && !of.residual) continue;
     if (!best || of < violation(*best)) best = &row;
@@ -177,7 +176,7 @@ std::string verdict_text(const Json& rows) {
       parts.push_back("In " + precision + " precision" + (of.empty() ? "" : " over " + of) + ", " + part + ".");
   }
   for (const Json& row : rows)
-    if (row["name"] == "exact" && !ran(row))
+    if (is_exact(row) && !ran(row))
       parts.insert(parts.begin(), run_label(row) + " failed in " + row.value("precision", std::string()) +
                                       " precision: " + row.value("status", std::string()) + ".");
   if (parts.empty())
@@ -267,10 +266,10 @@ void add_notes(const Json& row, Footnotes& notes) {
   if (row.contains("warnings"))
     for (const Json& each : row["warnings"]) notes.add(row, "warning: " + each.get<std::string>());
   if (row.value("fallbacks", 0L) > 0)
-    notes.add(row, row["name"] == "exact" ? count(row["fallbacks"], "step of an island was", "steps of islands were") +
-                                                " left to the native solver"
-                                          : "the MLCP solver failed in " + count(row["fallbacks"], "step", "steps") +
-                                                ", which sequential impulses solved instead");
+    notes.add(row, is_exact(row) ? count(row["fallbacks"], "step of an island was", "steps of islands were") +
+                                       " left to the native solver"
+                                 : "the MLCP solver failed in " + count(row["fallbacks"], "step", "steps") +
+                                       ", which sequential impulses solved instead");
   if (row.value("substepped_steps", 0L) > 0)
     notes.add(row, count(row["substepped_steps"], "step of an island was", "steps of islands were") +
                        " divided into substeps");
@@ -324,6 +323,11 @@ std::string notes_text(const Json& rows) {
   Footnotes notes;
   for (const Json& row : rows) add_notes(row, notes);
   return notes.text(rows.size());
+}
+
+bool is_exact(const Json& row) {
+  const std::string name = row.at("name");
+  return name == "exact" || name.ends_with(":exact");
 }
 
 Json empty_row(const std::string& solver, const std::string& precision, const std::string& status) {

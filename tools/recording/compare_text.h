@@ -14,6 +14,9 @@ std::string comparison_text(const nlohmann::ordered_json& comparison);
 std::string verdict_text(const nlohmann::ordered_json& solvers);
 std::string notes_text(const nlohmann::ordered_json& solvers);
 
+/// Returns whether a row is of linchpin on some host, and not of a native solver.
+bool is_exact(const nlohmann::ordered_json& row);
+
 /// A run's name: the solver's and, where it ran otherwise than the head of the table says, how.
 std::string run_label(const nlohmann::ordered_json& row);
 

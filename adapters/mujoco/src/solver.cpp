@@ -46,6 +46,10 @@ JointForces Solver::joint_forces(std::string_view joint) {
 }
 
 void Solver::reset() { binding_->reset(); }
+void Solver::restore(const History& history) {
+  if (!history.past_) demand("restore()", "the history is empty. Take it from history() of this solver");
+  core().restore(*history.past_);
+}
 const Options& Solver::options() const { return binding_->options(); }
 void Solver::set_options(const Options& options) { binding_->set_options(options); }
 

@@ -3,12 +3,14 @@
 #include "contradiction.h"
 #include "law_works.h"
 #include "link_forces.h"
+#include "mjcf_scene.h"
 #include "mode_changes.h"
 #include "observed.h"
 #include "recorder.h"
 #include "reference.h"
 #include "run_remarks.h"
 #include "scene.h"
+#include "scene_text.h"
 #include "table_file.h"
 #include "verdicts.h"
 #include "versions.h"
@@ -137,6 +139,11 @@ Json describe(const std::string& file) {
   if (scene.scene())
     out = {{"dt", scene.scene()->dt}, {"duration", scene.scene()->duration}, {"warnings", scene.scene()->warnings}};
   return out;
+}
+
+Json convert(const std::string& file) {
+  Model model(file);
+  return cli::json_of(scene_text_of(model));
 }
 
 Json measure(const Job& job, Progress& progress) {

@@ -11,6 +11,9 @@ namespace linchpin::mujoco_worker {
 /// @throws Refused where the file, the solver or the file to write will not do
 Json measure(const worker::Job& job, worker::Progress& progress);
 
+/// The file as a scene for other hosts (mjcf_scene.h). @throws Refused("scene", …)
+Json convert(const std::string& file);
+
 /// What the command has to know of a file before a run: `dt`. @throws Refused("scene", …)
 Json describe(const std::string& file);
 

@@ -64,6 +64,56 @@ const char* dissipation(const Model& m, const Data& d) {
   return nullptr;
 }
 
+#if mjVERSION_HEADER >= 300
+inline constexpr int no_springs = mjDSBL_SPRING, no_damping = mjDSBL_DAMPER;
+#else
+inline constexpr int no_springs = mjDSBL_PASSIVE, no_damping = mjDSBL_PASSIVE;
+#endif
+
+/// Number of actuators.
+template <class Model>
+int actuators(const Model& m) {
+  if constexpr (requires { m.nactuator; })
+    return m.nactuator;
+  else
+    return m.nu;
+}
+
+/// Where the first force of an actuator is among the forces of all.
+template <class Model>
+int first_output(const Model& m, int actuator) {
+  if constexpr (requires { m.actuator_outadr; })
+    return m.actuator_outadr[actuator];
+  else
+    return actuator;
+}
+
+/// Damping and inertia of a coordinate itself, with those of actuators on its joint.
+struct OfCoordinate {
+  double damping = 0, armature = 0;
+  bool is_linear = true;  ///< Damping and spring are proportional to rate and shift.
+};
+template <class Model>
+OfCoordinate of_coordinate(const Model& m, int joint) {
+  const int dof = m.jnt_dofadr[joint];
+  OfCoordinate out{m.dof_damping[dof], m.dof_armature[dof]};
+  if constexpr (requires { m.actuator_armature; })
+    for (int a = 0; a < m.nactuator; ++a) {
+      const int on = m.actuator_trntype[a];
+      if ((on != mjTRN_JOINT && on != mjTRN_JOINTINPARENT) || m.actuator_trnid[2 * a] != joint) continue;
+      const double gear = m.actuator_gear[6 * m.actuator_outadr[a]];
+      out.damping += gear * gear * m.actuator_damping[a];
+      out.armature += gear * gear * m.actuator_armature[a];
+    }
+#ifdef mjNPOLY
+  for (int k = 0; k < mjNPOLY; ++k)
+    if (m.dof_dampingpoly[mjNPOLY * dof + k] != 0 || m.jnt_stiffnesspoly[mjNPOLY * joint + k] != 0)
+      out.is_linear = false;
+#endif
+  if (m.opt.disableflags & no_damping) out.damping = 0;
+  return out;
+}
+
 /// Name of an integrator as MJCF has it.
 inline const char* integrator_name(int integrator) {
   constexpr const char* names[] = {"Euler", "RK4", "implicit", "implicitfast"};

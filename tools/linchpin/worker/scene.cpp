@@ -132,17 +132,23 @@ void Scene::load(const std::string& file) {
 void Scene::load_ours(const Job& job) {
   scene::Overrides overrides;
   overrides.robots = job.robots;
-  scene::Model model = scene::load(
-      job.scene,
-      [&](const std::string& path) {
-        make_world(job, false);
-        load(path);
-        name_things();
-        scene::Imported out;
-        out.bodies = describe();
-        return out;
-      },
-      overrides);
+  if (!job.mjcf.empty())
+    overrides.mjcf_scene = [&](const std::string& path) {
+      const auto found = job.mjcf.find(path);
+      if (found == job.mjcf.end()) throw std::runtime_error("is an MJCF file that was not read before");
+      return found->second;
+    };
+  const auto import = [&](const std::string& path) {
+    make_world(job, false);
+    load(path);
+    name_things();
+    scene::Imported out;
+    out.bodies = describe();
+    return out;
+  };
+  scene::Model model = job.mjcf.count(job.scene)
+                           ? scene::load_text(cli::scene_with_mjcf(job.scene), job.scene, import, overrides)
+                           : scene::load(job.scene, import, overrides);
   if (!world_) make_world(job, model.multibodies > 0);
   for (const scene::SceneBody& body : model.bodies)
     if (body.kind == BodyKind::coordinate)

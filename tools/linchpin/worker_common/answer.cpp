@@ -7,6 +7,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <iostream>
+#include <iterator>
 
 namespace linchpin::worker {
 
@@ -30,6 +32,11 @@ bool write_answer(const Json& answer) {
   return true;
 }
 
+Json job_of(const std::string& argument) {
+  if (argument != "-") return Json::parse(argument);
+  return Json::parse(std::string{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()});
+}
+
 }  // namespace
 
 int run_worker_program(int argc, char** argv, const std::function<Json(const Json& job, Progress& progress)>& work) {
@@ -44,7 +51,7 @@ int run_worker_program(int argc, char** argv, const std::function<Json(const Jso
   Progress progress;
   Json answer;
   try {
-    answer = {{"row", work(Json::parse(argv[1]), progress)}};
+    answer = {{"row", work(job_of(argv[1]), progress)}};
   } catch (const Refused& e) {
     answer = error_json(e.kind, e.what());
   } catch (const scene::SceneError& e) {  // says itself where

@@ -20,6 +20,8 @@ Job read_job(const Json& j) {
   if (j.contains("gravity") && !j["gravity"].is_null()) job.gravity = j["gravity"].get<std::array<double, 3>>();
   if (j.contains("multibody"))
     job.robots = j["multibody"].get<bool>() ? scene::RobotsAs::multibody : scene::RobotsAs::bodies;
+  const Json scenes = j.value("mjcf", Json::object());
+  for (const auto& [path, scene] : scenes.items()) job.mjcf[path] = cli::mjcf_scene_of(scene);
   job.time_apart = j.value("time_apart", true);
   job.csv = j.value("csv", std::string());
   if (j.contains("record"))

@@ -1,9 +1,11 @@
 // The job that the command gives to a worker, and the progress that the worker reports. The job is one JSON object in
-// argv[1]: a Job, or {"describe": file}. The answer is one JSON object on stdout: {"row": {…}} or
+// argv[1], or on standard input if that is "-": a Job, {"describe": file}, or {"convert": file} for an MJCF file. The
+// answer is one JSON object on stdout: {"row": {…}} or
 // {"error": {"kind": "scene" | "solver" | "csv", "message": …}}.
 #pragma once
 
 #include "bullet_scene/refused.h"
+#include "mjcf_scene.h"
 
 #include <linchpin/recording.h>
 #include <linchpin/scene.h>
@@ -29,6 +31,7 @@ struct Job {
   long warmup_steps = 0;                         ///< first steps left out of the statistics
   std::optional<std::array<double, 3>> gravity;  ///< [m/s²]; else the file's, else 9.81 down y
   std::optional<scene::RobotsAs> robots;         ///< else as the scene says
+  cli::MjcfScenes mjcf;                          ///< scenes of the MJCF files that the scene has
   bool time_apart = true;  ///< for a comparison: the time in a run of its own, and errors in the file
   std::string csv;         ///< file to write, empty for none
   std::optional<recording::RecordingOptions> record;  ///< the answer then has `motion` (docs/how-to/reports.md)

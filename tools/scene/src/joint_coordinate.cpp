@@ -149,7 +149,7 @@ JointCoordinate driven_coordinate_of(const SceneConstraint& c, const State& star
       out.actuators.push_back(drive.name);
   out.actuators.push_back(motor_name(c.name));
   if (c.compound)  // where they are no part of the constraint
-    for (const char* part : {".damping", ".friction"}) out.actuators.push_back(c.name + part);
+    for (const char* part : {".damping", ".friction", ".spring"}) out.actuators.push_back(c.name + part);
   return out;
 }
 

@@ -178,7 +178,7 @@ class SceneReader {
            "\"" + needs_host_->value +
                "\" is read by MuJoCo. Only \"linchpin run\" and \"linchpin compare\" take such a scene");
     } catch (const SceneError& e) {
-      throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files, !model_.mjcf_file.empty());
+      throw NeedsHost(e, model_.dt, model_.duration, model_.host, model_.files, !model_.mjcf_file.empty(), host_given_);
     }
   }
 
@@ -222,6 +222,10 @@ class SceneReader {
       definitions_.emplace_back(&file.context, std::move(texts));
     if (root.has("include"))
       for (const Text& include : root.texts("include")) read_include(include, path);
+    const toml::table* const model = root.table("model");
+    const bool as_scene = model && model->contains("mjcf") && overrides_.mjcf_scene;
+    if (as_scene)
+      read_mjcf(Table(file.context, *model, "model"), path);  // as an include, whose values [world] replaces
     if (const toml::table* table = root.table("world")) read_world(Table(file.context, *table, "world"));
     if (const toml::table* solver = root.table("solver")) read_solver(Table(file.context, *solver, "solver"));
     if (const toml::table* start = root.table("start")) starts_.emplace_back(start, &file.context);
@@ -229,8 +233,7 @@ class SceneReader {
       if (lagrangian_) root.refuse("lagrangian", "a scene has one [lagrangian]; the other stands in an included file");
       lagrangian_ = {lagrangian, &file.context};
     }
-    if (const toml::table* model = root.table("model"))
-      read_model(Table(file.context, *model, "model"), file.context, path);
+    if (model && !as_scene) read_model(Table(file.context, *model, "model"), file.context, path);
     read_parts(root, file.context);
     for (const toml::table* table : root.tables("chain"))
       read_chain(Table(file.context, *table, "chain"), file.context);
@@ -324,17 +327,18 @@ class SceneReader {
     }
   }
 
-  // MuJoCo reads the file, and has its bodies and joints.
-  void read_mjcf(Table& table, const std::string& from) {
+  // MuJoCo reads the file. It has its bodies and joints, or gives its scene to another host.
+  void read_mjcf(Table table, const std::string& from) {
     const Text file = table.text("mjcf");
     for (const char* other : {"urdf", "sdf"})
       if (table.has(other)) table.refuse(other, "a model has one file: urdf, sdf or mjcf");
     table.accept_only({"mjcf"});
-    if (!model_.mjcf_file.empty()) fail(file.place, "a scene has at most one MJCF file");
+    if (has_mjcf_) fail(file.place, "a scene has at most one MJCF file");
+    has_mjcf_ = true;
+    const fs::path path = (fs::path(from).parent_path() / file.value).lexically_normal();
+    if (overrides_.mjcf_scene) return read_scene_of_mjcf(path.string(), file);
     if (!model_.bodies.empty() || !model_.bullet_file.empty())
       fail(file.place, "a scene with an MJCF file has no other file with bodies");
-    if (host_given_) fail(file.place, "MuJoCo runs a scene with an MJCF file: leave out host in [world]");
-    const fs::path path = (fs::path(from).parent_path() / file.value).lexically_normal();
     model_.mjcf_file = path.string();
     model_.files.push_back(path.string());
     if (!overrides_.mjcf) {
@@ -344,14 +348,31 @@ class SceneReader {
     read_imported(overrides_.mjcf, path.string(), file);
   }
 
+  void read_scene_of_mjcf(const std::string& path, const Text& named_by) {
+    MjcfScene scene;
+    try {
+      scene = overrides_.mjcf_scene(path);
+    } catch (const std::exception& e) {
+      fail(named_by.place, "\"" + named_by.value + "\": " + e.what());
+    }
+    const std::size_t at = model_.files.size();
+    read_file(scene.text, path + " (as a scene)", false);
+    model_.files[at] = path;
+    model_.notes.insert(model_.notes.begin(), scene.notes.begin(), scene.notes.end());
+  }
+
   // Links become bodies now, joints constraints once all bodies are known.
   void read_model(Table table, Context& context, const std::string& from) {
-    if (table.has("mjcf")) return read_mjcf(table, from);
+    if (table.has("mjcf")) return read_mjcf(std::move(table), from);
     if (table.has("urdf") && table.has("sdf")) table.refuse("sdf", "a model has one file: urdf or sdf");
     scene::RobotOptions options;
     if (table.has("sdf")) options.format = scene::RobotFormat::sdf;
-    const Text file = table.text(options.format == scene::RobotFormat::sdf ? "sdf" : "urdf");
-    const fs::path path = (fs::path(from).parent_path() / file.value).lexically_normal();
+    const bool inside = table.has("urdf_text");
+    if (inside && (table.has("urdf") || table.has("sdf")))
+      table.refuse("urdf_text", "a model has one of urdf, sdf and urdf_text");
+    const Text file = table.text(inside ? "urdf_text" : options.format == scene::RobotFormat::sdf ? "sdf" : "urdf");
+    const fs::path path =
+        inside ? fs::path(from + " (urdf_text)") : (fs::path(from).parent_path() / file.value).lexically_normal();
     const std::size_t as = table.word("as", {"bodies", "multibody"}, 0);
     options.multibody = overrides_.robots.value_or(static_cast<RobotsAs>(as)) == RobotsAs::multibody;
     as_multibody_ = as_multibody_ || options.multibody;
@@ -361,6 +382,7 @@ class SceneReader {
     if (table.has("fixed_base")) options.fixed_base = table.flag("fixed_base", false);
     options.merge_fixed = table.flag("merge_fixed", false);
     options.self_collision = table.flag("self_collision", false);
+    options.link_axes = table.word("body_axes", {"principal", "link"}, 0) == 1;
     if (table.has("convex_decomposition"))
       options.mesh_hulls = static_cast<std::size_t>(
           table.whole("convex_decomposition", 1, static_cast<int>(scene::most_decomposition_hulls)));
@@ -395,8 +417,9 @@ class SceneReader {
       if (replacement.type == "weld") options.welded.insert(name);
     }
     table.done();
-    model_.files.push_back(path.string());
-    scene::Robot robot = scene::read_robot(read_text(path.string(), file.place), path.string(), options, file.place);
+    if (!inside) model_.files.push_back(path.string());
+    const std::string text = inside ? file.value : read_text(path.string(), file.place);
+    scene::Robot robot = scene::read_robot(text, path.string(), options, file.place);
     const int before = static_cast<int>(model_.bodies.size()), others = model_.multibodies;
     ++model_.robots;
     for (auto& [body, place] : robot.bodies) {
@@ -1583,6 +1606,7 @@ class SceneReader {
   std::vector<const toml::table*> logs_, expectations_;
   std::vector<Later> later_;
   std::vector<scene::JointPlan> plans_, loop_plans_;
+  bool has_mjcf_ = false;
   std::vector<std::pair<SceneConstraint, Place>> robot_joints_;
   std::vector<std::pair<const toml::table*, Context>> frames_;
   std::map<std::string, int, std::less<>> frame_at_;

@@ -531,8 +531,9 @@ class Maker {
     return 0.5 * (I + I.transpose());
   }
 
-  // Mass, centre and inertia; the body's axes are the principal ones that lie nearest to the main link's, which are the
-  // link's own where its inertia is diagonal in them: hosts keep three moments.
+  // Mass, centre and inertia. Unless the scene asks for those of the link, the body's axes are the principal ones that
+  // lie nearest to the main link's, which are the link's own where its inertia is diagonal in them: hosts keep three
+  // moments.
   void set_mass(const Cluster& of, int main, SceneBody& body) {
     const Quaterniond q_main = pose(main).q;
     body.mass = of.mass;
@@ -545,6 +546,10 @@ class Maker {
       if (is_positive_definite(own, link(i).mass()) && !doubt_of(own).empty()) doubtful_.push_back(i);
     }
     const Matrix3d I = checked_inertia(inertia_of(of, q_main), of.mass, link(main), with_mass, file_.notes);
+    if (options_.link_axes && !options_.multibody) {
+      body.inertia = I;
+      return;
+    }
     if ((I - Matrix3d(I.diagonal().asDiagonal())).norm() <= 1e-13 * I.norm()) {
       body.inertia = I.diagonal().asDiagonal();
       return;
@@ -622,10 +627,12 @@ class Maker {
     return out;
   }
 
+  // Of a joint on its two bodies. They coincide where its position is 0.
+  struct Frames {
+    JointFrame P, C;
+  };
+
   void make_joints() {
-    struct Frames {
-      JointFrame P, C;
-    };
     std::vector<Frames> frames(file_.joints.size());
     constexpr RobotNotes::Kind limits_in_loop{"joint", "closes a loop of a multibody: its limits are left out",
                                               "close loops of multibodies: their limits are left out"};
@@ -687,6 +694,8 @@ class Maker {
         if (j.friction > 0)
           c.laws.push_back(j.turns() ? laws::hinge_friction(friction) : laws::slider_friction(friction));
       }
+      if (j.stiffness > 0) make_spring(j, c.bodies, frames[k], c.start);
+      if (j.armature > 0) make_rotor(j, c.bodies, frames[k], c.start, c.rate);
       const bool nobodys = options_.multibody && !c.tree;
       if (j.limits && !j.mimic && nobodys) file_.notes.add(limits_in_loop, j.name);
       if (j.limits && !j.mimic && !nobodys) {
@@ -708,7 +717,7 @@ class Maker {
         continue;
       }
       SceneConstraint c;
-      c.name = options_.prefix + j.name + ".mimic";
+      c.name = options_.prefix + (j.mimic->name.empty() ? j.name + ".mimic" : j.mimic->name);
       c.type = "mimic";
       c.mimic = {options_.prefix + j.name, options_.prefix + joint(j.mimic->of).name, j.mimic->multiplier,
                  j.mimic->offset};
@@ -720,13 +729,8 @@ class Maker {
       };
       const auto coupled = [&](std::size_t i) {
         const Joint& of = file_.joints[i];
-        JointCoordinate out;
-        out.child = index(cluster_of(of.child).body);
-        out.parent = index(cluster_of(of.parent).body);
-        out.slides = of.slides();
-        out.frame_P = frames[i].P, out.frame_C = frames[i].C;
-        out.start = start_[i].value_or(Coordinate()).value;
-        return out;
+        const int child = index(cluster_of(of.child).body), parent = index(cluster_of(of.parent).body);
+        return coordinate_between(parent, child, of, frames[i], start_[i].value_or(Coordinate()).value);
       };
       const JointCoordinate follower = coupled(k), leader = coupled(static_cast<std::size_t>(j.mimic->of));
       c.make = [=, name = c.name, m = j.mimic->multiplier, o = j.mimic->offset](const std::vector<BodyId>& id) {
@@ -735,6 +739,69 @@ class Maker {
       out_.joints.emplace_back(std::move(c), j.mimic->at);
     }
     for (const RobotFile::Gear& gear : file_.gears) make_gear(gear);
+  }
+
+  static JointCoordinate coordinate_between(int parent, int child, const Joint& j, const Frames& frames, double start) {
+    JointCoordinate out;
+    out.parent = parent, out.child = child;
+    out.slides = j.slides();
+    out.frame_P = frames.P, out.frame_C = frames.C;
+    out.start = start;
+    return out;
+  }
+
+  static Compliance spring_of(const Joint& j) {
+    return {j.slides() ? j.stiffness : 0, 0, j.slides() ? 0 : j.stiffness, 0};
+  }
+
+  void make_spring(const Joint& j, const std::vector<BodyId>& bodies, const Frames& frames, double start) {
+    SceneConstraint c;
+    c.name = options_.prefix + j.name + ".spring";
+    c.type = "spring";
+    c.bodies = bodies;
+    c.compliance = spring_of(j);
+    c.make = [name = c.name, of = coordinate_between(0, 1, j, frames, start), reference = j.spring_reference](
+                 const std::vector<BodyId>& id) { return coordinate_constraint(name, id, of, reference); };
+    out_.joints.emplace_back(std::move(c), j.at);
+  }
+
+  // A rotor in a bearing of the world, whose angle is the position of the joint.
+  void make_rotor(const Joint& j, const std::vector<BodyId>& bodies, const Frames& frames, double start, double rate) {
+    const std::string name = options_.prefix + j.name;
+    const Vector3d axis = Vector3d::UnitX();
+    SceneBody rotor;
+    rotor.name = name + ".rotor";
+    rotor.mass = j.armature;
+    rotor.inertia = j.armature * Matrix3d::Identity();
+    rotor.start.p = (pose(j.child) * j.in_child).p;
+    rotor.start.w = rate * axis;
+    const Vector3d at = rotor.start.p;
+    out_.bodies.emplace_back(std::move(rotor), j.at);
+    const BodyId id{static_cast<int>(out_.bodies.size())};
+
+    SceneConstraint bearing;
+    bearing.name = name + ".bearing";
+    bearing.type = "hinge";
+    bearing.bodies = {ground, id};
+    bearing.frame_a = {at, Matrix3d::Identity()}, bearing.frame_b = {Vector3d::Zero(), Matrix3d::Identity()};
+    bearing.start = start, bearing.rate = rate;
+    bearing.make = [name = bearing.name, at, axis](const std::vector<BodyId>& of) {
+      return joints::hinge(name, of[0], at, axis, of[1], Vector3d::Zero(), axis);
+    };
+
+    SceneConstraint coupling;
+    coupling.name = name + ".armature";
+    coupling.type = "mimic";
+    const bool on_world = bodies[0] == ground;
+    coupling.bodies = {bodies[0], bodies[1], id};
+    if (!on_world) coupling.bodies.push_back(ground);
+    JointCoordinate follower;
+    follower.parent = on_world ? 0 : 3, follower.child = 2;
+    follower.frame_P = bearing.frame_a, follower.frame_C = bearing.frame_b;
+    coupling.make = [name = coupling.name, leader = coordinate_between(0, 1, j, frames, start), follower,
+                     start](const std::vector<BodyId>& of) { return couple(name, of, leader, follower, 1, -start); };
+    out_.joints.emplace_back(std::move(bearing), j.at);
+    out_.joints.emplace_back(std::move(coupling), j.at);
   }
 
   // A mimic, if joints of the file turn both links against the reference link.
@@ -801,6 +868,9 @@ class Maker {
   // ---- compound joints ----
 
   void make_compound_joint(const std::vector<int>& chain) {
+    constexpr RobotNotes::Kind armature_in_chain{"joint", "is part of a compound joint: its armature is left out",
+                                                 "are parts of compound joints: their armatures are left out",
+                                                 "Give the links at these joints an <inertial>"};
     const Joint &first = joint(chain.front()), &last = joint(chain.back());
     const int a = cluster_of(first.parent).body, b = cluster_of(last.child).body;
     CompoundJoint compound;
@@ -876,12 +946,18 @@ class Maker {
       else
         coordinate.limits = j.limits;
       if (j.damping > 0) {
-        SceneConstraint damping = along_coordinate(coordinate, "damping");
+        SceneConstraint damping = along_coordinate(coordinate, "damping", coordinate.start);
         damping.compliance = Compliance{0, j.slides() ? j.damping : 0, 0, j.slides() ? 0 : j.damping};
         out_.joints.emplace_back(std::move(damping), j.at);
       }
+      if (j.stiffness > 0) {
+        SceneConstraint spring = along_coordinate(coordinate, "spring", j.spring_reference);
+        spring.compliance = spring_of(j);
+        out_.joints.emplace_back(std::move(spring), j.at);
+      }
+      if (j.armature > 0) file_.notes.add(armature_in_chain, j.name);
       if (j.friction > 0) {
-        SceneConstraint friction = along_coordinate(coordinate, "friction");
+        SceneConstraint friction = along_coordinate(coordinate, "friction", coordinate.start);
         friction.dry_friction = j.friction;
         out_.joints.emplace_back(std::move(friction), j.at);
       }
@@ -889,16 +965,14 @@ class Maker {
     }
   }
 
-  // The row of a coordinate, less its value at the start.
-  static SceneConstraint along_coordinate(const SceneConstraint& coordinate, const char* what) {
+  // The row of a coordinate, less a value.
+  static SceneConstraint along_coordinate(const SceneConstraint& coordinate, const char* what, double value) {
     SceneConstraint out;
     out.bodies = coordinate.bodies;
     out.type = what;
     out.name = coordinate.name + "." + what;
     out.make = [name = out.name, of = coordinate_of(coordinate, State()),  // which does not need the state
-                start = coordinate.start](const std::vector<BodyId>& id) {
-      return coordinate_constraint(name, id, of, start);
-    };
+                value](const std::vector<BodyId>& id) { return coordinate_constraint(name, id, of, value); };
     return out;
   }
 
@@ -951,10 +1025,12 @@ void free_replaced_joints(RobotFile& file, const RobotOptions& options) {
     for (const Joint& follower : file.joints)
       if (follower.mimic && file.joints[static_cast<std::size_t>(follower.mimic->of)].name == name)
         fail(place, "joint \"" + name + "\" cannot be replaced, because joint \"" + follower.name + "\" mimics it");
-    if (found->limits || found->damping > 0 || found->friction > 0 || found->mimic) file.notes.add(lost, name);
+    if (found->limits || found->damping > 0 || found->friction > 0 || found->stiffness > 0 || found->armature > 0 ||
+        found->mimic)
+      file.notes.add(lost, name);
     found->kind = options.welded.count(name) > 0 ? Joint::Kind::fixed : Joint::Kind::floating;
     found->limits.reset(), found->mimic.reset();
-    found->damping = found->friction = 0;
+    found->damping = found->friction = found->stiffness = found->armature = 0;
   }
 }
 

@@ -26,7 +26,8 @@ struct RobotOptions {
   bool merge_fixed = false;        ///< links on fixed joints become part of their parents
   bool self_collision = false;
   std::size_t mesh_hulls = 0;  ///< of a convex decomposition of each mesh, at most; 0: hulls of its parts
-  bool multibody = false;      ///< say which bodies are links of one, and which joints are of its tree
+  bool link_axes = false;  ///< bodies have the axes of their links, and products of inertia, if they are no multibody
+  bool multibody = false;  ///< say which bodies are links of one, and which joints are of its tree
   using OfJoints = std::map<std::string, std::pair<double, Place>, std::less<>>;
   OfJoints joints;                       ///< positions at the start [rad or m]
   OfJoints rates;                        ///< and how fast they change [rad/s or m/s]

@@ -42,6 +42,8 @@ struct RobotFile {
     Pose in_parent, in_child;           ///< frames on the two links that coincide where its position is 0
     Vector3d axis = Vector3d::UnitX();  ///< in them
     double damping = 0, friction = 0;
+    double stiffness = 0, spring_reference = 0;  ///< of a spring along it [N m/rad or N/m], and where it has no force
+    double armature = 0;  ///< inertia of its rate, as that of a rotor that it turns [kg m² or kg]
     std::optional<std::pair<double, double>> limits;
     std::optional<double> max_force, max_rate;  ///< of its actuator [N m or N], [rad/s or m/s]
     struct Mimic {
@@ -49,6 +51,7 @@ struct RobotFile {
       int of = -1;  ///< the joint of that name
       Place at;
       double multiplier = 1, offset = 0;
+      std::string name = {};  ///< of the constraint; empty: that of the joint with ".mimic"
     };
     std::optional<Mimic> mimic;
 

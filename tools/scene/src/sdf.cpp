@@ -616,9 +616,9 @@ class Reader {
     joint.friction = number(axis->Friction(), axis->Element(), who + ": its friction");
     if (joint.damping < 0) fail(place_of(axis->Element()), who + ", <axis>: damping below 0");
     if (joint.friction < 0) fail(place_of(axis->Element()), who + ", <axis>: friction below 0");
-    constexpr RobotNotes::Kind spring{"joint", "has a spring, which is left out", "have springs, which are left out",
-                                      "A scene can have them as [[force]]"};
-    if (axis->SpringStiffness() != 0) out_.notes.add(spring, joint.name);
+    joint.stiffness = number(axis->SpringStiffness(), axis->Element(), who + ": its spring_stiffness");
+    joint.spring_reference = number(axis->SpringReference(), axis->Element(), who + ": its spring_reference");
+    if (joint.stiffness < 0) fail(place_of(axis->Element()), who + ", <axis>: spring_stiffness below 0");
     read_mimic(axis->Element(), joint, prefix, who);
     // The standard's default of both is −1, which is no bound. Many files have 0, which is none either.
     if (axis->Effort() > 0 && axis->Effort() < no_limit) joint.max_force = axis->Effort();

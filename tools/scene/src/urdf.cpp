@@ -202,6 +202,13 @@ class Reader {
     if (!e) return {};
     Pose out;
     out.p = vector_if(e, "xyz", who).value_or(Vector3d::Zero());
+    if (const auto q = words_if(e, "quat_xyzw", who, 4, "four numbers")) {
+      const auto x = [&](std::size_t i) { return number(e, "quat_xyzw", (*q)[i], who); };
+      out.q = Quaterniond(x(3), x(0), x(1), x(2));
+      if (!(std::abs(out.q.norm() - 1) < 1e-3)) fail(e, "quat_xyzw", within(who, e) + ": a quaternion of length 1");
+      out.q.normalize();
+      return out;
+    }
     const Vector3d rpy = vector_if(e, "rpy", who).value_or(Vector3d::Zero());
     out.q = Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(rpy.z(), Vector3d::UnitZ()) *
                                            Eigen::AngleAxisd(rpy.y(), Vector3d::UnitY()) *
@@ -356,6 +363,12 @@ class Reader {
       joint.friction = number_if(dynamics, "friction", who).value_or(0);
       if (joint.damping < 0) fail(dynamics, "damping", within(who, dynamics) + ": damping below 0");
       if (joint.friction < 0) fail(dynamics, "friction", within(who, dynamics) + ": friction below 0");
+      joint.stiffness = number_if(dynamics, "spring_stiffness", who).value_or(0);
+      joint.spring_reference = number_if(dynamics, "spring_reference", who).value_or(0);
+      joint.armature = number_if(dynamics, "armature", who).value_or(0);
+      for (const char* attribute : {"spring_stiffness", "armature"})
+        if (number_if(dynamics, attribute, who).value_or(0) < 0)
+          fail(dynamics, attribute, within(who, dynamics) + ": " + attribute + " below 0");
       const bool could_move = joint.kind != Joint::Kind::fixed;
       if (could_move && (joint.damping > 0 || joint.friction > 0) && !joint.turns() && !joint.slides())
         out_.notes.add(notes::no_law, joint.name, to_string(joint.kind));
@@ -366,6 +379,7 @@ class Reader {
       if (!of) fail(mimic, within(who, mimic) + " has no joint=\"…\"");
       joint.mimic = Joint::Mimic{of, -1, place_of(mimic), number_if(mimic, "multiplier", who).value_or(1),
                                  number_if(mimic, "offset", who).value_or(0)};
+      if (const char* name = mimic->Attribute("name")) joint.mimic->name = name;
     }
     out_.joints.push_back(std::move(joint));
   }
@@ -409,6 +423,7 @@ class Reader {
     const bool crossed = joint.limits->first > joint.limits->second;
     if (low && high && !crossed) return;
     joint.limits.reset();
+    if (std::isinf(lower.value_or(0)) && std::isinf(upper.value_or(0))) return;
     out_.notes.add(crossed ? notes::crossed : low != high ? notes::one_limit : notes::endless, joint.name);
   }
 

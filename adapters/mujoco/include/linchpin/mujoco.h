@@ -95,6 +95,18 @@ class LINCHPIN_MUJOCO_API Handle : public host::ChainedHandle<Handle> {
   using ChainedHandle::ChainedHandle;
 };
 
+/// The data of a Solver that influence later steps and are not in mjData: see Solver::history(). Copies share one
+/// immutable record, so they are cheap, and any thread may keep them.
+class History {
+ public:
+  History() = default;
+
+ private:
+  friend class Solver;
+  explicit History(std::shared_ptr<const host::SolverHistory> past) : past_(std::move(past)) {}
+  std::shared_ptr<const host::SolverHistory> past_;
+};
+
 /// Holds the equalities of a model, and constraints of the program's own, exactly.
 ///
 /// Ownership. The program owns model and data. The Solver keeps references to them, and they must outlive it. It owns
@@ -236,6 +248,20 @@ class LINCHPIN_MUJOCO_API Solver {
   double t() const { return core().t(); }  ///< Time at the end of the last step [s].
   /// Clears the data of earlier steps, counts and work. Call it after mj_resetData() and other jumps of the state.
   void reset();
+  /// Copies the data of the solver for programs that go back and step again (rollback). The program restores mjData
+  /// itself, by mj_copyData(), or by mj_setState() with mjSTATE_INTEGRATION, which has the warm start. Then it calls
+  /// restore(). The steps that follow have the same bits as the steps after history().
+  ///
+  /// A history contains the time, counts, warnings of laws, the start values of Newton and of friction, the work of
+  /// constraints, whether each is enabled or released, and the internal states of constraints and laws. Reports stay
+  /// those of the last step until the next one.
+  History history() { return History(core().history()); }
+  /// Continues from a history of this solver. @throws std::invalid_argument for a history of another solver, for an
+  /// empty one, and if constraints have been added or removed since.
+  void restore(const History& history);
+  Result<void> try_restore(const History& history) noexcept {
+    return try_call([&] { restore(history); });
+  }
   /// Returns the options.
   const Options& options() const;
   /// Changes the options between two steps. @throws std::invalid_argument as the constructor

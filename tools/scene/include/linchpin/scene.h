@@ -332,12 +332,19 @@ class LINCHPIN_SCENE_API NeedsHost : public SceneError {
  public:
   /// Made by load().
   NeedsHost(const SceneError& e, double dt_, double duration_, Host host_, std::vector<std::string> files_,
-            bool mujoco_)
-      : SceneError(e), dt(dt_), duration(duration_), host(host_), files(std::move(files_)), mujoco(mujoco_) {}
+            bool mujoco_, bool host_given_)
+      : SceneError(e),
+        dt(dt_),
+        duration(duration_),
+        host(host_),
+        files(std::move(files_)),
+        mujoco(mujoco_),
+        host_given(host_given_) {}
   double dt, duration;             ///< [s]
   Host host;                       ///< the host that the file asks for
   std::vector<std::string> files;  ///< as Model::files
   bool mujoco;                     ///< The file is MJCF. The step may then be that of this file.
+  bool host_given;                 ///< The scene names its host.
 };
 
 /// The contents of a .bullet or MJCF file.
@@ -349,6 +356,11 @@ struct Imported {
   std::optional<Vector3d> gravity;  ///< [m/s²], where the file has one
   std::vector<SceneFrame> frames;   ///< frames of those bodies by name
   std::optional<double> dt;         ///< [s], where the file has a step
+};
+/// An MJCF file as a scene, for hosts other than MuJoCo.
+struct MjcfScene {
+  std::string text;         ///< the scene, in TOML
+  std::vector<Note> notes;  ///< the parts of the file that it has not
 };
 /// Reads a .bullet file from a path. load() calls it in its own thread and does not keep it.
 using BulletImporter = std::function<Imported(const std::string& path)>;
@@ -365,7 +377,9 @@ struct Overrides {
   std::map<std::string, double, std::less<>> params;
   std::vector<std::string> logs;                            ///< channels after those of [[log]]
   std::optional<RobotsAs> robots;                           ///< in place of what [model] says
-  std::function<Imported(const std::string& path)> mjcf{};  ///< reads the file of `mjcf` in [model]
+  std::function<Imported(const std::string& path)> mjcf{};  ///< reads the file of `mjcf` in [model], for MuJoCo
+  /// Reads it for the other hosts. With it, `mjcf` is not called.
+  std::function<MjcfScene(const std::string& path)> mjcf_scene{};
 };
 
 /// Reads a scene and everything it includes, or a .bullet file by itself. Checks all that can be checked without a
