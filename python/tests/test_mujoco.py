@@ -400,7 +400,7 @@ def test_a_fault_of_a_constraint_is_found():
     exact = lm.attach(model, data)
     data.qpos[0] += 0.1
     (finding,) = exact.check()
-    assert isinstance(finding, lm.Finding) and finding.constraint == "loop" and "off" in finding.message
+    assert isinstance(finding, lm.Finding) and finding.constraint == "loop" and "residual" in finding.message
 
 
 def test_an_equality_that_is_removed_goes_back_to_mujoco():
