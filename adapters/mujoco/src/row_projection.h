@@ -16,27 +16,29 @@ namespace linchpin::mujoco {
 
 class RowProjection {
  public:
-  /// Takes the rows A of the constraints at the state of `d`, and factors S = A M⁻¹ Aᵀ.
-  /// @param rows  [count × nv], independent
+  /// Takes the rows A of the constraints at the state of `d`, and makes them orthonormal, A M⁻¹ Aᵀ = 1. Rows that
+  /// follow from others are left out.
+  /// @param rows  [count × nv]
   void begin(const mjModel& m, mjData& d, std::span<const double> rows, int count);
-  /// Takes out of a row what the constraints take of an impulse on it: J ← J (1 − M⁻¹Aᵀ S⁻¹ A) [nv].
+  /// Takes out of a row what the constraints take of an impulse on it: J ← J (1 − M⁻¹Aᵀ A) [nv].
   void project(std::span<double> row);
   /// Changes an acceleration, by forces of the constraints, to one whose rates A a are those of another: a ← a +
-  /// M⁻¹Aᵀ S⁻¹ A (target − a) [nv].
+  /// M⁻¹Aᵀ A (target − a) [nv].
   void constrain(std::span<double> a, std::span<const double> target);
 
  private:
-  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  /// Part of the square of a row below which only rounding is left of it across others.
+  static constexpr double dependent = 1e-12;
+  using Vector = Eigen::Map<Eigen::VectorXd>;
 
-  Eigen::Map<const Matrix> rows() const { return {rows_.data(), count_, nv_}; }
-  Eigen::Map<const Matrix> responses() const { return {responses_.data(), count_, nv_}; }
+  void make_orthonormal();
+  Vector row(int k) { return {rows_.data() + k * nv_, nv_}; }
+  Vector response(int k) { return {responses_.data() + k * nv_, nv_}; }
 
-  Eigen::Index count_ = 0, nv_ = 0;
+  int count_ = 0;
+  Eigen::Index nv_ = 0;
   std::vector<double> rows_, responses_;  // A and A M⁻¹
   std::vector<double> difference_;
-  Matrix compliance_;  // S
-  Eigen::LDLT<Matrix> factor_;
-  Eigen::VectorXd taken_;
 };
 
 }  // namespace linchpin::mujoco

@@ -25,6 +25,18 @@ Vector6 about(const Vector6& w, const Vector3d& r) {
   return out;
 }
 
+/// Returns whether the links of two trees are joined in the same way, so that motions of both are the same.
+bool has_same_joints(const TreeModel& a, const TreeModel& b) {
+  return a.base_origin == b.base_origin &&
+         std::equal(a.links.begin(), a.links.end(), b.links.begin(), b.links.end(),
+                    [](const LinkModel& x, const LinkModel& y) {
+                      return x.parent == y.parent && x.joint == y.joint && x.first_position == y.first_position &&
+                             x.first_rate == y.first_rate && x.rates == y.rates && x.angular == y.angular &&
+                             x.linear == y.linear && x.R_PL_at_zero == y.R_PL_at_zero && x.p_PJ == y.p_PJ &&
+                             x.p_JL == y.p_JL;
+                    });
+}
+
 /// The rotation of a spherical joint from its position.
 Quaterniond rotation_of(const double* position) {
   return Quaterniond(position[3], position[0], position[1], position[2]).normalized();
@@ -36,6 +48,7 @@ Quaterniond rotation_of(const double* position) {
 
 /// Computes what depends on the model alone.
 void KinematicTree::prepare() {
+  has_motions_ = false;
   fixed_ = model_.fixed_base ? 6 : 0;
   link_of_rate_.assign(z(model_.rates), -1);
   inward_order_.resize(z(links() + 1));
@@ -119,6 +132,17 @@ Matrix3d KinematicTree::rotation_to_parent(int i, const Configuration& at) const
 
 void KinematicTree::forward_kinematics(const Configuration& at, std::span<const double> u,
                                        std::vector<LinkMotion>& out) const {
+  find_motions<true>(at, u, out);
+}
+
+void KinematicTree::poses_and_velocities(const Configuration& at, std::span<const double> u,
+                                         std::vector<LinkMotion>& out) const {
+  find_motions<false>(at, u, out);
+}
+
+template <bool with_accelerations>
+void KinematicTree::find_motions(const Configuration& at, std::span<const double> u,
+                                 std::vector<LinkMotion>& out) const {
   out.resize(z(links() + 1));
   LinkMotion& base = out[0];
   base.p = base.pivot = at.p;
@@ -136,22 +160,21 @@ void KinematicTree::forward_kinematics(const Configuration& at, std::span<const 
     const LinkModel& own = link(i);
     const LinkMotion& up = out[z(own.parent + 1)];
     LinkMotion& to = out[z(i + 1)];
-    to.R = up.R * rotation_to_parent(i, at);
+    to.R.noalias() = up.R * rotation_to_parent(i, at);
     to.pivot = up.p + up.R * own.p_PJ;
     if (own.joint == JointKind::prismatic)  // the pivot of a slider goes with the link
       to.pivot += at.joints[z(own.first_position)] * (to.R * own.linear[0]);
     to.p = to.pivot + to.R * own.p_JL;
-    Vector3d angular = Vector3d::Zero(), linear = Vector3d::Zero();
+    Vector3d in_link = Vector3d::Zero(), linear_in_link = Vector3d::Zero();
     for (int k = 0; k < own.rates; ++k) {
       const double rate = u[z(6 + own.first_rate + k)];
-      angular += rate * own.angular[z(k)];
-      linear += rate * own.linear[z(k)];
+      in_link += rate * own.angular[z(k)];
+      linear_in_link += rate * own.linear[z(k)];
     }
-    angular = to.R * angular;
-    linear = to.R * linear;
-    const Vector3d r = to.p - up.p;
+    const Vector3d angular = to.R * in_link, linear = to.R * linear_in_link, r = to.p - up.p;
     to.w = up.w + angular;
     to.v = up.v + up.w.cross(r) + linear;
+    if constexpr (!with_accelerations) continue;
     to.alpha = up.alpha + up.w.cross(angular);
     to.a = up.a + up.alpha.cross(r) + up.w.cross(up.w.cross(r) + linear) + to.w.cross(linear);
   }
@@ -220,8 +243,21 @@ void KinematicTree::integrate_back(const Configuration& end, std::span<const dou
   }
 }
 
+void KinematicTree::find_motions() {
+  if (!has_motions_) forward_kinematics(state_.at, state_.velocity, motions_);
+  has_motions_ = true;
+}
+
+void KinematicTree::take_motions(const KinematicTree& from) {
+  if (!from.has_motions_ || state_.velocity != from.state_.velocity || !(state_.at == from.state_.at) ||
+      !has_same_joints(model_, from.model_))
+    return;
+  motions_ = from.motions_;
+  has_motions_ = true;
+}
+
 bool KinematicTree::factorize() {
-  forward_kinematics(state_.at, state_.velocity, motions_);
+  find_motions();
   angular_.resize(z(model_.rates));
   linear_.resize(z(model_.rates));
   for (int k = 0; k < model_.rates; ++k) {
@@ -316,6 +352,33 @@ void KinematicTree::solve_factor(std::span<const int> path, std::span<Vector6> o
   }
 }
 
+void KinematicTree::solve_factor(std::span<const int> path, std::span<WrenchRows> on,
+                                 std::span<CoordinateRows> w) const {
+  constexpr std::size_t lanes = rows_at_once;
+  for (const int i : path) {
+    WrenchRows& f = on[z(i + 1)];
+    const auto [begin, end] = columns_of(i);
+    for (int c = begin; c < end; ++c) {
+      const Vector6 &S = direction(c), &gain = pivots_[z(c)].gain;
+      CoordinateRows left = w[z(c)];
+      for (int k = 0; k < 6; ++k)
+        for (std::size_t r = 0; r < lanes; ++r) left[r] += S[k] * f[z(k)][r];
+      for (int k = 0; k < 6; ++k)
+        for (std::size_t r = 0; r < lanes; ++r) f[z(k)][r] -= gain[k] * left[r];
+      for (std::size_t r = 0; r < lanes; ++r) w[z(c)][r] = left[r] * pivots_[z(c)].root;
+    }
+    if (i < 0) continue;
+    WrenchRows& up = on[z(link(i).parent + 1)];
+    const Vector3d d = arm(i);
+    for (std::size_t r = 0; r < lanes; ++r) {
+      for (std::size_t k = 0; k < 6; ++k) up[k][r] += f[k][r];
+      up[3][r] += d.y() * f[2][r] - d.z() * f[1][r];
+      up[4][r] += d.z() * f[0][r] - d.x() * f[2][r];
+      up[5][r] += d.x() * f[1][r] - d.y() * f[0][r];
+    }
+  }
+}
+
 /// Sets the acceleration of a link to that of its parent, seen at the link's centre: the joint between them as yet at
 /// rest.
 Vector6& KinematicTree::carry_outward(int i) const {
@@ -407,7 +470,7 @@ void KinematicTree::mass_matrix(std::vector<double>& out) const {
     for (int c = 0; c < r; ++c) out[z(c) * z(n) + z(r)] = out[z(r) * z(n) + z(c)];
 }
 
-double KinematicTree::kinetic_energy(std::span<const LinkMotion> motions) const {
+double KinematicTree::kinetic_energy(std::span<const LinkMotion> motions, std::span<const double> u) const {
   double sum = 0;
   for (int i = model_.fixed_base ? 0 : -1; i < links(); ++i) {
     const LinkMotion& at = motions[z(i + 1)];
@@ -416,21 +479,9 @@ double KinematicTree::kinetic_energy(std::span<const LinkMotion> motions) const 
     if (i < 0) continue;
     const LinkModel& own = link(i);
     for (int k = 0; k < own.rates; ++k)
-      if (own.rotor_inertia[z(k)] > 0) sum += 0.5 * own.rotor_inertia[z(k)] * square(rate_of(i, k, motions));
+      if (own.rotor_inertia[z(k)] > 0) sum += 0.5 * own.rotor_inertia[z(k)] * square(u[z(6 + own.first_rate + k)]);
   }
   return sum;
-}
-
-/// The rate k of a joint, by the motions of its two links.
-double KinematicTree::rate_of(int i, int k, std::span<const LinkMotion> motions) const {
-  const LinkModel& own = link(i);
-  const LinkMotion &at = motions[z(i + 1)], &up = motions[z(own.parent + 1)];
-  if (own.joint == JointKind::prismatic) {
-    const Vector3d& axis = own.linear[z(k)];
-    return (at.R * axis).dot(at.v - up.v - up.w.cross(at.p - up.p)) / axis.squaredNorm();
-  }
-  const Vector3d& axis = own.angular[z(k)];
-  return (at.R * axis).dot(at.w - up.w) / axis.squaredNorm();
 }
 
 double KinematicTree::added_inertia(int column) const {
@@ -445,15 +496,19 @@ double KinematicTree::added_inertia(int column) const {
 
 LinkForce KinematicTree::velocity_force(int i) const {
   const LinkMotion& at = motions_[z(i)];
-  const Matrix3d I = at.R * model_.inertia(i - 1).asDiagonal() * at.R.transpose();
-  LinkForce out{model_.mass(i - 1) * at.a, I * at.alpha};
-  if (model_.gyroscopic) out.moment += at.w.cross(I * at.w);
+  const auto times_inertia = [&](const Vector3d& x) {
+    const Vector3d in_link = model_.inertia(i - 1).cwiseProduct(at.R.transpose() * x);
+    return Vector3d(at.R * in_link);
+  };
+  LinkForce out{model_.mass(i - 1) * at.a, times_inertia(at.alpha)};
+  if (model_.gyroscopic) out.moment += at.w.cross(times_inertia(at.w));
   return out;
 }
 
 LinkForce KinematicTree::damping_force(int i) const {
   const LinkMotion& at = motions_[z(i)];
   const double c = model_.linear_damping, d = model_.angular_damping;
+  if (c == 0 && d == 0) return {Vector3d::Zero(), Vector3d::Zero()};
   const Vector3d angular_momentum = at.R * (model_.inertia(i - 1).asDiagonal() * (at.R.transpose() * at.w));
   return {-model_.mass(i - 1) * c * (1 + at.v.norm()) * at.v, -d * (1 + at.w.norm()) * angular_momentum};
 }
@@ -546,17 +601,26 @@ void KinematicTree::generalized(std::span<const Wrench> on, std::span<double> ou
   project_on_coordinates(link_forces_, out);
 }
 
-void KinematicTree::add_jacobian_row(int i, const double* row, std::span<double> out) const {
+double KinematicTree::add_jacobian_row(int i, const double* row, std::span<double> out) const {
   const Vector3d f(row[0], row[1], row[2]), n(row[3], row[4], row[5]);
   const Vector3d& p = motion(i).p;
+  double most = 0;
+  const auto add = [&](int column, double x) {
+    out[z(column)] += x;
+    most = std::max(most, std::abs(x));
+  };
   for (int j = i; j >= 0; j = link(j).parent) {
     const Vector3d moment = n + (p - motion(j).p).cross(f);
     for (int k = link(j).first_rate; k < link(j).first_rate + link(j).rates; ++k)
-      out[z(column_of(k))] += linear_[z(k)].dot(f) + angular_[z(k)].dot(moment);
+      add(column_of(k), linear_[z(k)].dot(f) + angular_[z(k)].dot(moment));
   }
-  if (fixed_ > 0) return;
-  add_three(out, 0, n + (p - motions_[0].p + base_arm()).cross(f));
-  add_three(out, 3, f);
+  if (fixed_ > 0) return most;
+  const Vector3d moment = n + (p - motions_[0].p + base_arm()).cross(f);
+  for (int k = 0; k < 3; ++k) {
+    add(k, moment[k]);
+    add(3 + k, f[k]);
+  }
+  return most;
 }
 
 // ---- wrenches through the joints ----

@@ -13,6 +13,7 @@
 
 #include <Eigen/Core>
 
+#include <array>
 #include <span>
 #include <utility>
 #include <vector>
@@ -46,6 +47,8 @@ class KinematicTree {
   // ---- kinematics ----
   /// Motion of all links at `at` with velocities `u`, base first. @param out [links + 1], kept memory
   void forward_kinematics(const Configuration& at, std::span<const double> u, std::vector<LinkMotion>& out) const;
+  /// The same without accelerations.
+  void poses_and_velocities(const Configuration& at, std::span<const double> u, std::vector<LinkMotion>& out) const;
   /// The same at the state, of which motions() must be good, with other velocities. Leaves out accelerations and
   /// pivots.
   void velocities_at_state(std::span<const double> u, std::vector<LinkMotion>& out) const;
@@ -53,6 +56,10 @@ class KinematicTree {
   void integrate(const Configuration& from, std::span<const double> u, double dt, Configuration& to) const;
   /// Where the host's integrator has to begin to end in a configuration. @param to  another one than `end`
   void integrate_back(const Configuration& end, std::span<const double> u, double dt, Configuration& to) const;
+  /// Computes motions() at the state.
+  void find_motions();
+  /// Takes motions() from another tree, which has them, where both have the same joints and the same state.
+  void take_motions(const KinematicTree& from);
   /// Computes motions(), joint axes and the factor of M at the state. O(links).
   /// @return false when M is not positive definite, or a number is not finite: then only motions() and axes are good
   bool factorize();
@@ -73,8 +80,8 @@ class KinematicTree {
   void add_joint_forces(std::span<const double> efforts, std::vector<Wrench>& on) const;
   /// Jᵀ of wrenches on the links about their centres. @param out [columns]
   void generalized(std::span<const Wrench> on, std::span<double> out) const;
-  /// Adds Jᵀ of a row that is [linear; angular] on link i to out [columns].
-  void add_jacobian_row(int i, const double* row, std::span<double> out) const;
+  /// Adds Jᵀ of a row that is [linear; angular] on link i to out [columns]. @return the largest entry that was added
+  double add_jacobian_row(int i, const double* row, std::span<double> out) const;
   /// Returns whether any coordinate moves link i, −1 the base.
   bool can_move(int i) const;
   /// Wrenches [N, N·m] on the links by their parents, through their joints, about the joints' pivots. Motors and limits
@@ -96,6 +103,12 @@ class KinematicTree {
   /// @param on    wrenches about the centres, [force; moment], base first [links + 1]; overwritten on the path
   /// @param w     [columns], those of the path alone
   void solve_factor(std::span<const int> path, std::span<Vector6> on, std::span<double> w) const;
+  /// Wrenches, and forces along a coordinate, of several rows at once.
+  static constexpr std::size_t rows_at_once = 4;
+  using CoordinateRows = std::array<double, rows_at_once>;
+  using WrenchRows = std::array<CoordinateRows, 6>;
+  /// The same for several rows.
+  void solve_factor(std::span<const int> path, std::span<WrenchRows> on, std::span<CoordinateRows> w) const;
   /// The same with every link on the path.
   void solve_factor(std::span<Vector6> on, std::span<double> w) const { solve_factor(inward_order_, on, w); }
   /// v ← L⁻ᵀ v, [columns].
@@ -112,9 +125,9 @@ class KinematicTree {
   double added_inertia(int column) const;
   /// M itself, row by row [columns × columns], for reports: O(links²).
   void mass_matrix(std::vector<double>& out) const;
-  double kinetic_energy() const { return kinetic_energy(motions_); }  ///< [J] at the state, summed over the links
-  /// [J] of other motions of the links, base first.
-  double kinetic_energy(std::span<const LinkMotion> motions) const;
+  double kinetic_energy() const { return kinetic_energy(motions_, state_.velocity); }  ///< [J] at the state
+  /// [J] of other motions of the links, base first, which velocities `u` make.
+  double kinetic_energy(std::span<const LinkMotion> motions, std::span<const double> u) const;
   /// The force that link i − 1 takes to move as it does with all joint accelerations zero, about its centre.
   LinkForce velocity_force(int i) const;
 
@@ -146,6 +159,8 @@ class KinematicTree {
   };
 
   void prepare();
+  template <bool with_accelerations>
+  void find_motions(const Configuration& at, std::span<const double> u, std::vector<LinkMotion>& out) const;
   Matrix3d rotation_to_parent(int i, const Configuration& at) const;
   std::pair<int, int> columns_of(int i) const;
   bool factor_link(int i);
@@ -158,7 +173,6 @@ class KinematicTree {
   Vector6 find_direction(int column) const;
   const Vector6& direction(int column) const { return directions_[z(column)]; }
   Vector3d turn_about_origin(const Quaterniond& from, const Quaterniond& to) const;
-  double rate_of(int i, int k, std::span<const LinkMotion> motions) const;
   LinkForce acceleration_force(int i) const;
   LinkForce damping_force(int i) const;
   LinkForce net_force(int i) const;
@@ -173,6 +187,7 @@ class KinematicTree {
   std::vector<int> link_of_rate_;
   std::vector<int> inward_order_;  ///< all links, children before parents, the base last
   std::vector<LinkMotion> motions_;
+  bool has_motions_ = false;                ///< of the state
   std::vector<Vector3d> angular_, linear_;  ///< of every joint rate, world axes, at the state
   std::vector<Vector6> directions_;         ///< of every column, at the state
   std::vector<Pivot> pivots_;

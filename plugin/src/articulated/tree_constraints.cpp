@@ -36,7 +36,7 @@ void ConstrainedTree::try_motion(std::span<const double> v, double h) {
   // The energy is often asked for the motion that has just been tried.
   if (tried_.h == h && tried_.velocity == velocity && tried_.from == from) return;
   tree.integrate(from, velocity, h, end);
-  tree.forward_kinematics(end, velocity, at_end);
+  tree.poses_and_velocities(end, velocity, at_end);
   tried_.h = h;
   tried_.velocity = velocity;
   tried_.from = from;
@@ -47,7 +47,7 @@ void ConstrainedTree::try_displacement(std::span<const double> d, double scale) 
   std::fill_n(velocity.begin(), tree.fixed_velocities(), 0.0);
   forget_motion();
   tree.integrate(tree.state().at, velocity, scale, end);
-  tree.forward_kinematics(end, velocity, at_end);
+  tree.poses_and_velocities(end, velocity, at_end);
 }
 
 double ConstrainedTree::energy_from_rest(const Vector3d& g, double dt) {
@@ -76,11 +76,13 @@ void TreeConstraints::lay_out(std::span<ConstrainedTree* const> trees, std::vect
   rigid_ = std::move(rigid);
   problem_.clear();
   const int n = lay_out_columns(), m = lay_out_rows(std::move(names));
-  for (auto* x : {&start_velocity_, &free_, &row_, &body_row_, &unit_row_, &problem_.Q, &problem_.c})
-    x->assign(z(n), 0);
+  for (auto* x : {&start_velocity_, &free_, &row_, &problem_.Q, &problem_.c}) x->assign(z(n), 0);
+  unit_rows_.assign(z(n), {});
   for (auto* x : {&position_, &velocity_, &error_, &scale_, &problem_.b}) x->assign(z(m), 0);
   rank_.resize(m);
   solver_.set_options(options);
+  rank_tolerance_ = options.rank_tolerance;
+  is_clear_ = is_factored_ = false;
 }
 
 /// @return how many columns there are
@@ -90,6 +92,7 @@ int TreeConstraints::lay_out_columns() {
     if (t->column < 0) continue;
     t->column = n;
     t->wrenches.assign(z(t->tree.links() + 1), Vector6::Zero());
+    t->wrench_rows.assign(z(t->tree.links() + 1), {});
     n += t->tree.columns();
     for (const int size : t->tree.column_group_sizes()) {
       problem_.block_sizes.push_back(size);
@@ -209,15 +212,30 @@ std::string TreeConstraints::linearize(const System& system, const State& state,
       return c.is_gear() ? "the residual of a gear or its derivative is not finite"
                          : "constraint '" + c.constraint->name() + "': the residual or a derivative is not finite";
   if (!finite(free_)) return "a force on a multibody, or on a body joined to it, is not finite";
-  if (solver_.factor(problem_) && drop_dependent_rows(system, state, rank_cut_)) return {};
-  return singular;
+  return factor(system, state) ? "" : singular;
+}
+
+/// Few rows whose rank is clear have a factor of their own. All others are for the general solver.
+bool TreeConstraints::factor(const System& system, const State& state) {
+  is_factored_ = false;
+  is_clear_ = rigid_.empty() && gram_.factor(problem_) && rank_.is_clear(gram_.kept(), rank_cut_);
+  return is_clear_ || drop_dependent_rows(system, state, rank_cut_);
 }
 
 bool TreeConstraints::drop_dependent_rows(const System& system, const State& state, double cut) {
   rank_cut_ = cut;
-  const TreeRank::Tolerances tolerances{.cut = cut, .rank = solver_.options().rank_tolerance};
-  return !rank_.drop_dependent_rows(problem_, solver_.info().smallest_pivot, tolerances, system, state, rigid_) ||
-         solver_.factor(problem_);
+  is_clear_ = false;
+  const TreeRank::Tolerances tolerances{.cut = cut, .rank = rank_tolerance_};
+  if (!is_factored_) is_factored_ = solver_.factor(problem_);
+  if (!is_factored_) return false;
+  if (rank_.drop_dependent_rows(problem_, solver_.info().smallest_pivot, tolerances, system, state, rigid_))
+    is_factored_ = solver_.factor(problem_);
+  return is_factored_;
+}
+
+const ConstraintFactorization& TreeConstraints::solver() const {
+  if (is_clear_ && !is_factored_) is_factored_ = solver_.factor(problem_);
+  return solver_;
 }
 
 /// Where the rigid bodies' blocks begin in the mass: behind those of the trees.
@@ -294,7 +312,9 @@ void TreeConstraints::linearize_gear(ConstraintRows& c) {
   velocity_[z(c.row)] = rate - slope * input_rate;
   problem_.b[z(c.row)] = curvature * input_rate * input_rate;
   rank_.set_length(c.row, 0, 0, c.joints);
-  append_row(c, -1);
+  append_joint_row(c);
+  constexpr bool is_row = true;
+  append_unit_rows(c, 0, {&is_row, 1});
 }
 
 /// Rows of a constraint function, [linear; angular] by body, along the columns. @return why not, or empty
@@ -313,50 +333,51 @@ std::string TreeConstraints::linearize_function(ConstraintRows& c, const System&
   } catch (const std::exception& e) {  // a user's residual: nothing throws out of a step
     return "constraint '" + c.constraint->name() + "': " + e.what();
   }
-  const double rank_tolerance = solver_.options().rank_tolerance;
-  for (int r = 0; r < c.rows; ++r) {
-    double largest_part = 0, known_bias = 0;
-    project_row(c, r, largest_part, known_bias);
-    // Two links of one tree may have a direction in which no joint moves one against the other, as across the plane of
-    // a planar loop. The rest of such a row is rounding, and it has to be no row at all (T6).
-    double most = 0;
-    for (const int k : c.columns) most = std::max(most, std::abs(row_[z(k)]));
-    const bool none = most <= rank_tolerance * largest_part;
-    if (none) {
-      for (const int k : c.columns) row_[z(k)] = 0;
-      double& b = problem_.b[z(c.row + r)];
-      if (std::abs(b) <= rank_tolerance * known_bias) b = 0;
+  for (int first = 0; first < c.rows; first += static_cast<int>(KinematicTree::rows_at_once)) {
+    const int end = std::min(c.rows, first + static_cast<int>(KinematicTree::rows_at_once));
+    std::array<bool, KinematicTree::rows_at_once> is_row{};
+    for (int r = first; r < end; ++r) {
+      is_row[z(r - first)] = project_row(c, r);
+      append_joint_row(c);
+      measure_row(c, r, system, state);
     }
-    append_row(c, none ? -1 : r);
-    measure_row(c, r, system, state);
+    append_unit_rows(c, first, std::span(is_row).first(z(end - first)));
   }
   return {};
 }
 
-/// Writes one row of c.A along the columns into row_. @param largest_part  the largest entry that a single body makes
-/// @param known_bias  size of the terms that make b
-void TreeConstraints::project_row(const ConstraintRows& c, int r, double& largest_part, double& known_bias) {
+// Two links of one tree may have a direction in which no joint moves one against the other, as across the plane of a
+// planar loop. The rest of such a row is rounding, and it has to be no row at all (T6).
+/// Writes one row of c.A along the columns into row_. @return whether it is one; else it is zero
+bool TreeConstraints::project_row(const ConstraintRows& c, int r) {
   const std::size_t K = c.bodies.size();
+  double largest_part = 0;  // the largest entry that a single body makes
   for (const int k : c.columns) row_[z(k)] = 0;
   for (std::size_t i = 0; i < K; ++i) {
     const ConstraintBody& body = c.bodies[i];
     const double* row = c.A.data() + (z(r) * K + i) * 6;
     if (body.tree >= 0) {
       const ConstrainedTree& t = *trees_[z(body.tree)];
-      for (const int k : c.columns) body_row_[z(k)] = 0;
-      t.tree.add_jacobian_row(body.link, row, t.own(std::span(body_row_)));
-      for (const int k : c.columns) {
-        row_[z(k)] += body_row_[z(k)];
-        largest_part = std::max(largest_part, std::abs(body_row_[z(k)]));
-      }
+      largest_part = std::max(largest_part, t.tree.add_jacobian_row(body.link, row, t.own(std::span(row_))));
     }
     for (int k = 0; k < body.dof; ++k) {
       row_[z(body.column + k)] += row[k];
       largest_part = std::max(largest_part, std::abs(row[k]));
     }
-    for (int k = 0; k < 3; ++k)
-      known_bias += std::abs(row[k] * states_[i].a[k]) + std::abs(row[3 + k] * states_[i].alpha[k]);
   }
+  double most = 0;
+  for (const int k : c.columns) most = std::max(most, std::abs(row_[z(k)]));
+  if (most > rank_tolerance_ * largest_part) return true;
+  for (const int k : c.columns) row_[z(k)] = 0;
+  double known_bias = 0;  // size of the terms that make b
+  for (std::size_t i = 0; i < K; ++i)
+    for (int k = 0; k < 3; ++k) {
+      const double* row = c.A.data() + (z(r) * K + i) * 6;
+      known_bias += std::abs(row[k] * states_[i].a[k]) + std::abs(row[3 + k] * states_[i].alpha[k]);
+    }
+  double& b = problem_.b[z(c.row + r)];
+  if (std::abs(b) <= rank_tolerance_ * known_bias) b = 0;
+  return false;
 }
 
 /// Gives the rank decision the length that a row would have if its links were bodies of their own.
@@ -381,28 +402,41 @@ void TreeConstraints::measure_row(const ConstraintRows& c, int row, const System
   rank_.set_length(c.row + row, links_square, rigid_square, c.joints);
 }
 
-// Appends the row in row_, and the same in the solver's columns. A row of bodies is made from the wrenches on its
-// links, which keeps digits that sums along the coordinates would lose. @param row  of c.A; −1: from row_
-void TreeConstraints::append_row(const ConstraintRows& c, int row) {
-  problem_.row_start.push_back(static_cast<int>(problem_.entries.size()));
-  for (const int k : c.columns) unit_row_[z(k)] = row_[z(k)];
-  const std::size_t K = c.bodies.size();
+/// Appends the row in row_ to the rows in joint coordinates.
+void TreeConstraints::append_joint_row(const ConstraintRows& c) {
+  for (const int k : c.columns) joint_entries_.push_back({k, row_[z(k)]});
+}
+
+// A row of bodies is made from the wrenches on its links, which keeps digits that sums along the coordinates would
+// lose.
+/// Appends the last joint rows in the solver's columns.
+/// @param first   of the rows in c.A  @param is_row  by row: whether it has entries
+void TreeConstraints::append_unit_rows(const ConstraintRows& c, int first, std::span<const bool> is_row) {
+  const std::size_t count = is_row.size(), size = c.columns.size(), K = c.bodies.size();
+  const ConstrainedProblem::Entry* const joint_rows = joint_entries_.data() + (joint_entries_.size() - count * size);
+  for (std::size_t i = 0; i < size; ++i)
+    for (std::size_t r = 0; r < KinematicTree::rows_at_once; ++r)
+      unit_rows_[z(c.columns[i])][r] = r < count ? joint_rows[r * size + i].value : 0;
   for (const ConstraintRows::Path& path : c.paths) {
     ConstrainedTree& t = *trees_[z(path.tree)];
-    for (const int i : path.links) t.wrenches[z(i + 1)].setZero();
-    t.wrenches[0].setZero();
-    if (row >= 0) {
+    for (const int i : path.links) t.wrench_rows[z(i + 1)] = {};
+    t.wrench_rows[0] = {};
+    if (!c.is_gear()) {
       for (const int k : c.columns)
-        if (k >= t.column && k < t.column + t.tree.columns()) unit_row_[z(k)] = 0;
-      for (std::size_t i = 0; i < K; ++i)
-        if (c.bodies[i].tree == path.tree)
-          t.wrenches[z(c.bodies[i].link + 1)] += Eigen::Map<const Vector6>(c.A.data() + (z(row) * K + i) * 6);
+        if (k >= t.column && k < t.column + t.tree.columns()) unit_rows_[z(k)] = {};
+      for (std::size_t r = 0; r < count; ++r)
+        for (std::size_t i = 0; is_row[r] && i < K; ++i) {
+          if (c.bodies[i].tree != path.tree) continue;
+          KinematicTree::WrenchRows& on = t.wrench_rows[z(c.bodies[i].link + 1)];
+          const double* const A = c.A.data() + ((z(first) + r) * K + i) * 6;
+          for (std::size_t k = 0; k < 6; ++k) on[k][r] += A[k];
+        }
     }
-    t.tree.solve_factor(path.links, t.wrenches, t.own(std::span(unit_row_)));
+    t.tree.solve_factor(path.links, t.wrench_rows, std::span(unit_rows_).subspan(z(t.column), z(t.tree.columns())));
   }
-  for (const int k : c.columns) {
-    joint_entries_.push_back({k, row_[z(k)]});
-    problem_.entries.push_back({k, unit_row_[z(k)]});
+  for (std::size_t r = 0; r < count; ++r) {
+    problem_.row_start.push_back(static_cast<int>(problem_.entries.size()));
+    for (const int k : c.columns) problem_.entries.push_back({k, unit_rows_[z(k)][r]});
   }
 }
 
@@ -423,7 +457,10 @@ void TreeConstraints::row_velocities(std::span<const double> v, std::span<double
 }
 
 void TreeConstraints::solve(std::span<const double> e, std::span<double> lambda, std::span<double> dv) const {
-  solver_.apply(e, lambda, {}, dv);
+  if (is_clear_)
+    gram_.solve(problem_, e, lambda, dv);
+  else
+    solver_.apply(e, lambda, {}, dv);
   to_joint_coordinates(dv);
 }
 
@@ -448,7 +485,8 @@ double TreeConstraints::solve_forces(std::span<double> lambda, std::span<double>
     error_[z(r)] = problem_.b[z(r)] - error_[z(r)];
   }
   rank_.zero_dropped_rows(error_);
-  const double contradiction = solver_.apply(error_, lambda, {}, acceleration, scale_);
+  const double contradiction = is_clear_ ? gram_.solve_refined(problem_, error_, scale_, lambda, acceleration)
+                                         : solver_.apply(error_, lambda, {}, acceleration, scale_);
   to_joint_coordinates(acceleration);
   return contradiction;
 }

@@ -4,6 +4,7 @@
 // core.
 #pragma once
 
+#include "articulated/gram_factor.h"
 #include "articulated/kinematic_tree.h"
 #include "articulated/tree_rank.h"
 
@@ -31,8 +32,9 @@ struct ConstrainedTree {
   std::vector<double> velocity;  ///< scratch of a motion that is tried [velocities]
   Configuration end;             ///< where that motion ends
   std::vector<LinkMotion> at_end;
-  KinematicTree::ForcesByCause causes;  ///< scratch
-  std::vector<Vector6> wrenches;        ///< scratch: on the links, on their way inward
+  KinematicTree::ForcesByCause causes;                 ///< scratch
+  std::vector<Vector6> wrenches;                       ///< scratch: on the links, on their way inward
+  std::vector<KinematicTree::WrenchRows> wrench_rows;  ///< the same of several rows
 
   /// Computes motions, factor and free acceleration where the state has changed since they were.
   void refresh();
@@ -123,7 +125,7 @@ class TreeConstraints {
 
   // ---- linearization ----
   /// Resets the cut of the rank decision, which closing gaps may have raised.
-  void reset_rank_cut() { rank_cut_ = solver_.options().rank_tolerance; }
+  void reset_rank_cut() { rank_cut_ = rank_tolerance_; }
   double rank_cut() const { return rank_cut_; }
   /// Which rows a joint has that is turned far from where it is held.
   enum class FarJoints {
@@ -149,6 +151,8 @@ class TreeConstraints {
   /// The constraint forces (T5) for the free acceleration at hand: multipliers, and the acceleration that they make.
   /// @return the part of the rows that contradicts others, as Solver::apply() has it
   double solve_forces(std::span<double> lambda, std::span<double> acceleration);
+  /// Returns whether a row is one of those on which all others depend. Where the rank is in doubt, all are.
+  bool is_independent(int r) const { return !rank_.is_dropped(r) && (!is_clear_ || gram_.keeps(r)); }
   /// Writes a row of A in joint coordinates [columns].
   void row(int r, std::span<double> out) const;
   enum class Columns { joint, unit };  ///< joint coordinates, or those of the solver
@@ -178,7 +182,10 @@ class TreeConstraints {
   std::span<RigidBody> rigid_bodies() { return rigid_; }
   std::span<const RigidBody> rigid_bodies() const { return rigid_; }
   const ConstrainedProblem& problem() const { return problem_; }
-  const ConstraintFactorization& solver() const { return solver_; }
+  /// The general solver, which factors where it has not yet: most steps need the factor of few clear rows alone.
+  const ConstraintFactorization& solver() const;
+  /// Returns whether no row is redundant.
+  bool full_row_rank() const { return is_clear_ ? gram_.full_row_rank() : solver_.full_row_rank(); }
   const TreeRank& rank() const { return rank_; }
   std::span<const double> position() const { return position_; }  ///< residuals of position at the start [rows]
   std::span<const double> velocity() const { return velocity_; }  ///< of velocity [rows]
@@ -197,10 +204,12 @@ class TreeConstraints {
   void linearize_gear(ConstraintRows& c);
   std::string linearize_function(ConstraintRows& c, const System& system, const State& state, double t,
                                  FarJoints far_joints);
-  void project_row(const ConstraintRows& c, int row, double& largest_part, double& known_bias);
+  bool project_row(const ConstraintRows& c, int row);
   void measure_row(const ConstraintRows& c, int row, const System& system, const State& state);
-  void append_row(const ConstraintRows& c, int row);
+  void append_joint_row(const ConstraintRows& c);
+  void append_unit_rows(const ConstraintRows& c, int first, std::span<const bool> is_row);
   std::size_t first_rigid_mass() const;
+  bool factor(const System& system, const State& state);
 
   std::vector<ConstrainedTree*> trees_;
   std::vector<ConstraintRows> constraints_;
@@ -208,12 +217,16 @@ class TreeConstraints {
   /// In the solver's columns: those of trees are of L⁻¹, so that their mass is one. Q has the rigid bodies alone.
   ConstrainedProblem problem_;
   std::vector<ConstrainedProblem::Entry> joint_entries_;  ///< A in joint coordinates, laid out as problem_.entries
-  ConstraintFactorization solver_;
+  GramFactor gram_;                                       ///< of the problem where its rank is clear
+  bool is_clear_ = false;                                 ///< gram_ is the factor, and not solver_
+  mutable ConstraintFactorization solver_;
+  mutable bool is_factored_ = false;  ///< solver_ has the factor of the problem
   TreeRank rank_;
-  double rank_cut_ = 0;
+  double rank_tolerance_ = 0, rank_cut_ = 0;
   std::vector<double> position_, velocity_, start_velocity_, free_;
-  std::vector<double> row_, body_row_, unit_row_, error_, scale_;  ///< scratch
-  std::vector<BodyState> states_;                                  ///< scratch
+  std::vector<double> row_, error_, scale_;               ///< scratch
+  std::vector<KinematicTree::CoordinateRows> unit_rows_;  ///< scratch
+  std::vector<BodyState> states_;                         ///< scratch
 };
 
 }  // namespace linchpin::articulated

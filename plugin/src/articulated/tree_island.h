@@ -11,6 +11,7 @@
 #include <linchpin/articulated.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -105,6 +106,14 @@ struct PrescribedMotion {
   std::vector<double> first_dv, first_lambda;  ///< what the velocities have of them before the last solution
 };
 
+/// Energy that a step or substep gives its trees without a source [J]: what constraints give beyond the work of time
+/// and of bodies that the program moves, and the error of the host's method in joint coordinates. It vanishes with the
+/// length.
+struct TreeEnergyGain {
+  double gain = 0, start = 0, end = 0;  ///< and the kinetic energies at the start and at the end
+  double by_integration = 0;            ///< the part of the host's method
+};
+
 struct TreeIsland : host::Island {
   explicit TreeIsland(RotationOverStep rotation_of_host)
       : rotation(rotation_of_host), projection(constraints, rotation_of_host) {}
@@ -137,9 +146,10 @@ struct TreeIsland : host::Island {
   TreeVectors vectors;
   PrescribedMotion prescribed;
   RowSolve row_solve = RowSolve::by_iterations;
-  double last_length = 0;           ///< of the last substep of the step [s]
-  double unexplained_energy = 0;    ///< of the substeps of the step, see energy_of_integration() [J]
-  std::vector<LinkMotion> motions;  ///< scratch
+  double last_length = 0;              ///< of the last substep of the step [s]
+  double unexplained_energy = 0;       ///< of the substeps of the step, see energy_of_integration() [J]
+  std::optional<TreeEnergyGain> gain;  ///< of the step, where it was measured and has been taken whole
+  std::vector<LinkMotion> motions;     ///< scratch
 };
 
 /// References that the parts of the tree solver share.

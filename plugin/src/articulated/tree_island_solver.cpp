@@ -242,7 +242,7 @@ bool TreeIslandSolver::gains_too_much(TreeIsland& t) {
   if (why_no_substeps(t) || has_contacts(t)) return false;
   for (const ConstraintRows& c : t.constraints.constraints())
     if (t.projection.is_unmet(c, c_.dt)) return false;
-  const TreeEnergyGain of = energy_gain(t, c_.dt, t.x.multipliers);
+  const TreeEnergyGain of = t.gain.emplace(energy_gain(t, c_.dt, t.x.multipliers));
   return of.gain > host::tuning::allowed_gain * std::max(of.start, of.end) &&
          is_too_much(of.gain, allowed_energy(c_, t, world_.gravity()), of.end);
 }

@@ -202,11 +202,13 @@ bool TreeProjection::linearize() {
 /// Writes what v leaves of the constraints at the step's end, as velocities, to error_. @return the largest times dt
 double TreeProjection::residuals(const TreeStep& step, std::span<const double> v) {
   double worst = 0;
-  constraints_.row_velocities(v, rates_);
-  constraints_.row_velocities(constraints_.start_velocity(), start_rates_);
+  const auto all = constraints_.constraints();
+  if (std::any_of(all.begin(), all.end(), [](const ConstraintRows& c) { return c.level() == Level::acceleration; })) {
+    constraints_.row_velocities(v, rates_);
+    constraints_.row_velocities(constraints_.start_velocity(), start_rates_);
+  }
   for (const bool is_midpoint : {false, true}) {
     const auto belongs = [&](const ConstraintRows& c) { return (c.level() == Level::velocity) == is_midpoint; };
-    const auto all = constraints_.constraints();
     if (std::none_of(all.begin(), all.end(), belongs)) continue;
     const double h = is_midpoint ? 0.5 * step.dt : step.dt;
     try_step(step, v, h);
@@ -281,7 +283,7 @@ bool TreeProjection::solve_end_of_step(const TreeStep& step, std::span<double> v
                                        double tolerance, int max_solves) {
   constexpr int patience = 5;  // iterations without a better point
   const double round_off = 1e3 * tolerance;
-  const bool full = constraints_.solver().full_row_rank();
+  const bool full = constraints_.full_row_rank();
   double last = std::numeric_limits<double>::infinity(), best = last;
   bool accelerates = false;
   anderson_.begin();

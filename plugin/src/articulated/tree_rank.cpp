@@ -9,6 +9,8 @@ namespace linchpin::articulated {
 
 namespace {
 
+constexpr double far_from_cut = 100;  // Times the cut: a factor that is this far from it needs no closer look.
+
 Eigen::Map<Eigen::VectorXd> row_of(std::vector<double>& rows, std::size_t r, int columns) {
   return {rows.data() + r * z(columns), columns};
 }
@@ -37,11 +39,10 @@ bool TreeRank::drop_dependent_rows(ConstrainedProblem& problem, double smallest_
                                    const System& system, const State& state, std::span<const RigidBody> rigid) {
   // A factor that is this far from the cut is clear without a closer look, which compares every row with every other.
   // With very many rows there is no closer look.
-  constexpr double clear = 100;
   constexpr int many = 500;
   const int first_rigid_column = rigid.empty() ? problem.n() : rigid.front().column;
   const double least = smallest_relative_length(problem, first_rigid_column);
-  if (problem.m() > many || !(least * std::sqrt(smallest_pivot) < clear * tolerances.cut)) return false;
+  if (problem.m() > many || !(least * std::sqrt(smallest_pivot) < far_from_cut * tolerances.cut)) return false;
   fill_rows(problem, system, state, rigid);
   orthogonalize(tolerances.cut);
   bool any = false;
@@ -53,6 +54,12 @@ bool TreeRank::drop_dependent_rows(ConstrainedProblem& problem, double smallest_
     for (int k = problem.row_start[r]; k < problem.row_start[r + 1]; ++k) problem.entries[z(k)].value = 0;
   }
   return any;
+}
+
+bool TreeRank::is_clear(std::span<const GramFactor::KeptRow> rows, double cut) const {
+  return std::all_of(rows.begin(), rows.end(), [&](const GramFactor::KeptRow& of) {
+    return of.remainder >= far_from_cut * cut * std::max(length_[z(of.row)], of.length);
+  });
 }
 
 /// The smallest length of a row in joint coordinates, relative to its length in maximal ones.

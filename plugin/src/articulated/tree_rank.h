@@ -3,6 +3,7 @@
 // constraint, distinguishes a real row from the rounding of a file (T6). Private to the core.
 #pragma once
 
+#include "articulated/gram_factor.h"
 #include "math/vector_ops.h"
 
 #include <linchpin/problem.h>
@@ -40,6 +41,8 @@ class TreeRank {
     double cut;   ///< rows of which less than this part is left across the rows before are dropped
     double rank;  ///< below this part, rounding is left, which the solver itself decides on
   };
+  /// Returns whether the rows of a factor are so far from dependent that none is to be dropped.
+  bool is_clear(std::span<const GramFactor::KeptRow> rows, double cut) const;
   /// Drops dependent rows, in columns in which the mass of trees is one.
   /// @param smallest_pivot  of the factor of all rows; a large one makes the closer look unnecessary
   /// @param rigid           whose columns follow those of the trees

@@ -79,7 +79,8 @@ void TreeReports::measure_gaps() {
     Tree& t = *t_.trees[z(i)];
     if (t.column < 0) continue;
     t.after.update([&](TreeModel& model, TreeState& state) { world_.read(i, model, state); });
-    t.after.forward_kinematics(t.after.state().at, t.after.state().velocity, t.at_end);
+    t.after.find_motions();
+    t.at_end = t.after.motions();
     t.forget_motion();
     t.end = t.after.state().at;
   }

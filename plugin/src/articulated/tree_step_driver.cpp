@@ -27,6 +27,7 @@ bool TreeSolver::begin_step(double dt) {
   s.t.phase = host::Phase::waiting;
   s.t.history.failure.clear();
   s.t.prescribed.is_known = false;
+  s.t.gain.reset();
   s.reports.begin_step();
   s.balance.forget();
   s.c.dt = s.t.dt = dt;
@@ -46,6 +47,7 @@ void TreeSolver::Impl::read_trees() {
   for (int i = 0; i < static_cast<int>(t.trees.size()); ++i) {
     Tree& tree = *t.trees[z(i)];
     tree.tree.update([&](TreeModel& model, TreeState& state) { world.read(i, model, state); });
+    tree.tree.take_motions(tree.after);
     tree.factor = Tree::Factor::stale;
     tree.was_read = true;
     tree.was_asleep = world.is_asleep(i);
@@ -134,7 +136,7 @@ int TreeSolver::constraint_jacobian(std::vector<double>& rows) const {
   std::vector<double>& columns = impl_->velocity;
   columns.resize(z(t.constraints.columns()));
   for (int r = 0; r < t.constraints.rows(); ++r) {
-    if (t.constraints.rank().is_dropped(r)) continue;
+    if (!t.constraints.is_independent(r)) continue;
     t.constraints.row(r, columns);
     for (const auto& tree : t.trees) {
       rows.insert(rows.end(), z(tree->tree.fixed_velocities()), 0.0);

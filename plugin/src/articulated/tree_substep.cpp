@@ -250,9 +250,10 @@ TreeEnergyGain energy_gain(TreeIsland& t, double h, std::span<const double> mult
     if (tree->column < 0) continue;
     tree->try_motion(t.x.v, h);
     out.start += tree->tree.kinetic_energy();
-    out.end += tree->tree.kinetic_energy(tree->at_end);
-    out.gain += energy_of_integration(tree->tree, tree->velocity, tree->at_end, h, t.motions);
+    out.end += tree->tree.kinetic_energy(tree->at_end, tree->velocity);
+    out.by_integration += energy_of_integration(tree->tree, tree->velocity, tree->at_end, h, t.motions);
   }
+  out.gain += out.by_integration;
   return out;
 }
 

@@ -18,12 +18,7 @@ namespace linchpin::articulated {
 /// and x.v and x.multipliers are not defined.
 bool take_tree_substeps(const TreeContext& context, TreeBalance& balance, host::SubstepStates& states, double rounding);
 
-/// Energy that a step or substep gives its trees without a source [J]: what constraints give beyond the work of time
-/// and of bodies that the program moves, and the error of the host's method in joint coordinates. It vanishes with the
-/// length.
-struct TreeEnergyGain {
-  double gain = 0, start = 0, end = 0;  ///< and the kinetic energies at the start and at the end
-};
+/// Measures a step.
 /// @param h  length [s] of the step from the present states to the velocities x.v @param multipliers  impulses [rows]
 TreeEnergyGain energy_gain(TreeIsland& t, double h, std::span<const double> multipliers);
 /// Returns the gain that a step may have at least [J]: that of a motion from rest, and a part of the kinetic energy.

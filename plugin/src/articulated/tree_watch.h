@@ -39,6 +39,7 @@ class TreeWatch {
   struct Change {
     double start = 0, end = 0, unexplained = 0;  // [J]
   };
+  bool has_moved_as_solved() const;
   Change change_of(Tree& tree);
   void account(EnergyAccount& account, const Change& change, int first_tree);
 

@@ -1,6 +1,7 @@
 // Loop-closing constraints in joint coordinates without a host: a planar four-bar linkage, a tree of three links whose
 // last one is closed by a hinge to the ground.
 #include "articulated/tree_constraints.h"
+#include "articulated/gram_factor.h"
 #include "articulated/tree_joints.h"
 #include "articulated/tree_projection.h"
 #include "bars.h"
@@ -112,6 +113,50 @@ TEST(TreeConstraints, ForcesGiveTheAccelerationOfTheDenseSolver) {
   std::vector<double> force(3);
   t.constraints.add_constraint_force(t.tree, TreeConstraints::Columns::joint, lambda, force);
   for (int k = 0; k < 3; ++k) EXPECT_NEAR(force[static_cast<std::size_t>(k)], expected.ideal[k], 1e-9);
+}
+
+/// Two constraints of three rows in five columns of unit mass. The last row of the first one follows from the others.
+ConstrainedProblem two_constraints() {
+  ConstrainedProblem out;
+  out.block_sizes = {5};
+  for (int i = 0; i < 25; ++i) out.mass.push_back(i % 6 == 0 ? 1 : 0);
+  out.Q.assign(5, 0);
+  out.c.assign(5, 0);
+  out.b.assign(6, 0);
+  out.row_constraint = {0, 0, 0, 1, 1, 1};
+  out.constraints = {"first", "second"};
+  const double rows[6][4] = {{1, 2, 0.5, -1}, {0.3, -1, 2, 0.7}, {1.6, 0, 4.5, 0.4},
+                             {1, 1, 0, 2},    {0, 0, 0, 0},      {2, 0, 1, 0}};
+  for (int r = 0; r < 6; ++r) {
+    out.row_start.push_back(4 * r);
+    for (int k = 0; k < 4; ++k) out.entries.push_back({r < 3 ? k : k + 1, rows[r][k]});
+  }
+  out.row_start.push_back(24);
+  return out;
+}
+
+TEST(GramFactor, GivesTheLeastNormOfRedundantRows) {
+  const ConstrainedProblem problem = two_constraints();
+  GramFactor factor;
+  ASSERT_TRUE(factor.factor(problem));
+  EXPECT_EQ(factor.kept().size(), 4u);
+  EXPECT_FALSE(factor.full_row_rank());
+  ConstraintFactorization dense({.backend = Backend::dense});
+  ASSERT_TRUE(dense.factor(problem));
+  const std::vector<double> e = {1, -2, 3, 0.5, 0, -1};  // rows that contradict each other
+  std::vector<double> lambda(6), dv(5), expected_lambda(6), expected_dv(5), force(5);
+  const double outside = factor.solve_refined(problem, e, e, lambda, dv);
+  const double expected = dense.apply(e, expected_lambda, force, expected_dv, e);
+  EXPECT_GT(outside, 0.01);
+  EXPECT_NEAR(outside, expected, 1e-12);
+  for (std::size_t r = 0; r < 6; ++r) EXPECT_NEAR(lambda[r], expected_lambda[r], 1e-12);
+  for (std::size_t k = 0; k < 5; ++k) EXPECT_NEAR(dv[k], expected_dv[k], 1e-12);
+}
+
+TEST(GramFactor, LeavesDoubtfulRowsToTheGeneralSolver) {
+  ConstrainedProblem problem = two_constraints();
+  problem.entries[8].value += 1e-3;
+  EXPECT_FALSE(GramFactor().factor(problem));
 }
 
 TEST(TreeConstraints, NewtonEndsTheStepOnTheConstraints) {
