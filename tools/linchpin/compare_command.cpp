@@ -52,7 +52,7 @@ std::string table_of(const std::string& prefix, const SolverSpec& solver, const 
   return prefix + "-" + name + "-" + precision + ".csv";
 }
 
-// What runs a solver.
+// The host of a solver.
 enum class RunsOn { bare, bullet, bullet_float64, mujoco };
 
 struct ComparedRun {
@@ -62,7 +62,7 @@ struct ComparedRun {
 };
 
 // MuJoCo for an MJCF file, unless all solvers are of other hosts.
-MjcfHosts hosts_of(const std::vector<SolverSpec>& solvers) {
+MjcfHosts hosts_of_all(const std::vector<SolverSpec>& solvers) {
   MjcfHosts out{solvers.empty(), false, false};
   for (const SolverSpec& solver : solvers) {
     const bool other = solver.is_of_bullet() || solver.is_bare();
@@ -99,8 +99,8 @@ std::vector<ComparedRun> runs_of(const Opened& opened, const std::vector<SolverS
   return out;
 }
 
-WorkerAnswer run_on(RunsOn on, const Opened& opened, const Simulation& simulation, Json job, const ReportFiles& report,
-                    const std::string& title) {
+WorkerAnswer run_compared(RunsOn on, const Opened& opened, const Simulation& simulation, Json job,
+                          const ReportFiles& report, const std::string& title) {
   switch (on) {
     case RunsOn::bare:
       break;
@@ -172,7 +172,7 @@ int compare_recordings(const CompareArguments& arguments, const CLI::App& verb) 
 int run_compare(const CompareArguments& arguments) try {
   std::vector<SolverSpec> solvers;
   if (!arguments.with.empty()) solvers = parse_solvers(arguments.with);
-  const auto opened = arguments.simulation.open(hosts_of(solvers));
+  const auto opened = arguments.simulation.open(hosts_of_all(solvers));
   if (!opened) return exit_bad_input;
   if (solvers.empty()) solvers = parse_solvers(opened->mjcf ? default_mujoco_solvers : default_solvers);
   demand_solvers(*opened, solvers, arguments.precision);
@@ -199,7 +199,7 @@ int run_compare(const CompareArguments& arguments) try {
     Json job = job_for(simulation, solver);
     job["csv"] = output->temporary();
     if (report.wanted()) job["record"] = report.recording_json();
-    const WorkerAnswer answer = run_on(on, *opened, simulation, job, report, solver.name + ", " + precision);
+    const WorkerAnswer answer = run_compared(on, *opened, simulation, job, report, solver.name + ", " + precision);
     Json row;
     switch (answer.kind) {
       case WorkerAnswer::Kind::row:

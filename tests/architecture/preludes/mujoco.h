@@ -2,3 +2,5 @@
 #include <linchpin/mujoco.h>
 
 extern linchpin::mujoco::Solver exact;
+extern mjModel* model;
+extern mjData* data;

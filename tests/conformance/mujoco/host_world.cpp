@@ -205,8 +205,9 @@ class MujocoWorld final : public HostWorld {
   }
   std::function<std::string()> save() override {
     std::shared_ptr<mjData> past(mj_copyData(nullptr, &now_->m(), &now_->d()), FreeData());
-    return [this, past]() -> std::string {
+    return [this, past, history = exact_->history()]() -> std::string {
       mj_copyData(&now_->d(), &now_->m(), past.get());
+      exact_->restore(history);
       return {};
     };
   }
