@@ -1,11 +1,10 @@
 #include "models.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <numbers>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 
@@ -61,8 +60,8 @@ std::string trunk(int legs, bool has_ground) {
 }
 
 ModelPointer load_text(const std::string& text) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("linchpin-bench-mujoco-" + std::to_string(::getpid()) + ".xml");
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("linchpin-bench-mujoco-" + std::to_string(std::random_device{}()) + ".xml");
   std::ofstream(path) << text;
   ModelPointer m = load_file(path.string());
   std::filesystem::remove(path);

@@ -76,6 +76,7 @@ const std::vector<Area> areas = {
     {"demos/papers/", {"std", "Eigen", "core", "scene"}},
     {"demos/", {"std", "Eigen", "core", "scene", "recording", "adapter/bullet", "Bullet", "bullet scene"}},
     {"benchmarks/", {"std", "Eigen", "core", "scene", "adapter/bullet", "Bullet", "nlohmann", "programs"}},
+    {"benchmarks/mujoco/", {"std", "core", "adapter/mujoco", "MuJoCo", "nlohmann"}},
     // The codes that linchpin is held beside.
     {"benchmarks/others/", {"std", "Eigen", "core", "scene", "Simbody", "MuJoCo", "ODE"}},
     // Tests may include anything; their lines are still read, so that a stray file is noticed.
