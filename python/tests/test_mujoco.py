@@ -659,7 +659,7 @@ def test_another_thread_is_refused_during_a_step():
         (lambda e: e.close_loop("c", "crank", "rocker", at_a=[0, 0]), ValueError, "at_a must be a vector of 3"),
         (lambda e: e.close_loop("c", "crank", "rocker", at=[0, 0, math.inf]), ValueError, "at must be a vector of 3"),
         (lambda e: e.close_loop("c", "crank", "rocker", kind="hinge", axis="x"), ValueError, "axis must be a vector"),
-        (lambda e: e.close_loop("c", "world", 0), ValueError, "same body twice"),
+        (lambda e: e.close_loop("c", "world", 0), ValueError, "same body"),
         (lambda e: e.joint_wrench("kne"), ValueError, "no joint 'kne'"),
         (lambda e: e.joint_wrench(3), TypeError, "name of a joint"),
         (lambda e: e.joint_forces("x"), ValueError, "no joint 'x'"),

@@ -164,8 +164,9 @@ equation = "fore.point(0.5, 0, 0).y = 0"
 application_points = { fore = [0.5, 0, 0] }
 law = { force = "-N*slip_direction*1e3" }
 TOML
+  # The bars stop, and the slip is then of the size of rounding: its sign decides which of the steps have a force.
   expect 0 run bars.toml --host bullet-float64
-  prints 'warning: law on floor: no coupled normal force satisfies the law .*a case of Painlevé.*\(in 20 steps, first in the one that begins at t = 0 s\)$'
+  prints 'warning: law on floor: no coupled normal force satisfies the law .*a case of Painlevé.*\(in [0-9]+ steps, first in the one that begins at t = 0 s\)$'
 fi
 
 # A door on a vertical hinge rests wherever it stands: one place for all, and no rates of rounding.
