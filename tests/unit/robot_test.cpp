@@ -548,7 +548,6 @@ TEST_F(Robot, HarmlessOdditiesAreNotes) {
       {shape("<spere radius='1'/>"), "<spere>; did you mean \"sphere\"?"},
       {shape("<plane normal='0 0 1'/>"), "link \"a\" collides by a plane, which is a box of 200 m", 1},
       {joint("<limit lower='-1e16' upper='1e16'/>"), "joint \"j\" has limits beyond 1e9 and moves without limits"},
-      {joint("<limit lower='-inf' upper='inf' effort='inf'/>"), "joint \"j\" has limits beyond 1e9"},
       {joint("<limit lower='0' upper='1e10'/>"), "joint \"j\" has a limit on one side alone, which is left out"},
       {joint("<limit lower='-1' upper='1' effort='-50' velocity='2'/>"),
        "joint \"j\" has a negative effort or velocity, which bounds no actuator"},
@@ -570,6 +569,8 @@ TEST_F(Robot, HarmlessOdditiesAreNotes) {
   EXPECT_EQ(joint("<axis xyz='0 1 0'/><axis xyz='0 0 1'/>" + limit).constraints[0].frame_a.axes,
             joint("<axis xyz='0 1 0'/>" + limit).constraints[0].frame_a.axes);
   EXPECT_EQ(joint(limit, "spherical").constraints[0].type, "ball");
+  // Infinite limits say that there are none.
+  EXPECT_TRUE(joint("<limit lower='-inf' upper='inf' effort='inf'/>").notes.empty());
   // A plane is where it says, whatever its box.
   const scene::Model plane =
       link("<collision><origin xyz='0 0 0.5'/><geometry><plane normal='1 0 0'/></geometry></collision>");
