@@ -287,8 +287,8 @@ class LINCHPIN_API TreeSolver {
   /// Puts the velocities back on the constraints.
   void project_rows();
   /// For a host that solves all of its rows in one call: writes the independent rows of the constraints, A at the start
-  /// of the step. Rows J of the host become J (1 − M⁻¹Aᵀ (A M⁻¹Aᵀ)⁻¹ A) on the mechanism as the constraints let it move.
-  /// Call it between begin_rows() and finish().
+  /// of the step. Rows J of the host become J (1 − M⁻¹Aᵀ (A M⁻¹Aᵀ)⁻¹ A) on the mechanism as the constraints let it
+  /// move. Call it between begin_rows() and finish().
   /// @param rows  out [count × numbers], one row after the other: along the velocities of all trees in their order, 6 +
   /// joint rates each
   /// @return their count
@@ -297,8 +297,8 @@ class LINCHPIN_API TreeSolver {
   /// Zero where no law acts.
   void law_forces(int tree, std::span<double> f) const;
   /// Compares the forces of laws for which the rows were solved with those that laws give for the result. Friction that
-  /// sticks, for example, carries what a contact presses on it. Call it after the impulses of rows are added, and before
-  /// project_rows().
+  /// sticks, for example, carries what a contact presses on it. Call it after the impulses of rows are added, and
+  /// before project_rows().
   /// @return whether to solve the rows again, for the forces that law_forces() has then. False once both agree, or if
   /// they do not come closer
   bool improve_law_forces();

@@ -205,8 +205,8 @@ class LINCHPIN_MUJOCO_API Solver {
 
   using Finding = host::Finding;  ///< A fault of a constraint.
   using Native = host::HostPart;  ///< A part that MuJoCo solves, and the reason.
-  /// Checks derivatives and residuals of all constraints at the present state. Empty if there is no fault. Reports of the
-  /// last step stay as they are. rank_report() has the constraints that are not independent.
+  /// Checks derivatives and residuals of all constraints at the present state. Empty if there is no fault. Reports of
+  /// the last step stay as they are. rank_report() has the constraints that are not independent.
   std::vector<Finding> check() { return core().check(); }
   /// Returns the reactions of the last step, in the order of the model's equalities, then the others.
   std::span<const Reaction> reactions() {
