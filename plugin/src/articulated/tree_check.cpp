@@ -22,8 +22,7 @@ class ConstraintCheckOfLinks {
   std::vector<host::Finding> run() {
     for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
       const host::ConstraintEntry& r = c_.constraints[i];
-      if (!r.alive || !r.is_on_links() || !r.enabled || r.released || !r.deferred) continue;
-      if (r.owner == Owner::multibody_joint) continue;  // its coordinates satisfy it
+      if (!is_in_force_on_links(r) || r.owner == Owner::multibody_joint) continue;  // coordinates satisfy such a joint
       if (const Gear* const gear = layout_.gear(i))
         report_residual(r.name, std::abs(gear_residual(*gear, r.deferred->bodies())), true);
       else

@@ -253,7 +253,7 @@ void TreeLayout::follow_bodies(host::ConstraintEntry& r) const {
 void TreeLayout::lay_out_link_constraints() {
   for (int i = 0; i < static_cast<int>(c_.constraints.size()); ++i) {
     host::ConstraintEntry& r = c_.constraints[i];
-    if (!r.alive || !r.is_on_links() || !r.enabled || r.released || !r.deferred) continue;
+    if (!is_in_force_on_links(r)) continue;
     follow_bodies(r);
     const auto ids = r.deferred->bodies();
     if (!r.laws.empty()) t_.topology.set(host::Trait::laws, true);

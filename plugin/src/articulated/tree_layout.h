@@ -13,6 +13,11 @@
 
 namespace linchpin::articulated {
 
+/// Returns whether a constraint on links is in force, so that the layout has it.
+inline bool is_in_force_on_links(const host::ConstraintEntry& r) {
+  return r.alive && r.is_on_links() && r.enabled && !r.released && r.deferred;
+}
+
 class TreeLayout {
  public:
   explicit TreeLayout(const TreeContext& context) : c_(context.host), world_(context.world), t_(context.island) {}
