@@ -83,10 +83,9 @@ std::vector<double> Experiment::known(const std::vector<double>& values) const {
 }
 
 std::vector<double> Experiment::own() const {
-  scene::Overrides overrides;
-  overrides.mjcf_scene = options_.import_mjcf;
-  overrides.logs = names_;
-  const scene::Model model = load_text(text_, options_.scene, options_.import, overrides);
+  scene::Overrides with = overrides({});
+  with.logs = names_;
+  const scene::Model model = load_text(text_, options_.scene, options_.import, with);
   const System system = model.system();
   const State start = system.initial_state();
   std::vector<double> out;
@@ -121,11 +120,9 @@ scene::Model Experiment::any_of(const ExperimentCases& cases) const {
 
 bool Experiment::of_until(const std::vector<double>& values) const try {
   if (options_.until.empty()) return false;
-  scene::Overrides overrides;
-  overrides.mjcf_scene = options_.import_mjcf;
-  for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
-  overrides.logs = {options_.until};
-  (void)scene::load_text(text_, options_.scene, options_.import, overrides);
+  scene::Overrides with = overrides(values);
+  with.logs = {options_.until};
+  (void)scene::load_text(text_, options_.scene, options_.import, with);
   return false;
 } catch (const scene::SceneError&) {
   return true;
@@ -146,13 +143,18 @@ void Experiment::explain_holes(ExperimentResult& result) const {
       return add_remark(result.status, not_finite(columns_[i], result.values[i]));
 }
 
+scene::Overrides Experiment::overrides(const std::vector<double>& values) const {
+  scene::Overrides out;
+  out.mjcf_scene = options_.import_mjcf;
+  for (std::size_t i = 0; i < values.size(); ++i) out.params[names_[i]] = values[i];
+  return out;
+}
+
 scene::Model Experiment::load(const std::vector<double>& values) const {
-  scene::Overrides overrides;
-  overrides.mjcf_scene = options_.import_mjcf;
-  for (std::size_t i = 0; i < values.size(); ++i) overrides.params[names_[i]] = values[i];
-  overrides.logs = options_.columns;
-  if (!options_.until.empty()) overrides.logs.push_back(options_.until);
-  return load_text(text_, options_.scene, options_.import, overrides);
+  scene::Overrides with = overrides(values);
+  with.logs = options_.columns;
+  if (!options_.until.empty()) with.logs.push_back(options_.until);
+  return load_text(text_, options_.scene, options_.import, with);
 }
 
 // The quantities of a row, and whether each is a log. The others are expectations.

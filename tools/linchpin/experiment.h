@@ -76,6 +76,8 @@ class Experiment {
   bool of_until(const std::vector<double>& values) const;
   std::string at(const scene::Expectation& e) const;
   void explain_holes(ExperimentResult& result) const;
+  /// What every reading of the scene has in place of the file's own: the parameters with these values.
+  scene::Overrides overrides(const std::vector<double>& values) const;
   scene::Model load(const std::vector<double>& values) const;
   std::vector<std::pair<const scene::Channel*, bool>> channels(const scene::Model& model) const;
   void add_column(const std::string& name, const std::string& unit);

@@ -28,14 +28,19 @@ inline scene::MjcfScene mjcf_scene_of(const nlohmann::ordered_json& j) {
   return out;
 }
 
+/// A text as a string of TOML.
+inline std::string toml_string(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
 /// A scene that consists of an MJCF file. Its path is that of the file.
 inline std::string scene_with_mjcf(const std::string& path) {
-  std::string name;
-  for (const char c : std::filesystem::path(path).filename().string()) {
-    if (c == '"' || c == '\\') name += '\\';
-    name += c;
-  }
-  return "schema = 2\n[model]\nmjcf = \"" + name + "\"\n";
+  return "schema = 2\n[model]\nmjcf = " + toml_string(std::filesystem::path(path).filename().string()) + "\n";
 }
 
 }  // namespace linchpin::cli

@@ -1,5 +1,6 @@
 #include "scene_text.h"
 
+#include "mjcf_scene.h"
 #include "versions.h"
 
 #include <algorithm>
@@ -47,16 +48,6 @@ std::string attribute(const std::string& text) {
       default:
         out += c;
     }
-  return out + "\"";
-}
-
-// A text of TOML.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
   return out + "\"";
 }
 
@@ -118,7 +109,8 @@ class Writer {
     out += "\n[model]\nbody_axes = \"link\"\nself_collision = true\n";
     if (!start_.empty()) {
       std::string all;
-      for (const auto& [name, value] : start_) all += (all.empty() ? "" : ", ") + quoted(name) + " = " + number(value);
+      for (const auto& [name, value] : start_)
+        all += (all.empty() ? "" : ", ") + cli::toml_string(name) + " = " + number(value);
       out += "joints = { " + all + " }\n";
     }
     return out;
@@ -216,11 +208,9 @@ class Writer {
       write_joint(j, from, to, at + axes * anchor, axes);
       from = to, axes = Quaterniond::Identity();
       at = -anchor;
-      if (last && !direct)
-        joint("fixed", body(i) + ".anchor", from, body(i), at, axes, "");
-      else if (!last)
-        robot_ << "<link name=" << attribute(to) << "/>\n";
-      if (last && !direct) robot_ << "<link name=" << attribute(to) << "/>\n";
+      if (direct) continue;
+      if (last) joint("fixed", body(i) + ".anchor", from, body(i), at, axes, "");
+      robot_ << "<link name=" << attribute(to) << "/>\n";
     }
   }
 
@@ -281,9 +271,11 @@ class Writer {
     if (!alone) return note("the damping of ball joints in compound joints is left out", name);
     const bool moves = m_.body_weldid[m_.body_parentid[i]] != 0;
     const auto omega = [](const std::string& of) { return "'" + of + "'.omega"; };
-    tables_ << "\n[[force]]\nname = " << quoted(name + ".damping") << "\nbody = " << quoted(body(i)) << "\nmoment = "
-            << quoted("-" + number(damping) + "*(" + omega(body(i)) + (moves ? " - " + omega(parent) : "") + ")");
-    if (moves) tables_ << "\nagainst = " << quoted(parent);
+    tables_ << "\n[[force]]\nname = " << cli::toml_string(name + ".damping") << "\nbody = " << cli::toml_string(body(i))
+            << "\nmoment = "
+            << cli::toml_string("-" + number(damping) + "*(" + omega(body(i)) + (moves ? " - " + omega(parent) : "") +
+                                ")");
+    if (moves) tables_ << "\nagainst = " << cli::toml_string(parent);
     tables_ << "\n";
   }
 
@@ -296,9 +288,10 @@ class Writer {
     if (m_.jnt_stiffness[j] != 0) note("springs of free joints are left out", joints_[j]);
     if (c == 0) return;
     const std::string frame = "'" + body(i) + "'.frame";
-    tables_ << "\n[[force]]\nname = " << quoted(joints_[j] + ".damping") << "\nframe = " << quoted(body(i))
-            << "\nforce = " << quoted("-" + number(c) + "*" + frame + ".velocity")
-            << "\nmoment = " << quoted("-" + number(c) + "*" + frame + ".omega") << "\n";
+    tables_ << "\n[[force]]\nname = " << cli::toml_string(joints_[j] + ".damping")
+            << "\nframe = " << cli::toml_string(body(i))
+            << "\nforce = " << cli::toml_string("-" + number(c) + "*" + frame + ".velocity")
+            << "\nmoment = " << cli::toml_string("-" + number(c) + "*" + frame + ".omega") << "\n";
   }
 
   // ---- what closes loops ----
@@ -315,20 +308,20 @@ class Writer {
       for (std::size_t k = 0; k < 2; ++k) {
         const bool on_world = link.bodies[k] == 0;
         std::string name = link.name + (k == 0 ? ".a" : ".b");
-        tables_ << "\n[[frame]]\nname = " << quoted(name) << "\n"
-                << (on_world ? "body" : "frame") << " = " << quoted(frames[k])
+        tables_ << "\n[[frame]]\nname = " << cli::toml_string(name) << "\n"
+                << (on_world ? "body" : "frame") << " = " << cli::toml_string(frames[k])
                 << "\nposition = " << vector(ends->anchors[k])
                 << "\nrotation = " << rotation(ends->axes[k].normalized()) << "\n";
         frames[k] = name;
       }
-    tables_ << "\n[[joint]]\nname = " << quoted(link.name) << "\ntype = \"" << type << "\"\n";
+    tables_ << "\n[[joint]]\nname = " << cli::toml_string(link.name) << "\ntype = \"" << type << "\"\n";
     for (std::size_t k = 0; k < 2; ++k) {
       const std::string side = k == 0 ? "a" : "b";
       const bool on_world = !ends->has_rotation && link.bodies[k] == 0;
       if (on_world)
         tables_ << side << " = \"world\"\n";
       else
-        tables_ << "frame_" << side << " = " << quoted(frames[k]) << "\n";
+        tables_ << "frame_" << side << " = " << cli::toml_string(frames[k]) << "\n";
       if (!ends->has_rotation) tables_ << "at_" << side << " = " << vector(ends->anchors[k]) << "\n";
     }
   }
@@ -341,8 +334,9 @@ class Writer {
     if (!scalar(follower) || !scalar(leader)) return note("equalities of ball and free joints are left out", name);
     const double own = m_.qpos0[m_.jnt_qposadr[follower]];
     if (leader < 0) {
-      tables_ << "\n[[actuator]]\njoint = " << quoted(joints_[follower]) << "\nname = " << quoted(name)
-              << "\nposition = " << quoted(number(own + a[0])) << "\n";
+      tables_ << "\n[[actuator]]\njoint = " << cli::toml_string(joints_[follower])
+              << "\nname = " << cli::toml_string(name) << "\nposition = " << cli::toml_string(number(own + a[0]))
+              << "\n";
       return;
     }
     if (a[2] != 0 || a[3] != 0 || a[4] != 0)
@@ -371,8 +365,8 @@ class Writer {
         continue;
       }
       const int in = m_.site_bodyid[i];
-      tables_ << "\n[[frame]]\nname = " << quoted(name) << "\n"
-              << (in == 0 ? "body" : "frame") << " = " << quoted(body(in))
+      tables_ << "\n[[frame]]\nname = " << cli::toml_string(name) << "\n"
+              << (in == 0 ? "body" : "frame") << " = " << cli::toml_string(body(in))
               << "\nposition = " << vector(vector3(m_.site_pos + 3 * i))
               << "\nrotation = " << rotation(quaternion(m_.site_quat + 4 * i).normalized()) << "\n";
     }
@@ -401,10 +395,11 @@ class Writer {
     }
     const double gear = m_.actuator_gear[6 * first_output(m_, i)];
     const std::string q = "joint_position('" + joints_[joint] + "')", v = "joint_velocity('" + joints_[joint] + "')";
-    tables_ << "\n[[actuator]]\njoint = " << quoted(joints_[joint]) << "\nname = " << quoted(name) << "\n"
+    tables_ << "\n[[actuator]]\njoint = " << cli::toml_string(joints_[joint]) << "\nname = " << cli::toml_string(name)
+            << "\n"
             << (m_.jnt_type[joint] == mjJNT_SLIDE ? "force" : "torque") << " = "
-            << quoted(number(gear * b[0]) + " + " + number(gear * gear * b[1]) + "*" + q + " + " +
-                      number(gear * gear * b[2]) + "*" + v)
+            << cli::toml_string(number(gear * b[0]) + " + " + number(gear * gear * b[1]) + "*" + q + " + " +
+                                number(gear * gear * b[2]) + "*" + v)
             << "\n";
     if (!m_.actuator_forcelimited[i]) return;
     const double low = m_.actuator_forcerange[2 * i], high = m_.actuator_forcerange[2 * i + 1];
