@@ -113,26 +113,24 @@ void SparseFriction::lay_out() {
   linear_.resize(blocks_->size());
   factored_.resize(blocks_->size());
   bounds_.resize(blocks_->size());
+  changed_.reserve(blocks_->size());
 }
 
-/// Writes the rows of all efforts, √d qᵀB, and their compliance γ (1 − d)/step.
-void SparseFriction::write_rows() {
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    const Linear& as = linear_[k];
-    const double gamma = mobility(b);
-    for (int r = 0; r < b.dim; ++r) {
-      const std::size_t u = index_of(b.start + r);
-      const double d = as.d[z_(r)], root = d > independent ? std::sqrt(d) : 0;
-      compliance_[z_(places_[u])] = gamma * std::max(1 - d, stick_compliance) / step_;
-      for (std::size_t side = 0; side < 2; ++side) {
-        auto* const entry = rows_.entries.data() + entries_[u][side];
-        for (int c = 0; c < directions[u].parts[side].size; ++c) {
-          double sum = 0;
-          for (int j = 0; j < b.dim; ++j)
-            sum += as.axes[z_(j)][z_(r)] * direction(b.start + j).parts[side].force[z_(c)];
-          entry[c].value = root * sum;
-        }
+/// Writes the rows of the efforts of a block, √d qᵀB, and their compliance γ (1 − d)/step.
+void SparseFriction::write_rows(std::size_t k) {
+  const Block& b = (*blocks_)[k];
+  const Linear& as = factored_[k];
+  const double gamma = mobility(b);
+  for (int r = 0; r < b.dim; ++r) {
+    const std::size_t u = index_of(b.start + r);
+    const double d = as.d[z_(r)], root = d > independent ? std::sqrt(d) : 0;
+    compliance_[z_(places_[u])] = gamma * std::max(1 - d, stick_compliance) / step_;
+    for (std::size_t side = 0; side < 2; ++side) {
+      auto* const entry = rows_.entries.data() + entries_[u][side];
+      for (int c = 0; c < directions[u].parts[side].size; ++c) {
+        double sum = 0;
+        for (int j = 0; j < b.dim; ++j) sum += as.axes[z_(j)][z_(r)] * direction(b.start + j).parts[side].force[z_(c)];
+        entry[c].value = root * sum;
       }
     }
   }
@@ -152,15 +150,19 @@ bool SparseFriction::hardly_differ(const Linear& a, const Linear& b) {
   return true;
 }
 
-/// Factors the linear blocks, unless they hardly differ from those that are factored. @return whether that succeeded
+/// Factors the linear blocks. Those that hardly differ stay as they are factored. @return whether that succeeded
 bool SparseFriction::factor(Result& result) {
-  if (is_factored_ && std::equal(linear_.begin(), linear_.end(), factored_.begin(), factored_.end(), hardly_differ))
-    return true;
+  changed_.clear();
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    if (is_factored_ && hardly_differ(linear_[k], factored_[k])) continue;
+    factored_[k] = linear_[k];
+    write_rows(k);
+    changed_.push_back(direction((*blocks_)[k].start).constraint);
+  }
+  if (changed_.empty()) return true;
   ++result.factorizations;
-  write_rows();
-  std::swap(factored_, linear_);
-  linear_.resize(blocks_->size());
-  return is_factored_ = factor_.factor(rows_, compliance_);
+  return is_factored_ =
+             is_factored_ ? factor_.factor_changed(rows_, compliance_, changed_) : factor_.factor(rows_, compliance_);
 }
 
 /// Solves (1 − d) Δz + d/γ Δu = −F for the factored blocks, with F in their directions. Writes Δz and Δu.

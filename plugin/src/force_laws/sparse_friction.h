@@ -100,7 +100,7 @@ class SparseFriction {
   const Direction& direction(int unknown) const { return directions[index_of(unknown)]; }
   void add_forces(std::span<const double> z, std::span<double> force) const;
   void lay_out();
-  void write_rows();
+  void write_rows(std::size_t block);
   static bool hardly_differ(const Linear& a, const Linear& b);
   bool factor(Result& result);
   void take_step(double part, std::span<double> z);
@@ -161,6 +161,7 @@ class SparseFriction {
   double step_ = 1;
   ConstrainedProblem rows_;  // The rows of the constraints, and those of the efforts beside them.
   std::vector<double> compliance_;
+  std::vector<int> changed_;                      // Constraints whose rows have changed since they were factored.
   std::vector<int> first_by_constraint_, order_;  // Work memory of lay_out().
   std::vector<int> by_unknown_;                   // Index of its direction.
   std::vector<int> constraint_rows_;              // By row of the constraints: its row in rows_.

@@ -274,8 +274,9 @@ std::vector<int> BlockCholesky::make_supers(const Pattern& p, const std::vector<
 void BlockCholesky::lay_out_panels(const Pattern& p, const std::vector<int>& last_node,
                                    std::vector<std::vector<int>>& structure) {
   below_.clear();
-  std::size_t panel = 0, pivot = 0;
+  std::size_t panel = 0, inverse = 0;
   int tallest = 0;
+  is_narrow_ = true;
   for (std::size_t s = 0; s < supers_.size(); ++s) {
     Super& super = supers_[s];
     auto& under = structure[z(last_node[s])];
@@ -294,18 +295,40 @@ void BlockCholesky::lay_out_panels(const Pattern& p, const std::vector<int>& las
     super.below_end = static_cast<int>(below_.size());
     super.panel = panel;
     panel += z(super.width + super.height) * z(super.width);
-    super.pivot = pivot;
-    if (super.width <= compiled_width) pivot += z(super.width) * z(super.width);
+    super.inverse = inverse;
+    if (super.width <= compiled_width) inverse += z(super.width + super.height) * z(super.width);
+    is_narrow_ = is_narrow_ && (super.width <= compiled_width || super.height == 0);
     if (super.width >= wide) tallest = std::max(tallest, super.height);
   }
   supers_.shrink_to_fit();
   below_.shrink_to_fit();
   node_at_.shrink_to_fit();
   panels_.assign(panel, 0.0);
-  pivots_.assign(pivot, 0.0);
+  inverses_.assign(inverse, 0.0);
   inverse_.assign(node_at_.size(), 0.0);
   diagonal_.assign(node_at_.size(), 0.0);
   work_.assign(z(tallest) * z(tallest), 0.0);
+  list_sources();
+}
+
+void BlockCholesky::list_sources() {
+  const auto each_target_super = [&](const Super& s, const auto& visit) {
+    for (int b = s.below_begin; b < s.below_end; ++b)
+      if (b == s.below_begin || below_[z(b)].super != below_[z(b - 1)].super) visit(supers_[z(below_[z(b)].super)]);
+  };
+  for (const Super& s : supers_) each_target_super(s, [](Super& t) { ++t.source_end; });
+  int count = 0;
+  for (Super& s : supers_) {
+    s.source_begin = count;
+    count += s.source_end;
+    s.source_end = s.source_begin;
+  }
+  sources_.assign(z(count), 0);
+  for (std::size_t i = 0; i < supers_.size(); ++i)
+    each_target_super(supers_[i], [&](Super& t) { sources_[z(t.source_end++)] = static_cast<int>(i); });
+  selected_.clear();
+  selected_.reserve(supers_.size());
+  is_selected_.assign(supers_.size(), 0);
 }
 
 int BlockCholesky::end(int tree) const {
@@ -333,9 +356,9 @@ void BlockCholesky::clear(int tree) {
 }
 
 std::size_t BlockCholesky::bytes() const {
-  return (panels_.capacity() + pivots_.capacity()) * sizeof(double) +
+  return (panels_.capacity() + inverses_.capacity()) * sizeof(double) +
          (inverse_.capacity() + diagonal_.capacity()) * sizeof(double) + supers_.capacity() * sizeof(Super) +
-         below_.capacity() * sizeof(Below) +
+         below_.capacity() * sizeof(Below) + (sources_.capacity() + selected_.capacity()) * sizeof(int) +
          (tree_.capacity() + position_.capacity() + super_of_.capacity() + node_at_.capacity()) * sizeof(int);
 }
 
@@ -457,11 +480,13 @@ void BlockCholesky::factor_panel(Super& s, double drop, Outcome& out) {
     solve_below<W>(s);
 }
 
-// Visits every block (i, k) that a supernode changes, with i and k among its rows below.
+// Visits every block (i, k) that a supernode changes, with i and k among its rows below. @param only  the supernode of
+// k. −1: any
 template <class Add>
-void BlockCholesky::each_target(const Super& s, Add add) {
+inline void BlockCholesky::each_target(const Super& s, int only, Add add) {
   for (int b = s.below_begin; b < s.below_end; ++b) {
     const Below& k = below_[z(b)];
+    if (only >= 0 && k.super != only) continue;
     const Super& t = supers_[z(k.super)];
     double* const base = panels_.data() + t.panel + k.column;
     const Below* next = below_.data() + t.below_begin;
@@ -480,10 +505,10 @@ void BlockCholesky::each_target(const Super& s, Add add) {
 }
 
 template <int W>
-void BlockCholesky::update(const Super& s) {
+void BlockCholesky::update(const Super& s, int only) {
   const double* const P = panels_.data() + s.panel + s.width * s.width;
   const double sign = s.negative ? -1 : 1;
-  each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+  each_target(s, only, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     const double* const Pi = P + i.offset * W;
     const double* const Pk = P + k.offset * W;
     if (diagonal && i.rows == W && !s.negative) {  // The usual case: joints of one kind in a chain.
@@ -510,7 +535,7 @@ void BlockCholesky::update_wide(const Super& s) {
   } else {
     U.noalias() = (s.negative ? -1.0 : 1.0) * P.lazyProduct(P.transpose());
   }
-  each_target(s, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+  each_target(s, -1, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     for (int r = 0; r < i.rows; ++r, to += stride) {
       const double* const from = work_.data() + static_cast<std::ptrdiff_t>(i.offset + r) * h + k.offset;
       const int columns = diagonal ? r + 1 : k.rows;
@@ -520,11 +545,13 @@ void BlockCholesky::update_wide(const Super& s) {
 }
 
 void BlockCholesky::read_diagonal(int tree) {
-  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
-    const Super& s = supers_[z(t)];
-    const double* A = panels_.data() + s.panel;
-    for (int c = 0; c < s.width; ++c, A += s.width + 1) diagonal_[z(s.first + c)] = std::fabs(*A);
-  }
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) read_diagonal_of_panel(t);
+}
+
+void BlockCholesky::read_diagonal_of_panel(int panel) {
+  const Super& s = supers_[z(panel)];
+  const double* A = panels_.data() + s.panel;
+  for (int c = 0; c < s.width; ++c, A += s.width + 1) diagonal_[z(s.first + c)] = std::fabs(*A);
 }
 
 void BlockCholesky::shift(int tree, double by) {
@@ -536,18 +563,25 @@ void BlockCholesky::shift(int tree, double by) {
 }
 
 void BlockCholesky::shift(int tree, const double* by) {
-  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) {
-    const Super& s = supers_[z(t)];
-    double* A = panels_.data() + s.panel;
-    for (int c = 0; c < s.width && !s.negative; ++c, A += s.width + 1) *A += by[s.first + c];
-  }
+  for (int t = tree_start_[z(tree)]; t < tree_start_[z(tree) + 1]; ++t) shift_panel(t, by);
 }
 
-// Where no pivot is small, the panel below becomes W = P L⁻¹, and D⁻¹ = ±L⁻ᵀL⁻¹ is stored beside it. A solve then needs
-// one product per joint. Triangles would make each row wait for the one before.
+void BlockCholesky::shift_panel(int panel, const double* by) {
+  const Super& s = supers_[z(panel)];
+  double* A = panels_.data() + s.panel;
+  for (int c = 0; c < s.width && !s.negative; ++c, A += s.width + 1) *A += by[s.first + c];
+}
+
+void BlockCholesky::clear_panel(int panel) {
+  const Super& s = supers_[z(panel)];
+  std::fill_n(panels_.begin() + static_cast<std::ptrdiff_t>(s.panel), z(s.width + s.height) * z(s.width), 0.0);
+}
+
+// Where no pivot is small, stores D⁻¹ = ±L⁻ᵀL⁻¹ and W = P L⁻¹. A solve then needs one product per joint. Triangles
+// would make each row wait for the one before.
 template <int W>
 void BlockCholesky::invert(const Super& s) {
-  double* const A = panels_.data() + s.panel;
+  const double* const A = panels_.data() + s.panel;
   const double* const inverse = inverse_.data() + s.first;
   double X[W][W];  // L⁻¹.
   for (int c = 0; c < W; ++c) {
@@ -558,28 +592,30 @@ void BlockCholesky::invert(const Super& s) {
       X[r][c] = -sum * inverse[r];
     }
   }
-  double* const D = pivots_.data() + s.pivot;
+  double* const D = inverses_.data() + s.inverse;
   for (int r = 0; r < W; ++r)
     for (int c = 0; c <= r; ++c) {
       double sum = 0;
       for (int l = r; l < W; ++l) sum += X[l][r] * X[l][c];
       D[r * W + c] = D[c * W + r] = s.negative ? -sum : sum;
     }
-  double* row = A + W * W;
-  for (int r = 0; r < s.height; ++r, row += W)
+  const double* row = A + W * W;
+  double* to = D + W * W;
+  for (int r = 0; r < s.height; ++r, row += W, to += W)
     for (int c = 0; c < W; ++c) {
       double sum = 0;
       for (int l = c; l < W; ++l) sum += row[l] * X[l][c];
-      row[c] = sum;
+      to[c] = sum;
     }
 }
 
 // Computes x below −= W x, x ← D⁻¹ x. Where the supernode is not inverted: x ← ±L⁻¹ x, x below −= P L⁻¹ x.
 template <int W>
 void BlockCholesky::forward_super(const Super& s, double* x) const {
-  const double* row = panels_.data() + s.panel + s.width * s.width;
   double* const own = x + s.first;
   if constexpr (W > 0) {
+    const double* D = inverses_.data() + s.inverse;
+    const double* row = D + W * W;
     double y[W];
     for (int c = 0; c < W; ++c) y[c] = own[c];
     for (int b = s.below_begin; b < s.below_end; ++b) {
@@ -590,11 +626,11 @@ void BlockCholesky::forward_super(const Super& s, double* x) const {
       }
       for (int r = 0; r < below_[z(b)].rows; ++r, row += W) to[r] -= dot<W>(row, y);
     }
-    const double* D = pivots_.data() + s.pivot;
     for (int c = 0; c < W; ++c, D += W) own[c] = dot<W>(D, y);
     return;
   }
   const int w = s.width;
+  const double* row = panels_.data() + s.panel + w * w;
   const double* const inverse = inverse_.data() + s.first;
   const double* triangle = panels_.data() + s.panel;
   for (int c = 0; c < w; ++c, triangle += w) own[c] = (own[c] - inner<0>(triangle, own, c)) * inverse[c];
@@ -607,10 +643,9 @@ void BlockCholesky::forward_super(const Super& s, double* x) const {
 
 template <int W>
 void BlockCholesky::backward_super(const Super& s, double* x) const {
-  const int w = W > 0 ? W : s.width;
-  const double* row = panels_.data() + s.panel + w * w;
   double* const own = x + s.first;
   if constexpr (W > 0) {
+    const double* row = inverses_.data() + s.inverse + W * W;
     double y[W];
     for (int l = 0; l < W; ++l) y[l] = own[l];
     for (int b = s.below_begin; b < s.below_end; ++b) {
@@ -626,6 +661,8 @@ void BlockCholesky::backward_super(const Super& s, double* x) const {
     for (int l = 0; l < W; ++l) own[l] = y[l];
     return;
   }
+  const int w = s.width;
+  const double* row = panels_.data() + s.panel + w * w;
   for (int b = s.below_begin; b < s.below_end; ++b) {
     const double* const from = x + below_[z(b)].position;
     for (int r = 0; r < below_[z(b)].rows; ++r, row += w)
@@ -670,10 +707,52 @@ BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
     by_width(s.width, [&](auto width) {
       factor_panel<width>(s, drop, out);
       if constexpr (width > 0) {
-        update<width>(s);
+        update<width>(s, -1);
         if (s.inverted) invert<width>(s);
       } else {
         update_wide(s);
+      }
+    });
+  }
+  return out;
+}
+
+int BlockCholesky::panel_at(std::size_t offset) const {
+  const auto after = std::upper_bound(supers_.begin(), supers_.end(), offset,
+                                      [](std::size_t at, const Super& s) { return at < s.panel; });
+  return static_cast<int>(after - supers_.begin()) - 1;
+}
+
+bool BlockCholesky::select(std::span<const int> panels) {
+  for (const int t : selected_) is_selected_[z(t)] = 0;
+  selected_.clear();
+  for (const int panel : panels)
+    for (int t = panel; !is_selected_[z(t)];) {
+      is_selected_[z(t)] = 1;
+      selected_.push_back(t);
+      const Super& s = supers_[z(t)];
+      if (s.below_begin == s.below_end) break;
+      t = below_[z(s.below_begin)].super;
+    }
+  std::sort(selected_.begin(), selected_.end());
+  return is_narrow_;
+}
+
+// Each panel is changed by the same earlier ones as in factor(), and in the same order.
+BlockCholesky::Outcome BlockCholesky::factor_selected(double drop) {
+  Outcome out;
+  for (const int t : selected_) {
+    Super& s = supers_[z(t)];
+    for (int i = s.source_begin; i < s.source_end; ++i) {
+      const Super& source = supers_[z(sources_[z(i)])];
+      by_width(source.width, [&](auto width) {
+        if constexpr (width > 0) update<width>(source, t);
+      });
+    }
+    by_width(s.width, [&](auto width) {
+      factor_panel<width>(s, drop, out);
+      if constexpr (width > 0) {
+        if (s.inverted) invert<width>(s);
       }
     });
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace linchpin::detail {
@@ -69,6 +70,24 @@ class BlockCholesky {
   /// Factors one tree. A row whose pivot is below `drop` times its diagonal depends on earlier rows and is dropped:
   /// solve() gives it zero. Does not allocate.
   Outcome factor(int tree, double drop);
+  /// A panel contains the blocks (i, k) of one k, or of several.
+  int panels() const { return static_cast<int>(supers_.size()); }
+  int panel_of_row(int position) const { return super_of_[z(node_at_[z(position)])]; }
+  /// Index of the panel that contains a Slot.
+  int panel_at(std::size_t offset) const;
+  /// Selects the panels whose factor depends on the values of `panels`: these, and all on the paths from them to their
+  /// roots. @return whether factor_selected() can factor them. If not, factor() must factor the whole tree.
+  bool select(std::span<const int> panels);
+  /// Indices of the selected panels, ascending.
+  std::span<const int> selected() const { return selected_; }
+  /// The same as clear(), read_diagonal() and shift(), for one panel.
+  void clear_panel(int panel);
+  void read_diagonal_of_panel(int panel);
+  void shift_panel(int panel, const double* by);
+  /// Factors the selected panels, which contain their values as assembled, after factor() has factored the whole tree.
+  /// All panels are then as if factor() had factored the new values. The outcome is that of the selected panels. Does
+  /// not allocate.
+  Outcome factor_selected(double drop);
   /// Nodes that had almost no pivot while a negative node was still to come. analyse() clears them.
   const std::vector<int>& late() const { return late_; }
 
@@ -89,8 +108,9 @@ class BlockCholesky {
   struct Super {  // Supernode: nodes with the same rows below them, eliminated together.
     int first = 0, width = 0, height = 0;
     int below_begin = 0, below_end = 0;
-    std::size_t panel = 0;  // Offset of (width + height) × width values, row by row.
-    std::size_t pivot = 0;  // Offset of width × width values, for compiled widths.
+    std::size_t panel = 0;    // Offset of (width + height) × width values, row by row.
+    std::size_t inverse = 0;  // Offset of (width + height) × width values, for compiled widths: see invert().
+    int source_begin = 0, source_end = 0;  // Supernodes that change this one.
     bool negative = false, waits = false;
     bool inverted = false;  // State of the last factor(): see invert().
   };
@@ -117,7 +137,7 @@ class BlockCholesky {
   template <int W>
   void factor_panel(Super& s, double drop, Outcome& out);
   template <int W>
-  void update(const Super& s);
+  void update(const Super& s, int only);
   void update_wide(const Super& s);
   template <int W>
   void invert(const Super& s);
@@ -128,7 +148,8 @@ class BlockCholesky {
   void backward_in(const Super& s, int column, double* own) const;
   void backward(int first, int end, double* x) const;
   template <class Add>
-  void each_target(const Super& s, Add add);
+  void each_target(const Super& s, int only, Add add);
+  void list_sources();
   template <class Visit>
   static void by_width(int width, Visit visit);
 
@@ -138,11 +159,15 @@ class BlockCholesky {
   std::vector<int> tree_, position_, super_of_;
   std::vector<int> node_at_;  // [size] Node of each row.
   std::vector<double> panels_;
-  std::vector<double> pivots_;    // D⁻¹ of compiled widths.
+  std::vector<double> inverses_;  // D⁻¹ and W of compiled widths.
   std::vector<double> inverse_;   // [size] 1 / L_cc, 0 where dropped.
   std::vector<double> diagonal_;  // [size]
   std::vector<double> work_;      // Work memory of update_wide.
   std::vector<int> late_;
+  std::vector<int> sources_;  // By supernode: the earlier ones that have rows of it below them, ascending.
+  std::vector<int> selected_;
+  std::vector<char> is_selected_;  // By supernode.
+  bool is_narrow_ = false;         // All supernodes that change others have compiled widths.
 };
 
 }  // namespace linchpin::detail

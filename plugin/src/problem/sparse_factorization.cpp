@@ -19,6 +19,7 @@ namespace {
 constexpr int max_dense_rows = 600;  // Largest number of rows of an island for the dense solver.
 constexpr double certain_eigenvalue = 3e-8;
 constexpr double max_squared_ratio = 1e3;   // Ratio of row lengths up to which rows as given can be squared.
+constexpr double compliant_drop = 1e-14;    // Relative pivot below which rows with compliance are dropped.
 constexpr double proximity = 1e-10;         // δ of regularize(), relative to the mean square of a row.
 constexpr double independent_pivot = 1e-7;  // Rows with smaller pivots count as dependent on others.
 
@@ -80,9 +81,91 @@ bool SparseFactorization::factor(const ConstrainedProblem& problem, std::span<co
   return finite;
 }
 
+/// Reads the entries of the rows of a node. @return whether they are in the columns of the pattern, and finite
+bool SparseFactorization::read_node(const ConstrainedProblem& problem, int node) {
+  const Parts::Range runs = parts_.runs[z(node)];
+  const ConstrainedProblem::Entry* entry = problem.entries.data() + problem.row_start[z(pattern_.nodes[z(node)].row)];
+  double probe = 0;
+  for (int i = runs.begin; i < runs.end; ++i) {
+    const EntryRun& run = pattern_.entry_runs[z(i)];
+    if (!read_run(run, entry, jacobians_.data() + run.value, probe)) return false;
+    entry += run.length;
+  }
+  return std::isfinite(probe);
+}
+
+// Other factorisations use the same work memory. So no block is whitened from an earlier call.
+void SparseFactorization::whiten_once(int block, int rows) {
+  if (parts_.whitened_at[z(block)] == parts_.calls) return;
+  parts_.whitened_at[z(block)] = parts_.calls;
+  whiten(pattern_.jacobian_blocks[z(block)], rows);
+}
+
+// The products of a panel are added in the same order as in fill().
+void SparseFactorization::fill_panel(int panel) {
+  dual_.clear_panel(panel);
+  double* const panels = dual_.values();
+  const double* const B = work_->whitened.data();
+  const auto each = [&](const auto& list, Parts::Range range, const auto& visit) {
+    for (int i = range.begin; i < range.end; ++i) visit(list[z(i)]);
+  };
+  each(parts_.products, parts_.of_products[z(panel)], [&](const Parts::Item& item) {
+    const BlockProduct& p = pattern_.block_products[z(item.index)];
+    whiten_once(item.block_a, p.rows_a);
+    whiten_once(item.block_b, p.rows_b);
+    add_product(p, B, panels);
+  });
+  each(parts_.hubs, parts_.of_hubs[z(panel)], [&](int hub) { set_hub(pattern_.hubs[z(hub)], panels); });
+  each(parts_.hub_blocks, parts_.of_hub_blocks[z(panel)], [&](const Parts::Item& item) {
+    const HubBlock& s = pattern_.hub_blocks[z(item.index)];
+    whiten_once(item.block_a, s.rows);
+    set_hub_block(s, B, panels);
+  });
+}
+
+bool SparseFactorization::factor_changed(const ConstrainedProblem& problem, std::span<const double> compliance,
+                                         std::span<const int> changed) noexcept {
+  constexpr double worthwhile = 0.7;  // Part of the panels above which all are factored.
+  if (!parts_known_) list_parts();
+  parts_.touched.clear();
+  for (const int constraint : changed) {
+    const int node = parts_.node_of_constraint[z(constraint)];
+    if (node < 0) continue;
+    const Parts::Range panels = parts_.of_panels[z(node)];
+    parts_.touched.insert(parts_.touched.end(), parts_.panels.begin() + panels.begin,
+                          parts_.panels.begin() + panels.end);
+  }
+  if (!dual_.select(parts_.touched) ||
+      static_cast<double>(dual_.selected().size()) > worthwhile * static_cast<double>(dual_.panels()))
+    return factor(problem, compliance);
+  select_scratch();
+  ++parts_.calls;
+  for (const int constraint : changed) {
+    const int node = parts_.node_of_constraint[z(constraint)];
+    if (node >= 0 && !read_node(problem, node)) return factor(problem, compliance);
+  }
+  for (const int panel : dual_.selected()) {
+    fill_panel(panel);
+    const Parts::Range nodes = parts_.nodes[z(panel)];
+    for (int k = nodes.begin; k < nodes.end; ++k) {
+      const Node& node = pattern_.nodes[z(k)];
+      for (int r = 0; r < node.rows; ++r) work_->x[z(node.position + r)] = compliance[z(node.row + r)];
+    }
+    dual_.shift_panel(panel, work_->x.data());
+    dual_.read_diagonal_of_panel(panel);
+    for (int k = nodes.begin; k < nodes.end; ++k) {
+      for (int t = pattern_.nodes[z(k)].block_begin; t < pattern_.nodes[z(k)].block_end; ++t)
+        whiten_once(t, pattern_.nodes[z(k)].rows);
+      measure_rows(pattern_.nodes[z(k)], !pattern_.hubs.empty());
+    }
+  }
+  const BlockCholesky::Outcome out = dual_.factor_selected(compliant_drop);
+  if (out.late_needed || !out.finite) return factor(problem, compliance);
+  return true;
+}
+
 /// The same as factor_island(), with compliance. The island is Kind::dense where its factor is not finite.
 bool SparseFactorization::factor_compliant_island(int i, std::span<const double> compliance) {
-  constexpr double drop = 1e-14;
   Island& island = islands_[z(i)];
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = pattern_.nodes[z(k)];
@@ -91,7 +174,7 @@ bool SparseFactorization::factor_compliant_island(int i, std::span<const double>
   dual_.shift(i, work_->x.data());
   dual_.read_diagonal(i);
   measure_rows(island);
-  const BlockCholesky::Outcome out = dual_.factor(i, drop);
+  const BlockCholesky::Outcome out = dual_.factor(i, compliant_drop);
   if (out.late_needed) return false;
   island.kind = out.finite ? Kind::full : Kind::dense;
   island.primal_factored = island.null_space_known = false;
@@ -137,27 +220,32 @@ bool SparseFactorization::read(const ConstrainedProblem& problem) {
   const ConstrainedProblem::Entry* entry = problem.entries.data();
   double probe = 0;  // It is not finite if a number is not, or when the numbers overflow together.
   for (const EntryRun& run : pattern_.entry_runs) {
-    double* const J = jacobians_.data() + run.value;
-    int wrong = 0;
-    if (run.length == 6) {  // The sum is made of pairs. Added one by one, each number would wait for the one before it.
-      for (int i = 0; i < 6; ++i) {
-        wrong |= entry[i].column ^ (run.column + i);
-        J[i] = entry[i].value;
-      }
-      probe += (J[0] + J[1]) + (J[2] + J[3]) + (J[4] + J[5]);
-    } else {
-      for (int i = 0; i < run.length; ++i) {
-        wrong |= entry[i].column ^ (run.column + i);
-        J[i] = entry[i].value;
-        probe += J[i];
-      }
-    }
-    if (wrong != 0) return false;
+    if (!read_run(run, entry, jacobians_.data() + run.value, probe)) return false;
     entry += run.length;
   }
   finite_ = std::isfinite(probe) ||
             std::all_of(jacobians_.begin(), jacobians_.end(), [](double x) { return std::isfinite(x); });
   return true;
+}
+
+// @return whether the entries are in the columns of the run
+inline bool SparseFactorization::read_run(const EntryRun& run, const ConstrainedProblem::Entry* entry, double* J,
+                                          double& probe) {
+  int wrong = 0;
+  if (run.length == 6) {  // The sum is made of pairs. Added one by one, each number would wait for the one before it.
+    for (int i = 0; i < 6; ++i) {
+      wrong |= entry[i].column ^ (run.column + i);
+      J[i] = entry[i].value;
+    }
+    probe += (J[0] + J[1]) + (J[2] + J[3]) + (J[4] + J[5]);
+  } else {
+    for (int i = 0; i < run.length; ++i) {
+      wrong |= entry[i].column ^ (run.column + i);
+      J[i] = entry[i].value;
+      probe += J[i];
+    }
+  }
+  return wrong == 0;
 }
 
 // ---- numeric factorisation ----
@@ -257,58 +345,64 @@ void SparseFactorization::fill(const Island& island) const {
   dual_.clear(tree);
   double* const panels = dual_.values();
   const double* const B = work_->whitened.data();
-  for (int i = island.product_begin; i < island.product_end; ++i) {
-    const BlockProduct& p = pattern_.block_products[z(i)];
-    const double* a = B + p.a;
-    double* to = panels + p.to;
-    const bool diagonal = p.a == p.b;
-    if (p.size == 6) {
-      if (p.rows_a == 3 && p.rows_b == 3) {
-        diagonal ? add_product3<true>(a, a, to, p.stride) : add_product3<false>(a, B + p.b, to, p.stride);
-        continue;
-      }
-      for (int r = 0; r < p.rows_a; ++r, a += 6, to += p.stride) {
-        const double* b = B + p.b;
-        const int columns = diagonal ? r + 1 : p.rows_b;
-        for (int c = 0; c < columns; ++c, b += 6) to[c] += dot6(a, b);
-      }
-      continue;
+  for (int i = island.product_begin; i < island.product_end; ++i) add_product(pattern_.block_products[z(i)], B, panels);
+  for (int i = island.hub_begin; i < island.hub_end; ++i) set_hub(pattern_.hubs[z(i)], panels);
+  for (int i = island.hub_block_begin; i < island.hub_block_end; ++i)
+    set_hub_block(pattern_.hub_blocks[z(i)], B, panels);
+}
+
+inline void SparseFactorization::add_product(const BlockProduct& p, const double* B, double* panels) const {
+  const double* a = B + p.a;
+  double* to = panels + p.to;
+  const bool diagonal = p.a == p.b;
+  if (p.size == 6) {
+    if (p.rows_a == 3 && p.rows_b == 3) {
+      diagonal ? add_product3<true>(a, a, to, p.stride) : add_product3<false>(a, B + p.b, to, p.stride);
+      return;
     }
-    for (int r = 0; r < p.rows_a; ++r, a += p.size, to += p.stride) {
+    for (int r = 0; r < p.rows_a; ++r, a += 6, to += p.stride) {
       const double* b = B + p.b;
       const int columns = diagonal ? r + 1 : p.rows_b;
-      for (int c = 0; c < columns; ++c, b += p.size) to[c] += dot(a, b, p.size);
+      for (int c = 0; c < columns; ++c, b += 6) to[c] += dot6(a, b);
     }
+    return;
   }
-  for (int i = island.hub_begin; i < island.hub_end; ++i)
-    for (int c = 0; c < pattern_.hubs[z(i)].size; ++c)
-      panels[pattern_.hubs[z(i)].to + z(c) * z(pattern_.hubs[z(i)].stride + 1)] = -1;
-  for (int i = island.hub_block_begin; i < island.hub_block_end; ++i) {
-    const HubBlock& s = pattern_.hub_blocks[z(i)];
-    const double* from = B + s.from;
-    for (int r = 0; r < s.rows; ++r)
-      for (int c = 0; c < s.size; ++c)
-        panels[s.to + (s.transposed ? z(c) * z(s.stride) + z(r) : z(r) * z(s.stride) + z(c))] = *from++;
+  for (int r = 0; r < p.rows_a; ++r, a += p.size, to += p.stride) {
+    const double* b = B + p.b;
+    const int columns = diagonal ? r + 1 : p.rows_b;
+    for (int c = 0; c < columns; ++c, b += p.size) to[c] += dot(a, b, p.size);
   }
+}
+
+void SparseFactorization::set_hub(const Hub& hub, double* panels) {
+  for (int c = 0; c < hub.size; ++c) panels[hub.to + z(c) * z(hub.stride + 1)] = -1;
+}
+
+void SparseFactorization::set_hub_block(const HubBlock& s, const double* B, double* panels) {
+  const double* from = B + s.from;
+  for (int r = 0; r < s.rows; ++r)
+    for (int c = 0; c < s.size; ++c)
+      panels[s.to + (s.transposed ? z(c) * z(s.stride) + z(r) : z(r) * z(s.stride) + z(c))] = *from++;
 }
 
 // Computes the lengths of the rows of B, by which residuals are divided.
 void SparseFactorization::measure_rows(const Island& island) {
   const bool hubs = island.hub_end > island.hub_begin;
+  for (int k = island.node_begin; k < island.node_end; ++k) measure_rows(pattern_.nodes[z(k)], hubs);
+}
+
+inline void SparseFactorization::measure_rows(const Node& node, bool hubs) {
   double* const diagonal = dual_.diagonal();
-  for (int k = island.node_begin; k < island.node_end; ++k) {
-    const Node& node = pattern_.nodes[z(k)];
-    for (int r = 0; r < node.rows; ++r) {
-      double& square = diagonal[node.position + r];
-      for (int t = node.block_begin; hubs && t < node.block_end; ++t) {
-        const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
-        const double* b = work_->whitened.data() + pattern_.jacobian_blocks[z(t)].value + r * body.size;
-        if (body.hub) square += dot(b, b, body.size);
-      }
-      const double length = std::sqrt(square);
-      length_[z(node.row + r)] = length;
-      longest_ = std::max(longest_, length);
+  for (int r = 0; r < node.rows; ++r) {
+    double& square = diagonal[node.position + r];
+    for (int t = node.block_begin; hubs && t < node.block_end; ++t) {
+      const Body& body = bodies_[z(pattern_.jacobian_blocks[z(t)].body)];
+      const double* b = work_->whitened.data() + pattern_.jacobian_blocks[z(t)].value + r * body.size;
+      if (body.hub) square += dot(b, b, body.size);
     }
+    const double length = std::sqrt(square);
+    length_[z(node.row + r)] = length;
+    longest_ = std::max(longest_, length);
   }
 }
 

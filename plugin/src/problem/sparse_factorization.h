@@ -45,6 +45,11 @@ class SparseFactorization {
   /// not decided, and rows without a pivot are dropped. Use solve_unrefined(), and check its residual.
   /// @param compliance  [m] ≥ 0
   bool factor(const ConstrainedProblem& problem, std::span<const double> compliance) noexcept;
+  /// The same after factor() of that problem, where only the rows of some constraints, and their compliance, have
+  /// changed since. It factors what depends on these. The result is that of factor().
+  /// @param changed  indices of constraints
+  bool factor_changed(const ConstrainedProblem& problem, std::span<const double> compliance,
+                      std::span<const int> changed) noexcept;
 
   int rank() const;
   int rows() const { return m_; }
@@ -165,6 +170,32 @@ class SparseFactorization {
     std::vector<char> late;  // [nodes in the order of rows] See BlockCholesky.
   };
 
+  // By panel of dual_ and by node: what factor_changed() reads and fills again. It is made when that is first called.
+  struct Parts {
+    struct Item {
+      int index = 0, block_a = 0, block_b = 0;  // Index in the list of the pattern, and those of its Jacobian blocks.
+    };
+    struct Range {
+      int begin = 0, end = 0;
+    };
+    std::vector<Item> products, hub_blocks;                  // By panel.
+    std::vector<int> hubs;                                   // By panel.
+    std::vector<Range> of_products, of_hub_blocks, of_hubs;  // [panels]
+    std::vector<Range> nodes;                                // [panels] Nodes whose rows the panel contains.
+    std::vector<int> node_of_constraint;                     // −1 without rows.
+    std::vector<int> panels;                                 // By node: panels that contain products of its rows.
+    std::vector<Range> of_panels, runs;                      // [nodes] The latter: entry runs.
+    std::vector<int> touched;                                // Work memory: panels.
+    std::vector<int> whitened_at;                            // By Jacobian block: the call that whitened it last.
+    int calls = 0;
+  };
+  void list_parts();
+  static bool read_run(const EntryRun& run, const ConstrainedProblem::Entry* entry, double* J, double& probe);
+  bool read_node(const ConstrainedProblem& problem, int node);
+  void whiten_once(int block, int rows);
+  void fill_panel(int panel);
+  int island_of_panel(int panel) const;
+
   bool prepare(const ConstrainedProblem& problem) noexcept;
   template <class FactorIsland>
   void factor_islands(FactorIsland factor_island);
@@ -192,9 +223,13 @@ class SparseFactorization {
   void whiten() const;
   void whiten(const JacobianBlock& block, int rows) const;
   void fill(const Island& island) const;
+  void add_product(const BlockProduct& p, const double* B, double* panels) const;
+  static void set_hub(const Hub& hub, double* panels);
+  static void set_hub_block(const HubBlock& s, const double* B, double* panels);
   bool factor_island(int i);
   bool factor_compliant_island(int i, std::span<const double> compliance);
   void measure_rows(const Island& island);
+  void measure_rows(const Node& node, bool hubs);
   double smallest_singular_value(int i) const;
   bool solve_densely(int i, const char* why) const;
   void add_mass(const Body& body, ConstrainedProblem& x) const;
@@ -251,6 +286,8 @@ class SparseFactorization {
   int n_ = 0, m_ = 0;
   SolveOptions options_;
   Pattern pattern_;
+  Parts parts_;
+  bool parts_known_ = false;
   bool known_ = false;   // `pattern_` is that of the last instant.
   bool finite_ = false;  // The entries are finite.
 

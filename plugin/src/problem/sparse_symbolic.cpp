@@ -125,7 +125,7 @@ void SparseFactorization::order() {
   if (known_) whiten();
   std::sort(pattern_.nodes.begin(), pattern_.nodes.end(),
             [](const Node& a, const Node& b) { return a.position < b.position; });
-  primal_known_ = false;
+  primal_known_ = parts_known_ = false;
   pattern_.block_products.shrink_to_fit();
   pattern_.column_blocks.shrink_to_fit();
 }
@@ -280,6 +280,84 @@ void SparseFactorization::list_column_blocks(const BodyBlocks& on) {
                                         .position = pattern_.nodes[z(k)].position});
     bodies_[b].column_block_end = end_of(pattern_.column_blocks);
   }
+}
+
+void SparseFactorization::list_parts() {
+  const std::size_t panels = z(dual_.panels()), nodes = pattern_.nodes.size();
+  // Indices of Jacobian blocks by the place of their values.
+  std::vector<std::pair<Place, int>> block_at;
+  for (int t = 0; t < end_of(pattern_.jacobian_blocks); ++t)
+    block_at.emplace_back(pattern_.jacobian_blocks[z(t)].value, t);
+  std::sort(block_at.begin(), block_at.end());
+  const auto block_of = [&](Place value) {
+    return std::lower_bound(block_at.begin(), block_at.end(), std::pair<Place, int>(value, 0))->second;
+  };
+  // Groups indices by a key, in their order. @param key_of  of an index  @param add  stores an index
+  const auto group = [&](int count, std::vector<Parts::Range>& ranges, std::size_t keys, const auto& key_of,
+                         const auto& add) {
+    std::vector<int> order(z(count));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key_of(a) < key_of(b); });
+    ranges.assign(keys, {});
+    for (int i = 0; i < count; ++i) {
+      Parts::Range& range = ranges[z(key_of(order[z(i)]))];
+      if (range.end == 0) range.begin = i;
+      range.end = i + 1;
+      add(order[z(i)]);
+    }
+  };
+  parts_ = {};
+  group(
+      end_of(pattern_.block_products), parts_.of_products, panels,
+      [&](int i) { return dual_.panel_at(pattern_.block_products[z(i)].to); },
+      [&](int i) {
+        const BlockProduct& p = pattern_.block_products[z(i)];
+        parts_.products.push_back({i, block_of(p.a), block_of(p.b)});
+      });
+  group(
+      end_of(pattern_.hub_blocks), parts_.of_hub_blocks, panels,
+      [&](int i) { return dual_.panel_at(pattern_.hub_blocks[z(i)].to); },
+      [&](int i) {
+        parts_.hub_blocks.push_back({i, block_of(pattern_.hub_blocks[z(i)].from), 0});
+      });
+  group(
+      end_of(pattern_.hubs), parts_.of_hubs, panels, [&](int i) { return dual_.panel_at(pattern_.hubs[z(i)].to); },
+      [&](int i) { parts_.hubs.push_back(i); });
+  group(
+      static_cast<int>(nodes), parts_.nodes, panels,
+      [&](int k) { return dual_.panel_of_row(pattern_.nodes[z(k)].position); }, [](int) {});
+
+  std::vector<int> node_of_block(pattern_.jacobian_blocks.size(), 0);
+  parts_.node_of_constraint.assign(z(pattern_.constraints), -1);
+  for (std::size_t k = 0; k < nodes; ++k) {
+    const Node& node = pattern_.nodes[k];
+    parts_.node_of_constraint[z(pattern_.row_constraint[z(node.row)])] = static_cast<int>(k);
+    for (int t = node.block_begin; t < node.block_end; ++t) node_of_block[z(t)] = static_cast<int>(k);
+  }
+  group(
+      end_of(pattern_.entry_runs), parts_.runs, nodes,
+      [&](int i) { return node_of_block[z(pattern_.entry_runs[z(i)].block)]; }, [](int) {});
+  std::vector<std::pair<int, int>> panels_of_nodes;
+  const auto add_panels = [&](const std::vector<Parts::Item>& items, const std::vector<Parts::Range>& ranges,
+                              bool both) {
+    for (std::size_t panel = 0; panel < panels; ++panel)
+      for (int i = ranges[panel].begin; i < ranges[panel].end; ++i) {
+        panels_of_nodes.emplace_back(node_of_block[z(items[z(i)].block_a)], static_cast<int>(panel));
+        if (both) panels_of_nodes.emplace_back(node_of_block[z(items[z(i)].block_b)], static_cast<int>(panel));
+      }
+  };
+  add_panels(parts_.products, parts_.of_products, true);
+  add_panels(parts_.hub_blocks, parts_.of_hub_blocks, false);
+  for (std::size_t k = 0; k < nodes; ++k)
+    panels_of_nodes.emplace_back(static_cast<int>(k), dual_.panel_of_row(pattern_.nodes[k].position));
+  std::sort(panels_of_nodes.begin(), panels_of_nodes.end());
+  panels_of_nodes.erase(std::unique(panels_of_nodes.begin(), panels_of_nodes.end()), panels_of_nodes.end());
+  group(
+      end_of(panels_of_nodes), parts_.of_panels, nodes, [&](int i) { return panels_of_nodes[z(i)].first; },
+      [&](int i) { parts_.panels.push_back(panels_of_nodes[z(i)].second); });
+  parts_.touched.reserve(parts_.panels.size());
+  parts_.whitened_at.assign(pattern_.jacobian_blocks.size(), 0);
+  parts_known_ = true;
 }
 
 void SparseFactorization::prepare_primal() {
