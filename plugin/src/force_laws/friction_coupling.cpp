@@ -12,26 +12,42 @@
 
 namespace linchpin {
 
-/// Poses and solves the friction problem for the unknown efforts. @return whether elements classified as sliding still
-/// slide with its solution
-bool LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+/// Poses and solves the friction problem for the unknown efforts.
+void LawSolver::couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                                 std::span<double> induced) {
   coupling_.is_linearized = false;
   number_unknowns();
+  coupling_.is_sparse = solves_sparsely(scene);
+  if (coupling_.is_sparse && take_in_sliding()) {
+    restore_without_laws(scene, vdot, nonideal, induced);
+    add_response_to_known(scene, vdot, nonideal, induced);
+    number_unknowns();
+  }
   pose_problem(scene, vdot, induced);
-  if (coupling_.terms.empty()) return true;
+  if (coupling_.terms.empty()) return;
   if (coupling_.is_sparse && !solve_sparsely(scene, SparseStart::last_solution) &&
       !solve_sparsely(scene, SparseStart::no_friction)) {
     coupling_.sparse_failed = true;
+    coupling_.is_sparse = false;
     pose_problem(scene, vdot, induced);
   }
   if (!coupling_.is_sparse) solve(scene);
   std::fill(scratch_.applied.begin(), scratch_.applied.end(), 0.0);
   add_efforts(scene, coupling_.efforts, scratch_.applied);
   add_response(scene, scratch_.applied, vdot, nonideal, induced);
-  return step == 0 || std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
-           return !is_known_to_slide(p) || keeps_sliding(scene, p, vdot, 0.25);
-         });
+}
+
+/// Makes elements that are known to slide unknowns of given sense, where they read the coupled normal force. In a
+/// sparse problem they cost little, and their efforts follow that force without further rounds. @return whether there
+/// are any
+bool LawSolver::take_in_sliding() {
+  bool any = false;
+  for (UnknownTerm& p : unknown_terms_) {
+    if (p.element < 0 || p.block >= 0 || p.what->normal_force != NormalForce::coupled) continue;
+    p.block = 0;
+    p.slides_in_problem = any = true;
+  }
+  return any;
 }
 
 /// Lets a small number of unknowns read the coupled normal force implicitly from the start. That takes no more
@@ -53,7 +69,6 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
   coupling_.problem.blocks.clear();
   if (coupling_.terms.empty()) return;
   for (Site& site : sites_) site.actual = site.without_unknowns = site.ideal + reaction(scene, site, induced);
-  coupling_.is_sparse = solves_sparsely(scene, coupling_.unknowns);
   if (coupling_.is_sparse) return pose_sparse_problem(scene, vdot);
   const bool same = coupling_.responses.of == coupling_.terms && !coupling_.responses.is_sparse &&
                     (coupling_.responses.with_reactions || !coupling_.any_reaction_implicit);
@@ -75,7 +90,8 @@ void LawSolver::pose_problem(const Scene& scene, std::span<const double> vdot, s
 
 /// Returns true if the unknowns are many, and of kinds that SparseFriction solves. Static friction of more unknowns
 /// than the mechanism has degrees of freedom is indeterminate. FrictionProblem distributes it, unless it is too large.
-bool LawSolver::solves_sparsely(const Scene& scene, int unknowns) const {
+bool LawSolver::solves_sparsely(const Scene& scene) const {
+  const int unknowns = coupling_.undecided;
   if (unknowns <= many_unknowns || coupling_.any_reaction_implicit || coupling_.sparse_failed ||
       scene.solver.options().backend == Backend::dense)
     return false;
@@ -133,13 +149,14 @@ detail::SparseFriction::Direction LawSolver::direction_of(const Scene& scene, co
 
 void LawSolver::number_unknowns() {
   coupling_.terms.clear();
-  coupling_.unknowns = 0;
+  coupling_.unknowns = coupling_.undecided = 0;
   for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
     UnknownTerm& p = unknown_terms_[i];
     if (p.block < 0) continue;
     p.block = static_cast<int>(coupling_.terms.size());
     p.start = coupling_.unknowns;
     coupling_.unknowns += p.dim;
+    coupling_.undecided += p.slides_in_problem ? 0 : p.dim;
     coupling_.terms.push_back(static_cast<int>(i));
   }
   coupling_.any_reaction_implicit = std::any_of(coupling_.terms.begin(), coupling_.terms.end(),
@@ -177,7 +194,7 @@ void LawSolver::pose_dry_term(const Scene& scene, const UnknownTerm& p, std::spa
   const bool at_end = how == FrictionMode::slips && step > 0 && !(request.sense.squaredNorm() > 0);
   block.at_rest = step > 0 ? speed <= rest_speed && !at_end : true;
   const bool is_given =
-      (how == FrictionMode::slips && !at_end) ||
+      p.slides_in_problem || (how == FrictionMode::slips && !at_end) ||
       (how == FrictionMode::automatic && step == 0 && speed > rest_speed && !rounded_rest(scene, p, vdot));
   using Guidance = detail::FrictionProblem::Block::Guidance;
   block.guidance = how == FrictionMode::sticks ? Guidance::forced : is_given ? Guidance::given : Guidance::free;
@@ -208,11 +225,12 @@ double LawSolver::reach_of(const Scene& scene, const UnknownTerm& p, std::span<c
   const Site& site = sites_[z(p.site)];
   const IslandLayout& block = scene.assembly.layout;
   double linear = step > 0 ? 0 : site.bias.norm(), angular = 0;
-  for (const BodyId id : {site.first, site.second}) {
+  for (const std::size_t side : {std::size_t(0), std::size_t(1)}) {
+    const BodyId id = side == 0 ? site.first : site.second;
     if (id.index < 0) continue;
     const BodyState& body = scene.state[id];
     Vector3d v = body.v, w = body.w;
-    if (const int slot = block.body_index(id); step == 0 && slot >= 0) {
+    if (const int slot = site.slots[side]; step == 0 && slot >= 0) {
       const Vector6d rate = twist_of(block, z(slot), vdot);
       v = rate.head<3>();
       w = rate.tail<3>();
@@ -538,19 +556,26 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
   }
 
   // The end-of-step Newton has changed the slips. So every element responds again, within its bound.
+  constexpr double rounding = 1e-15;
+  double slip_change = 0;
   for (const int index : coupling_.terms) {
     const UnknownTerm& p = unknown_terms_[z(index)];
     for (int k = 0; k < p.dim && (p.element >= 0 || p.slip_implicit); ++k) {
       const int i = p.start + k;
-      coupling_.problem.slip0(i) += scratch_.values[z(i)] - slip_of(i);
+      const double change = scratch_.values[z(i)] - slip_of(i);
+      coupling_.problem.slip0(i) += change;
+      slip_change = std::max(slip_change, std::fabs(change));
     }
   }
+  if (slip_change <= rounding * std::max(1.0, largest(v))) return 0;
   scratch_.change = coupling_.efforts;
   coupling_.is_linearized = false;
   LawCallbacks callbacks(*this, scene);
   try {
     if (coupling_.is_sparse
-            ? !coupling_.sparse->solve(callbacks, scene.solver, coupling_.problem.slips0(), coupling_.efforts).found
+            ? !coupling_.sparse
+                   ->solve(callbacks, scene.solver, coupling_.problem.slips0(), coupling_.efforts, scratch_.values)
+                   .found
             : !coupling_.problem.solve(callbacks, coupling_.efforts, true, detail::FrictionProblem::Choice::continuous)
                    .found)
       coupling_.efforts = scratch_.change;

@@ -188,8 +188,9 @@ ConstraintReaction LawSolver::thrust_at_slip(const Scene& scene, const UnknownTe
 void LawSolver::free_mobility(const Scene& scene, Site& site) const {
   const IslandLayout& layout = scene.assembly.layout;
   site.mobility.setZero();
-  for (const BodyId id : {site.first, site.second}) {
-    const int slot = id.index < 0 ? -1 : layout.body_index(id);
+  for (const std::size_t side : {std::size_t(0), std::size_t(1)}) {
+    const BodyId id = side == 0 ? site.first : site.second;
+    const int slot = site.slots[side];
     if (slot < 0) continue;
     const int dof = layout.column[z(slot + 1)] - layout.column[z(slot)];
     const double* M = &scene.assembly.problem.mass[masses_[z(slot)]];
@@ -326,12 +327,7 @@ void LawSolver::measure_bristles(SmoothTerm& s, const ConstraintReaction& n) con
 /// evaluated at the slip at the end of the step, as dry friction is. So they never give energy, however stiff they are.
 /// Laws that turn their slip (Lorentz) are evaluated at its mean, which conserves energy.
 void LawSolver::classify_smooth(const Scene& scene) {
-  const IslandLayout& layout = scene.assembly.layout;
-  const auto slots = [&](const SmoothTerm& s) {
-    const Site& site = sites_[z(s.site)];
-    const auto slot = [&](BodyId id) { return id.index < 0 ? -1 : layout.body_index(id); };
-    return std::array<int, 2>{slot(site.first), slot(site.second)};
-  };
+  const auto slots = [&](const SmoothTerm& s) { return sites_[z(s.site)].slots; };
   std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
   rates_.smooth = rates_.turning = rates_.memory_bound = 0;
   rates_.stiffest = -1;
@@ -411,16 +407,14 @@ void LawSolver::add(const Scene& scene, const Site& site, const Vector6d& effort
 
 Vector6d LawSolver::twist(const Scene& scene, const Site& site, std::span<const double> v) const {
   const IslandLayout& layout = scene.assembly.layout;
-  const auto of = [&](BodyId id) -> Vector6d {
+  const auto of = [&](BodyId id, int slot) -> Vector6d {
     Vector6d u = Vector6d::Zero();
-    if (id.index < 0) return u;
-    const int slot = layout.body_index(id);
     if (slot < 0) return u;
     u = twist_of(layout, z(slot), v);
     u.head<3>() += Vector3d(u.tail<3>()).cross(site.point - scene.state[id].p);
     return u;
   };
-  return of(site.first) - of(site.second);
+  return of(site.first, site.slots[0]) - of(site.second, site.slots[1]);
 }
 
 std::string LawSolver::name_of(const System& system, const IslandLayout& layout, const Site& site,
@@ -594,6 +588,8 @@ void LawSolver::add_site(const Scene& scene, int i) {
   site.constraint = i;
   site.first = constraint.bodies()[0];
   site.second = constraint.bodies().size() > 1 ? constraint.bodies()[1] : BodyId{};
+  const auto slot_of = [&](BodyId body) { return body.index < 0 ? -1 : scene.assembly.layout.body_index(body); };
+  site.slots = {slot_of(site.first), slot_of(site.second)};
   site.point = constraint.application_point(0, scene.state);
   site.unit_force.setZero();
   const Unilateral& sided = unilateral(scene.system, id);

@@ -285,17 +285,16 @@ std::string LawSolver::apply(const Scene& scene, std::span<double> vdot, std::sp
     ideal_.nonideal.assign(nonideal.begin(), nonideal.end());
     ideal_.induced.assign(induced.begin(), induced.end());
     classify_sliding(scene);
-    for (FixedPointState iteration;;) {
+    bool is_first = true;
+    for (FixedPointState iteration;; is_first = false) {
       report.fell_back = false;
       report.warning.clear();
       read_few_implicitly(scene);
-      add_known_efforts(scene, vdot, nonideal, induced);
-      // Other friction has turned an element that was sliding. All friction is then solved together.
-      if (!couple_friction(scene, vdot, nonideal, induced)) {
-        for (UnknownTerm& p : unknown_terms_)
-          if (p.element >= 0) p.block = 0;
-      } else if (laws_agree(scene, induced, iteration)) {
-        break;
+      add_known_efforts(scene, vdot, nonideal, induced, is_first);
+      couple_friction(scene, vdot, nonideal, induced);
+      if (laws_agree(scene, induced, iteration)) {
+        if (keeps_classification(scene, vdot)) break;
+        iteration = {};
       }
       restore_without_laws(scene, vdot, nonideal, induced);
     }

@@ -11,6 +11,7 @@
 #include <linchpin/laws.h>
 #include <linchpin/problem.h>
 
+#include <array>
 #include <limits>
 #include <memory>
 #include <span>
@@ -96,7 +97,8 @@ class LawSolver {
   /// A constraint with laws.
   struct Site {
     int constraint = 0;
-    BodyId first, second;  // An index −1 of `second` means none.
+    BodyId first, second;              // An index −1 of `second` means none.
+    std::array<int, 2> slots{-1, -1};  // Indices of these bodies in the layout. −1: none.
     Vector3d point;
     Eigen::Matrix3d free_slip, free_spin;  // Orthonormal columns. The first `slips` and `spins` of them are used.
     int slips = 0, spins = 0;
@@ -133,6 +135,8 @@ class LawSolver {
     Vector6d slip;   // Slip in basis coordinates.
     Vector6d known;  // Force in the basis, where it slides, or is smooth and weak for the step.
     Vector6d next;   // The same at the present coupled normal force.
+    // It is known to slide, and its effort follows the coupled normal force within the friction problem.
+    bool slides_in_problem = false;
     // Sliding friction at the time when the unknown term was classified as sliding, in a step.
     double classified_friction = 0;
     bool disagrees = false;  // The effort differs from that at the coupled normal force.
@@ -239,6 +243,7 @@ class LawSolver {
     detail::FrictionProblem problem;
     std::vector<int> terms;  // By block: index of the unknown term.
     int unknowns = 0;
+    int undecided = 0;                   // Number of unknowns without those of elements that are known to slide.
     std::vector<double> efforts;         // By unknown.
     UnitResponses responses;             // By unknown.
     bool any_reaction_implicit = false;  // Any unknown reads the coupled normal force implicitly.
@@ -318,7 +323,7 @@ class LawSolver {
     const IslandLayout& layout = scene.assembly.layout;
     for (const std::size_t side : {std::size_t(0), std::size_t(1)}) {
       const BodyId id = side == 0 ? site.first : site.second;
-      const int slot = id.index < 0 ? -1 : layout.body_index(id);
+      const int slot = site.slots[side];
       if (slot < 0) continue;
       const double sign = side == 0 ? 1 : -1;
       const int column = layout.column[static_cast<std::size_t>(slot)];
@@ -339,21 +344,24 @@ class LawSolver {
   bool rounded_rest(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot) const;
   bool keeps_sliding(const Scene& scene, const UnknownTerm& p, std::span<const double> vdot, double part) const;
   void add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                         std::span<double> induced);
+                         std::span<double> induced, bool reclassifies);
   void set_basis(UnknownTerm& p, const Vector6d& effort);
   void read_thrusts(const Scene& scene, std::span<const double> induced);
   const Vector6d& thrust_read(const UnknownTerm& p) const;
-  double relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const;
+  double relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p, double least) const;
   bool laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration);
   void add_response_to_known(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                              std::span<double> induced);
-  bool is_known_to_slide(const UnknownTerm& p) const { return p.element >= 0 && p.block < 0; }
-  bool couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
+  bool is_known_to_slide(const UnknownTerm& p) const { return p.element >= 0 && (p.block < 0 || p.slides_in_problem); }
+  double friction_of(const UnknownTerm& p) const;
+  bool keeps_classification(const Scene& scene, std::span<const double> vdot);
+  void couple_friction(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
                        std::span<double> induced);
+  bool take_in_sliding();
   void pose_problem(const Scene& scene, std::span<const double> vdot, std::span<const double> induced);
   void pose_sparse_problem(const Scene& scene, std::span<const double> vdot);
   detail::SparseFriction::Direction direction_of(const Scene& scene, const UnknownTerm& p, int k) const;
-  bool solves_sparsely(const Scene& scene, int unknowns) const;
+  bool solves_sparsely(const Scene& scene) const;
   double slip_of(int unknown) const {
     return coupling_.is_sparse ? coupling_.sparse->slip(unknown) : coupling_.problem.slip(unknown, coupling_.efforts);
   }

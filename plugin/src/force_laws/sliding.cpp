@@ -61,11 +61,9 @@ Vector6d LawSolver::sliding_sense(const UnknownTerm& p) const {
 /// a table that slides slowly begin to yaw.
 void LawSolver::classify_sliding(const Scene& scene) {
   LawCallbacks callbacks(*this, scene);
-  const IslandLayout& layout = scene.assembly.layout;
   const auto on_bodies = [&](const UnknownTerm& p, const auto& visit) {
-    const Site& site = sites_[z(p.site)];
-    for (const BodyId id : {site.first, site.second})
-      if (const int slot = id.index < 0 ? -1 : layout.body_index(id); slot >= 0) visit(rates_.root[z(slot)]);
+    for (const int slot : sites_[z(p.site)].slots)
+      if (slot >= 0) visit(rates_.root[z(slot)]);
   };
   std::fill(rates_.root.begin(), rates_.root.end(), 0.0);
   scratch_.values.assign(2 * unknown_terms_.size(),
@@ -73,6 +71,7 @@ void LawSolver::classify_sliding(const Scene& scene) {
   for (std::size_t i = 0; i < unknown_terms_.size(); ++i) {
     UnknownTerm& p = unknown_terms_[i];
     p.block = p.element >= 0 || p.slip_implicit || p.reaction_implicit ? 0 : -1;
+    p.slides_in_problem = false;
     if (p.element < 0 || p.reaction_implicit) continue;
     const FrictionMode how = persistent_.requested_modes[z(p.element)].how;
     const double speed = p.slip.norm();
@@ -118,12 +117,41 @@ bool LawSolver::keeps_sliding(const Scene& scene, const UnknownTerm& p, std::spa
   return along > part * begin * std::max(begin, std::sqrt(end));
 }
 
+/// Returns true if the elements that were classified as sliding slide with the solution. If not, other friction has
+/// turned one of them, and all friction is solved together. An element whose friction has become larger than when it
+/// was classified also turns faster. It becomes an unknown.
+bool LawSolver::keeps_classification(const Scene& scene, std::span<const double> vdot) {
+  constexpr double much = 1.1;
+  if (step == 0) return true;
+  const bool slides = std::all_of(unknown_terms_.begin(), unknown_terms_.end(), [&](const UnknownTerm& p) {
+    return !is_known_to_slide(p) || keeps_sliding(scene, p, vdot, 0.25);
+  });
+  bool keeps = true;
+  for (UnknownTerm& p : unknown_terms_) {
+    const bool grows = is_known_to_slide(p) && p.dim > 1 && p.what->normal_force == NormalForce::coupled &&
+                       friction_of(p) > much * p.classified_friction;
+    if (p.element < 0 || (slides && !grows)) continue;
+    keeps = keeps && !is_known_to_slide(p);
+    p.block = 0;
+    p.slides_in_problem = false;
+  }
+  return keeps;
+}
+
+/// Returns the size of the effort of an unknown term, in its basis.
+double LawSolver::friction_of(const UnknownTerm& p) const {
+  double sum = 0;
+  for (int k = 0; k < p.dim; ++k) sum += std::pow(p.block < 0 ? p.known[k] : coupling_.efforts[z(p.start + k)], 2);
+  return std::sqrt(sum);
+}
+
 /// Adds all known efforts: smooth laws that are simply added, and the friction of sliding elements. It needs one
 /// back-solve. It needs a second one where an element comes near rest or turns, and becomes an unknown instead.
+/// @param reclassifies  whether elements may become unknowns
 void LawSolver::add_known_efforts(const Scene& scene, std::span<double> vdot, std::span<double> nonideal,
-                                  std::span<double> induced) {
+                                  std::span<double> induced, bool reclassifies) {
   add_response_to_known(scene, vdot, nonideal, induced);
-  if (step == 0) return;
+  if (step == 0 || !reclassifies) return;
   bool stays = true;
   for (UnknownTerm& p : unknown_terms_)
     if (is_known_to_slide(p) && !keeps_sliding(scene, p, vdot, 0.5)) p.block = 0, stays = false;
@@ -148,19 +176,21 @@ void LawSolver::read_thrusts(const Scene& scene, std::span<const double> induced
   for (Site& site : sites_) site.actual = site.ideal + reaction(scene, site, induced);
 }
 
+namespace {
+
+template <class Vector>
+double relative_difference(const Vector& a, const Vector& b, double least) {
+  const double off = (a - b).norm(), size = std::max({a.norm(), b.norm(), least});
+  return off > 0 ? off / size : 0.0;
+}
+
+}  // namespace
+
 /// Returns by how much the effort of an unknown term at the coupled normal force differs from the one it gave, relative
 /// to the larger.
-double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p) const {
-  // In a large mechanism, rounding of large efforts makes errors in the normal forces of small ones.
-  constexpr double negligible = 1e-6;
-  const double least = coupling_.is_sparse ? negligible * Eigen::Map<const Eigen::VectorXd>(
-                                                              coupling_.efforts.data(), std::ssize(coupling_.efforts))
-                                                              .lpNorm<Eigen::Infinity>()
-                                           : 0;
-  const auto relative = [&](const auto& a, const auto& b) {
-    const double off = (a - b).norm(), size = std::max({a.norm(), b.norm(), least});
-    return off > 0 ? off / size : 0.0;
-  };
+/// @param least  smallest size to which a difference is relative
+double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p, double least) const {
+  const auto relative = [&](const auto& a, const auto& b) { return relative_difference(a, b, least); };
   const Vector6d &was = thrust_read(p), &is = sites_[z(p.site)].actual;
   if (p.block < 0) {
     p.next = callbacks.known(p, is);
@@ -171,14 +201,11 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
   detail::Six before{}, after{};
   std::copy_n(was.data(), 6, before.begin());
   std::copy_n(is.data(), 6, after.begin());
-  double speed = 0, friction = 0;
-  for (int k = 0; k < p.dim; ++k) {
-    speed += std::pow(slip_of(p.start + k), 2);
-    friction += std::pow(coupling_.efforts[z(p.start + k)], 2);
-  }
+  double speed = 0;
+  for (int k = 0; k < p.dim; ++k) speed += std::pow(slip_of(p.start + k), 2);
   if (layout.mode == detail::FrictionProblem::Mode::sticks) {  // Its bound does not matter as long as it is sufficient.
     const double bound = callbacks.holding(p, after);
-    if (std::sqrt(friction) <= (1 + 1e-12) * bound) return 0;
+    if (friction_of(p) <= (1 + 1e-12) * bound) return 0;
     return relative(Vector1d(bound), Vector1d(callbacks.holding(p, before)));
   }
   speed = std::max(layout.is_given() ? layout.speed : std::sqrt(speed), 1e-300);
@@ -190,11 +217,14 @@ double LawSolver::relative_disagreement(LawCallbacks& callbacks, UnknownTerm& p)
 /// terms that do not agree become unknowns that read their normal force implicitly. For more unknowns than a dense
 /// solution allows, the last forces remain, with a warning.
 bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, FixedPointState& iteration) {
-  constexpr double rounding = 1e-15, stalled = 1e-11, much = 1.1;
+  constexpr double rounding = 1e-15, stalled = 1e-11;
   if (!reads_actual_) return true;
   read_thrusts(scene, induced);
   LawCallbacks callbacks(*this, scene);
-  double change = 0;
+  // In a large mechanism, rounding of large efforts makes errors in the normal forces of small ones.
+  constexpr double negligible = 1e-6;
+  const double least = coupling_.is_sparse ? negligible * largest(coupling_.efforts) : 0;
+  double change = 0, followed = 0;
   int unknowns = 0;
   bool anew = false;
   for (UnknownTerm& p : unknown_terms_) {
@@ -203,10 +233,20 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
     unknowns += p.dim;
     if (stiffens(scene, p)) anew = true;
     if (p.block >= 0 && (p.reaction_implicit || anew)) continue;
-    const double off = relative_disagreement(callbacks, p);
+    const double off = relative_disagreement(callbacks, p, least);
     p.disagrees = off > rounding;
     change = std::max(change, off);
+    if (!p.slides_in_problem || iteration.rounds > 0) continue;
+    p.next = callbacks.known(p, sites_[z(p.site)].actual);
+    followed = std::max(followed, relative_difference(p.next, p.known, least));
   }
+  const auto is_slow = [&](double change, double rate) {
+    return !(rate < 0.9) || iteration.rounds + std::log(rounding / change) / std::log(rate) >= unknowns;
+  };
+  // Efforts that follow the normal force far need as many iterations as if they had not, so that the same elements stay
+  // known to slide.
+  if (followed > 0 && unknowns <= most_dense_unknowns && is_slow(followed, followed))
+    change = std::max(change, followed);
   const double rate = iteration.rounds > 0 ? change / iteration.change : change;
   const double accuracy = coupling_.is_sparse ? std::max(stalled, 10 * report.residual) : stalled;
   const bool round_off = change <= rounding || (iteration.rounds > 0 && change <= accuracy && rate > 0.5);
@@ -217,8 +257,7 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
   }
   if (!anew && !round_off) {
     report.gain = rate;
-    iteration.ended = iteration.ended || !(rate < 0.9) || (unknowns <= few_unknowns && change > stalled) ||
-                      iteration.rounds + std::log(rounding / change) / std::log(rate) >= unknowns;
+    iteration.ended = iteration.ended || (unknowns <= few_unknowns && change > stalled) || is_slow(change, rate);
     ++iteration.rounds;
     iteration.change = change;
   }
@@ -234,14 +273,18 @@ bool LawSolver::laws_agree(const Scene& scene, std::span<const double> induced, 
   }
   for (UnknownTerm& p : unknown_terms_) {
     if (p.what->normal_force != NormalForce::coupled) continue;
+    if (iteration.ended && p.slides_in_problem) {
+      p.slides_in_problem = false;
+      p.block = -1;
+      p.next = callbacks.known(p, sites_[z(p.site)].actual);
+      p.disagrees = relative_difference(p.next, p.known, least) > rounding;
+    }
     if (iteration.ended && (p.disagrees || (p.block >= 0 && p.element >= 0))) {
       p.reaction_implicit = true;
       p.block = 0;
       if (p.slip_implicit) set_basis(p, Vector6d::Zero());
     } else if (p.block < 0) {
       p.known = p.next;
-      // In a step, friction that has become larger than when it was classified also turns faster.
-      if (step > 0 && p.element >= 0 && p.dim > 1 && p.known.norm() > much * p.classified_friction) p.block = 0;
     } else if (p.slip_implicit && !p.reaction_implicit && p.memory < 0) {
       const Site& site = sites_[z(p.site)];
       set_basis(p, effort_at(scene, smooth_terms_[z(p.smooth)], site.actual, site.relative, site.relative_spin));

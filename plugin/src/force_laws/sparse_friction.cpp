@@ -19,8 +19,6 @@ namespace {
 /// Compliance of a sticking direction, relative to its mobility. It keeps redundant directions apart from those of the
 /// constraints. The iterations remove its effect.
 constexpr double stick_compliance = 1e-12;
-/// Linear blocks that differ by less are not factored again.
-constexpr double same = 1e-3;
 /// Weight of the slip below which an effort does not depend on it.
 constexpr double independent = 1e-12;
 /// Largest number of steps of the active-set method.
@@ -34,12 +32,6 @@ void SparseFriction::reset(const ConstrainedProblem& constraints, std::vector<Bl
   step_ = step;
   directions.clear();
   is_laid_out_ = is_factored_ = false;
-}
-
-double SparseFriction::mobility(const Block& b) const {
-  double most = 1e-300;
-  for (int i = b.start; i < b.start + b.dim; ++i) most = std::max(most, direction(i).mobility);
-  return most;
 }
 
 double SparseFriction::size_of(const Block& b, std::span<const double> u) {
@@ -56,6 +48,9 @@ void SparseFriction::lay_out() {
   for (std::size_t i = 0; i < directions.size(); ++i)
     if (directions[i].acts) by_unknown_.push_back(static_cast<int>(i));
   const std::size_t unknowns = by_unknown_.size();
+  const auto unknown_of = [&](std::size_t direction) {
+    return std::lower_bound(by_unknown_.begin(), by_unknown_.end(), static_cast<int>(direction)) - by_unknown_.begin();
+  };
   // Directions by constraint, in their order.
   first_by_constraint_.assign(count + 1, 0);
   for (const Direction& d : directions) ++first_by_constraint_[z_(d.constraint) + 1];
@@ -74,7 +69,8 @@ void SparseFriction::lay_out() {
   rows_.row_constraint.clear();
   constraint_rows_.clear();
   entries_.resize(directions.size());
-  places_.resize(directions.size());
+  places_.resize(unknowns);
+  compliance_.clear();
   const auto end_row = [&](int constraint) {
     rows_.row_start.push_back(static_cast<int>(rows_.entries.size()));
     rows_.row_constraint.push_back(constraint);
@@ -96,23 +92,30 @@ void SparseFriction::lay_out() {
         entries_[u][z_(side)] = static_cast<int>(rows_.entries.size());
         for (int c = 0; c < parts[z_(side)].size; ++c) rows_.entries.push_back({parts[z_(side)].column + c, 0.0});
       }
-      places_[u] = static_cast<int>(rows_.row_constraint.size());
+      compliance_.resize(rows_.row_constraint.size(), 0.0);
+      compliance_.push_back(directions[u].acts ? 0 : 1);
+      if (directions[u].acts)
+        places_[static_cast<std::size_t>(unknown_of(u))] = static_cast<int>(rows_.row_constraint.size());
       end_row(constraint);
     }
   }
   const std::size_t m = rows_.row_constraint.size();
   rows_.b.assign(m, 0.0);
-  compliance_.assign(m, 0.0);
-  for (std::size_t i = 0; i < directions.size(); ++i)
-    if (!directions[i].acts) compliance_[z_(places_[i])] = 1;
+  compliance_.resize(m, 0.0);
   e_.resize(m);
   multipliers_.resize(m);
   for (auto* x : {&lambda_, &dlambda_}) x->resize(from.b.size());
   for (auto* x : {&free_, &dv_}) x->resize(from.Q.size());
   for (auto* x : {&F_, &dz_, &du_, &slips_, &trial_F_}) x->resize(unknowns);
-  linear_.resize(blocks_->size());
+  linear_.assign(blocks_->size(), {});
   factored_.resize(blocks_->size());
+  roots_.resize(blocks_->size());
   bounds_.resize(blocks_->size());
+  bound_is_known_.resize(blocks_->size());
+  mobilities_.assign(blocks_->size(), 1e-300);
+  for (std::size_t k = 0; k < blocks_->size(); ++k)
+    for (int i = (*blocks_)[k].start; i < (*blocks_)[k].start + (*blocks_)[k].dim; ++i)
+      mobilities_[k] = std::max(mobilities_[k], direction(i).mobility);
   changed_.reserve(blocks_->size());
 }
 
@@ -123,8 +126,8 @@ void SparseFriction::write_rows(std::size_t k) {
   const double gamma = mobility(b);
   for (int r = 0; r < b.dim; ++r) {
     const std::size_t u = index_of(b.start + r);
-    const double d = as.d[z_(r)], root = d > independent ? std::sqrt(d) : 0;
-    compliance_[z_(places_[u])] = gamma * std::max(1 - d, stick_compliance) / step_;
+    const double d = as.d[z_(r)], root = roots_[k][z_(r)] = d > independent ? std::sqrt(d) : 0;
+    compliance_[z_(places_[z_(b.start + r)])] = gamma * std::max(1 - d, stick_compliance) / step_;
     for (std::size_t side = 0; side < 2; ++side) {
       auto* const entry = rows_.entries.data() + entries_[u][side];
       for (int c = 0; c < directions[u].parts[side].size; ++c) {
@@ -137,7 +140,8 @@ void SparseFriction::write_rows(std::size_t k) {
 }
 
 /// Returns true if two linear blocks are so nearly the same that the factor of one serves the other.
-bool SparseFriction::hardly_differ(const Linear& a, const Linear& b) {
+bool SparseFriction::hardly_differ(const Linear& a, const Linear& b, double same) {
+  if (a.sticks && b.sticks) return true;
   bool isotropic = true;
   for (std::size_t i = 0; i < a.d.size(); ++i) {
     const double least = std::max(std::min(a.d[i], 1 - a.d[i]), 1e-3 * stick_compliance);
@@ -150,11 +154,11 @@ bool SparseFriction::hardly_differ(const Linear& a, const Linear& b) {
   return true;
 }
 
-/// Factors the linear blocks. Those that hardly differ stay as they are factored. @return whether that succeeded
-bool SparseFriction::factor(Result& result) {
+/// Factors the linear blocks. Blocks that hardly differ stay as they are factored. @return whether that succeeded
+bool SparseFriction::factor(Result& result, double same) {
   changed_.clear();
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    if (is_factored_ && hardly_differ(linear_[k], factored_[k])) continue;
+    if (is_factored_ && hardly_differ(linear_[k], factored_[k], same)) continue;
     factored_[k] = linear_[k];
     write_rows(k);
     changed_.push_back(direction((*blocks_)[k].start).constraint);
@@ -167,38 +171,31 @@ bool SparseFriction::factor(Result& result) {
 
 /// Solves (1 − d) Δz + d/γ Δu = −F for the factored blocks, with F in their directions. Writes Δz and Δu.
 void SparseFriction::update(std::span<const double> F) {
-  // Efforts that do not depend on their slips act first.
   std::fill(free_.begin(), free_.end(), 0.0);
   std::fill(dz_.begin(), dz_.end(), 0.0);
+  std::fill(e_.begin(), e_.end(), 0.0);
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
-    for (int r = 0; r < b.dim; ++r) {
-      if (factored_[k].d[z_(r)] > independent) continue;
-      for (int i = 0; i < b.dim; ++i) dz_[z_(b.start + i)] -= factored_[k].axes[z_(i)][z_(r)] * F[z_(b.start + r)];
+    const double weight = mobilities_[k] / step_;
+    for (std::size_t r = 0, u = z_(b.start); r < z_(b.dim); ++r, ++u) {
+      if (roots_[k][r] > 0) {
+        e_[z_(places_[u])] = -weight * F[u] / roots_[k][r];
+      } else {  // Efforts that do not depend on their slips are known.
+        for (std::size_t i = 0; i < z_(b.dim); ++i) dz_[z_(b.start) + i] -= factored_[k].axes[i][r] * F[u];
+      }
     }
   }
   add_forces(dz_, free_);
-  factor_.inverse_mass(free_, free_);
-  multiply(rows_, free_, e_);
-  for (double& e : e_) e = -e;
+  factor_.respond_unrefined(e_, free_, multipliers_, dv_);
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
-    const double gamma = mobility(b);
-    for (int r = 0; r < b.dim; ++r) {
-      const std::size_t u = z_(b.start + r);
-      const double d = factored_[k].d[z_(r)];
-      if (d > independent) e_[z_(places_[index_of(b.start + r)])] -= gamma * F[u] / (std::sqrt(d) * step_);
-    }
-  }
-  factor_.solve_unrefined(e_, multipliers_, {}, dv_);
-  for (std::size_t j = 0; j < dv_.size(); ++j) dv_[j] += free_[j];
-  for (std::size_t k = 0; k < blocks_->size(); ++k) {
-    const Block& b = (*blocks_)[k];
-    for (int r = 0; r < b.dim; ++r) {
-      const double d = factored_[k].d[z_(r)];
-      if (!(d > independent)) continue;
-      const double y = std::sqrt(d) * multipliers_[z_(places_[index_of(b.start + r)])];
-      for (int i = 0; i < b.dim; ++i) dz_[z_(b.start + i)] += factored_[k].axes[z_(i)][z_(r)] * y;
+    for (std::size_t r = 0, u = z_(b.start); r < z_(b.dim); ++r, ++u) {
+      if (!(roots_[k][r] > 0)) continue;
+      const double y = roots_[k][r] * multipliers_[z_(places_[u])];
+      if (factored_[k].sticks)
+        dz_[u] = y;
+      else
+        for (std::size_t i = 0; i < z_(b.dim); ++i) dz_[z_(b.start) + i] += factored_[k].axes[i][r] * y;
     }
   }
   slips_of(dv_, du_);
@@ -207,8 +204,9 @@ void SparseFriction::update(std::span<const double> F) {
 /// Adds the force of efforts z to `force` [n].
 void SparseFriction::add_forces(std::span<const double> z, std::span<double> force) const {
   for (std::size_t u = 0; u < by_unknown_.size(); ++u)
-    for (const Direction::Part& part : direction(static_cast<int>(u)).parts)
-      for (int c = 0; c < part.size && z[u] != 0; ++c) force[z_(part.column + c)] += z[u] * part.force[z_(c)];
+    if (z[u] != 0)
+      for (const Direction::Part& part : direction(static_cast<int>(u)).parts)
+        for (int c = 0; c < part.size; ++c) force[z_(part.column + c)] += z[u] * part.force[z_(c)];
 }
 
 /// u ← step · B v̇.
@@ -216,7 +214,7 @@ void SparseFriction::slips_of(std::span<const double> vdot, std::span<double> u)
   for (std::size_t i = 0; i < by_unknown_.size(); ++i) {
     double sum = 0;
     for (const Direction::Part& part : direction(static_cast<int>(i)).parts)
-      for (int c = 0; c < part.size; ++c) sum += part.force[z_(c)] * vdot[z_(part.column + c)];
+      if (part.size > 0) sum += dot(part.force.data(), vdot.data() + part.column, part.size);
     u[i] = step_ * sum;
   }
 }
@@ -240,20 +238,24 @@ double SparseFriction::bound_of(Laws& laws, std::size_t index, std::span<const d
   return may_hold ? std::max(slides, laws.holding(id, b.known)) : slides;
 }
 
+void SparseFriction::set_sticking(Linear& to, std::size_t dim) {
+  if (to.sticks) return;
+  to = {};
+  for (std::size_t i = 0; i < dim; ++i) to.axes[i][i] = to.d[i] = to.scale[i] = 1;
+  to.sticks = true;
+}
+
 /// Linearises a dry block in its mode, and writes its residual F.
 void SparseFriction::linearize_dry(Laws& laws, std::size_t index, std::span<const double> z, std::span<const double> u,
                                    std::span<double> F, Linear& to) {
   const Block& b = (*blocks_)[index];
   const std::size_t at = z_(b.start), dim = z_(b.dim);
   const double gamma = mobility(b);
-  to = {};
   if (b.mode == FrictionProblem::Mode::sticks) {
-    for (std::size_t i = 0; i < dim; ++i) {
-      F[at + i] = u[at + i] / gamma;
-      to.axes[i][i] = to.d[i] = to.scale[i] = 1;
-    }
-    return;
+    for (std::size_t i = 0; i < dim; ++i) F[at + i] = u[at + i] / gamma;
+    return set_sticking(to, dim);
   }
+  to = {};
   if (b.is_given()) {
     const double friction = laws.sliding(static_cast<int>(index), b.known, b.speed);
     for (std::size_t i = 0; i < dim; ++i) {
@@ -272,7 +274,7 @@ void SparseFriction::linearize_dry(Laws& laws, std::size_t index, std::span<cons
   else
     to.axes[0][0] = 1;  // The same in both senses.
   for (std::size_t i = 0; i < dim; ++i) {
-    to.d[i] = i == 0 || !(size > bound) ? 0 : bound / size;
+    to.d[i] = i == 0 || size == 0 ? 0 : std::min(1.0, bound / size);
     to.scale[i] = 1;
   }
 }
@@ -358,14 +360,19 @@ void SparseFriction::find_slips(std::span<const double> z) {
 }
 
 SparseFriction::Result SparseFriction::solve(Laws& laws, const ConstraintFactorization& solver,
-                                             std::span<const double> slip0, std::span<double> z) {
+                                             std::span<const double> slip0, std::span<double> z,
+                                             std::span<const double> slips) {
   Result result;
   reads_at_solution_ = false;
   solver_ = &solver;
   slip0_ = slip0;
   if (!is_laid_out_) lay_out(), is_laid_out_ = true;
-  find_slips(z);
-  lambda_ = dlambda_;
+  if (slips.empty()) {
+    find_slips(z);
+    lambda_ = dlambda_;
+  } else {
+    slips_.assign(slips.begin(), slips.end());
+  }
   if (accepted_ > 0 && natural_residual(laws, z, result) <= 2 * accepted_) {
     result.found = true;
     return result;
@@ -406,6 +413,10 @@ void SparseFriction::in_directions(std::span<const double> x, std::span<double> 
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
     for (int r = 0; r < b.dim; ++r) {
+      if (factored_[k].sticks) {
+        to[z_(b.start + r)] = x[z_(b.start + r)];
+        continue;
+      }
       double sum = 0;
       for (int i = 0; i < b.dim; ++i) sum += factored_[k].axes[z_(i)][z_(r)] * x[z_(b.start + i)];
       to[z_(b.start + r)] = factored_[k].scale[z_(r)] * sum;
@@ -420,16 +431,15 @@ void SparseFriction::linearize(Laws& laws, std::span<const double> z) {
       linearize_smooth(laws, k, z, slips_, F_, linear_[k]);
       continue;
     }
-    // Sliding elements keep their friction.
-    const double d = b.is_forced() || b.mode == FrictionProblem::Mode::sticks ? 1 : 0;
-    linear_[k] = {};
-    for (std::size_t i = 0; i < z_(b.dim); ++i) {
-      linear_[k].axes[i][i] = linear_[k].scale[i] = 1;
-      linear_[k].d[i] = d;
+    if (b.is_forced() || b.mode == FrictionProblem::Mode::sticks) {
+      set_sticking(linear_[k], z_(b.dim));
+      continue;
     }
+    linear_[k] = {};  // Sliding elements keep their friction.
+    for (std::size_t i = 0; i < z_(b.dim); ++i) linear_[k].axes[i][i] = linear_[k].scale[i] = 1;
   }
   Result result;
-  factor(result);
+  factor(result, same);
 }
 
 bool SparseFriction::respond(std::span<const double> slips, std::span<double> dz) {

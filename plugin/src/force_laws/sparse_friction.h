@@ -1,7 +1,8 @@
 // The friction problem of a large mechanism, in the sparse structure of its constraints (T10). Its unknowns are those
-// of FrictionProblem. The response of slips to efforts is not stored as a matrix. Each Newton iteration factors the
-// rows of the constraints and those of the efforts together. Its cost is proportional to the number of joints where
-// they form trees. The class contains no laws, and calls them through FrictionProblem::Laws. It is private to the core.
+// of FrictionProblem. The response of slips to efforts is not stored as a matrix. The first Newton iteration factors
+// the rows of the constraints and those of the efforts together. Later ones factor what has changed. The cost of an
+// iteration is at most proportional to the number of joints where they form trees. The class contains no laws, and
+// calls them through FrictionProblem::Laws. It is private to the core.
 #pragma once
 
 #include "force_laws/friction_problem.h"
@@ -50,7 +51,9 @@ class SparseFriction {
   /// must exist until the next call.
   /// @param solver  the factor of the constraints alone
   /// @param slip0  slips without efforts  @param z  in and out
-  Result solve(Laws& laws, const ConstraintFactorization& solver, std::span<const double> slip0, std::span<double> z);
+  /// @param slips  slips at efforts z, if these are the efforts of the last solution. Empty: not known
+  Result solve(Laws& laws, const ConstraintFactorization& solver, std::span<const double> slip0, std::span<double> z,
+               std::span<const double> slips = {});
   /// Linearises the blocks at the solution z, for respond().
   void linearize(Laws& laws, std::span<const double> z);
   /// Completes Δz so that the linearised blocks are satisfied where the slips have changed by `slips`, the effect of Δz
@@ -68,7 +71,8 @@ class SparseFriction {
   struct Linear {
     Square axes{};  // q, as columns.
     Six d{};
-    Six scale{};  // Factor of F, for blocks whose residual is not in the form above.
+    Six scale{};          // Factor of F, for blocks whose residual is not in the form above.
+    bool sticks = false;  // q, d and the scale are those of a block that sticks.
   };
   /// A dry block in the interior-point method. Bound and effort form the vector (r, z). The vector of the slip is
   /// (t, slip). Both are inside the second-order cone. At the solution their Jordan product is zero.
@@ -100,14 +104,18 @@ class SparseFriction {
   const Direction& direction(int unknown) const { return directions[index_of(unknown)]; }
   void add_forces(std::span<const double> z, std::span<double> force) const;
   void lay_out();
+  static void set_sticking(Linear& to, std::size_t dim);
   void write_rows(std::size_t block);
-  static bool hardly_differ(const Linear& a, const Linear& b);
-  bool factor(Result& result);
+  /// Linear blocks that differ by less are not factored again. Between changes of modes they may differ more.
+  static constexpr double same = 1e-3, similar = 0.1;
+  static bool hardly_differ(const Linear& a, const Linear& b, double same);
+  bool factor(Result& result, double same);
   void take_step(double part, std::span<double> z);
   // The active-set method (sparse_friction_active_set.cpp).
   enum class Reactions { fixed, follow };
   bool follow_active_set(Laws& laws, std::span<double> z, Result& result, Reactions reactions, int most);
   double read_reactions(Laws& laws);
+  void find_static_bounds(Laws& laws, std::span<const double> z);
   bool may_hold_more(Laws& laws, std::size_t block) const;
   void mark_rest(std::span<const double> z);
   void begin_active_set(Laws& laws, std::span<const double> z);
@@ -139,7 +147,8 @@ class SparseFriction {
   void update(std::span<const double> F);
   void slips_of(std::span<const double> vdot, std::span<double> u) const;
   Six slip_read(const Block& b, std::span<const double> u) const;
-  double mobility(const Block& b) const;
+  /// Largest mobility of the directions of a block.
+  double mobility(const Block& b) const { return mobilities_[static_cast<std::size_t>(&b - blocks_->data())]; }
   static double size_of(const Block& b, std::span<const double> u);
   double bound_of(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u);
   void linearize_dry(Laws& laws, std::size_t block, std::span<const double> z, std::span<const double> u,
@@ -165,14 +174,17 @@ class SparseFriction {
   std::vector<int> first_by_constraint_, order_;  // Work memory of lay_out().
   std::vector<int> by_unknown_;                   // Index of its direction.
   std::vector<int> constraint_rows_;              // By row of the constraints: its row in rows_.
-  std::vector<int> places_;                       // By direction: its row in rows_.
+  std::vector<int> places_;                       // By unknown: its row in rows_.
+  std::vector<double> mobilities_;                // By block.
   std::vector<std::array<int, 2>> entries_;       // By direction: first entry of each part in rows_.
   SparseFactorization factor_;
   bool is_laid_out_ = false, is_factored_ = false, reads_at_solution_ = false;
   std::vector<Linear> linear_;                                           // By block, as wanted.
   std::vector<Linear> factored_;                                         // As factored.
+  std::vector<Six> roots_;                                               // By block: √d as factored, 0 where d is.
   std::vector<double> slips_, F_, dz_, du_, trial_F_, kept_z_, kept_u_;  // By unknown.
   std::vector<double> bounds_;                                           // By block.
+  std::vector<char> bound_is_known_;      // By block: it is the static bound at the reaction that is read.
   std::vector<double> lambda_, dlambda_;  // Multipliers of the constraints that efforts induce.
   std::vector<double> kept_lambda_;
   std::vector<FrictionProblem::Mode> kept_modes_;  // By block.

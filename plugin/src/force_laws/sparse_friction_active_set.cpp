@@ -23,6 +23,7 @@ double SparseFriction::read_reactions(Laws& laws) {
   read_.resize(blocks_->size());
   for (std::size_t k = 0; k < blocks_->size(); ++k) read_[k] = (*blocks_)[k].known;
   laws.read_reactions(lambda_);
+  std::fill(bound_is_known_.begin(), bound_is_known_.end(), 0);
   double most = 0;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
@@ -44,6 +45,16 @@ bool SparseFriction::may_hold_more(Laws& laws, std::size_t index) const {
   return b.at_rest && laws.holding(id, b.known) > (1 + rounding) * laws.sliding(id, b.known, 1e-300);
 }
 
+/// Finds the bounds of the blocks that stick. The bound of a block at rest depends only on the reaction that it reads.
+void SparseFriction::find_static_bounds(Laws& laws, std::span<const double> z) {
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    const Block& b = (*blocks_)[k];
+    if (bound_is_known_[k] || !has_modes(b) || b.mode != FrictionProblem::Mode::sticks) continue;
+    bounds_[k] = bound_of(laws, k, z, path_.slips);
+    bound_is_known_[k] = b.at_rest;
+  }
+}
+
 /// Begins at efforts z. Chooses slips and bounds that agree with them in the modes of the blocks.
 void SparseFriction::begin_active_set(Laws& laws, std::span<const double> z) {
   using Mode = FrictionProblem::Mode;
@@ -56,11 +67,16 @@ void SparseFriction::begin_active_set(Laws& laws, std::span<const double> z) {
     const double size = size_of(b, z);
     if (size == 0 && !known) b.mode = may_hold_more(laws, k) ? Mode::sticks : Mode::slips;
     const bool sticks = b.mode == Mode::sticks;
-    path_.bounds[k] = sticks ? std::max(size, bound_of(laws, k, z, slips_)) : size;
-    if (!sticks && (known || size == 0)) continue;
-    const double slip = sticks ? 0 : size_of(b, slips_) / size;
-    for (int i = b.start; i < b.start + b.dim; ++i) path_.slips[z_(i)] = -slip * z[z_(i)];
+    if (sticks || (!known && size > 0)) {
+      const double slip = sticks ? 0 : size_of(b, slips_) / size;
+      for (int i = b.start; i < b.start + b.dim; ++i) path_.slips[z_(i)] = -slip * z[z_(i)];
+    }
+    path_.bounds[k] = size;
   }
+  find_static_bounds(laws, z);
+  for (std::size_t k = 0; k < blocks_->size(); ++k)
+    if (has_modes((*blocks_)[k]) && (*blocks_)[k].mode == Mode::sticks)
+      path_.bounds[k] = std::max(path_.bounds[k], bounds_[k]);
   last_slips.clear();
 }
 
@@ -79,6 +95,10 @@ void SparseFriction::add_missing_slips() {
     const Block& b = (*blocks_)[k];
     const double gamma = mobility(b);
     for (int r = 0; r < b.dim; ++r) {
+      if (factored_[k].sticks) {
+        trial_F_[z_(b.start + r)] += (slips_[z_(b.start + r)] - path_.slips[z_(b.start + r)]) / gamma;
+        continue;
+      }
       double missing = 0;
       for (int i = b.start; i < b.start + b.dim; ++i)
         missing += factored_[k].axes[z_(i - b.start)][z_(r)] * (slips_[z_(i)] - path_.slips[z_(i)]);
@@ -134,6 +154,7 @@ double SparseFriction::change_contradicted_modes(std::span<const double> z, doub
     if (!(path_.parts[k] <= first + together)) continue;
     Mode& mode = (*blocks_)[k].mode;
     mode = mode == Mode::sticks ? Mode::slips : Mode::sticks;
+    bound_is_known_[k] = false;
     path_.has_changed = true;
   }
   return first;
@@ -173,12 +194,13 @@ bool SparseFriction::follow_active_set(Laws& laws, std::span<double> z, Result& 
   for (const Block& b : *blocks_) kept_modes_.push_back(b.mode);
   // Multipliers of redundant rows are not unique before the whole problem is solved.
   const bool reads = reactions == Reactions::follow && solver_->full_row_rank();
+  std::fill(bound_is_known_.begin(), bound_is_known_.end(), 0);
   double change = reads ? read_reactions(laws) : 0, last = std::numeric_limits<double>::infinity();
   begin_active_set(laws, z);
   path_.slip_steps.resize(z.size());
   bool arrived = false, is_old = false;
   for (int iteration = 0, stays = 0; iteration < most && stays < patience; ++iteration) {
-    if (reads && iteration > 0) change = read_reactions(laws);
+    if (reads && arrived) change = read_reactions(laws);
     const double worst = residuals(laws, z, path_.slips, F_, result), off = std::max(worst, change);
     if (!std::isfinite(worst)) break;
     if (arrived && (off <= exact || (off <= stalled && worst > 0.1 * last))) {
@@ -186,11 +208,9 @@ bool SparseFriction::follow_active_set(Laws& laws, std::span<double> z, Result& 
       mark_rest(z);
       return result.found = true;
     }
-    for (std::size_t k = 0; k < blocks_->size(); ++k)
-      if (has_modes((*blocks_)[k]) && (*blocks_)[k].mode == FrictionProblem::Mode::sticks)
-        bounds_[k] = bound_of(laws, k, z, path_.slips);
+    find_static_bounds(laws, z);
     is_old = (arrived || iteration == 0) && worst <= near && !(is_old && worst > slow * last) && is_factored_in_modes();
-    if (!is_old && !factor(result)) break;
+    if (!is_old && !factor(result, arrived || iteration == 0 ? same : similar)) break;
     last = worst;
     in_directions(F_, trial_F_);
     add_missing_slips();

@@ -177,7 +177,7 @@ bool SparseFriction::find_central_step(Laws& laws, std::span<const double> z, do
       to.scale[i] = 1 / (gamma + stiffness);
     }
   }
-  if (!factor(result)) return false;
+  if (!factor(result, same)) return false;
   find_cone_step(z, 0, false);
   const double predicted = mean_gap(z, part_within_cones(z)) / gap;
   find_cone_step(z, std::pow(std::clamp(predicted, 0.0, 1.0), 3) * gap, true);

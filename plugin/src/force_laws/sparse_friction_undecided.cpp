@@ -96,7 +96,7 @@ bool SparseFriction::settle_undecided(Laws& laws, std::span<double> z, Result& r
       to = {};
       for (int i = 0; i < b.dim; ++i) to.axes[z_(i)][z_(i)] = to.scale[z_(i)] = 1, F_[z_(b.start + i)] = 0;
     }
-    if (!std::isfinite(largest(F_)) || !factor(result)) return false;
+    if (!std::isfinite(largest(F_)) || !factor(result, same)) return false;
     in_directions(F_, trial_F_);
     update(trial_F_);
     const double change = largest(dz_);

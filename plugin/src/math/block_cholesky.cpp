@@ -276,7 +276,6 @@ void BlockCholesky::lay_out_panels(const Pattern& p, const std::vector<int>& las
   below_.clear();
   std::size_t panel = 0, inverse = 0;
   int tallest = 0;
-  is_narrow_ = true;
   for (std::size_t s = 0; s < supers_.size(); ++s) {
     Super& super = supers_[s];
     auto& under = structure[z(last_node[s])];
@@ -297,7 +296,6 @@ void BlockCholesky::lay_out_panels(const Pattern& p, const std::vector<int>& las
     panel += z(super.width + super.height) * z(super.width);
     super.inverse = inverse;
     if (super.width <= compiled_width) inverse += z(super.width + super.height) * z(super.width);
-    is_narrow_ = is_narrow_ && (super.width <= compiled_width || super.height == 0);
     if (super.width >= wide) tallest = std::max(tallest, super.height);
   }
   supers_.shrink_to_fit();
@@ -316,7 +314,16 @@ void BlockCholesky::list_sources() {
     for (int b = s.below_begin; b < s.below_end; ++b)
       if (b == s.below_begin || below_[z(b)].super != below_[z(b - 1)].super) visit(supers_[z(below_[z(b)].super)]);
   };
-  for (const Super& s : supers_) each_target_super(s, [](Super& t) { ++t.source_end; });
+  whole_work_ = 0;
+  for (Super& s : supers_) {
+    const double own = 1.0 * s.width * (s.width + s.height) * (s.width + s.height), update = 1.0 * s.width * s.height;
+    s.work += own;
+    whole_work_ += own + update * s.height;
+    each_target_super(s, [&](Super& t) {
+      ++t.source_end;
+      t.work += update * (s.width > compiled_width ? s.height : std::min(s.height, t.width));
+    });
+  }
   int count = 0;
   for (Super& s : supers_) {
     s.source_begin = count;
@@ -523,7 +530,7 @@ void BlockCholesky::update(const Super& s, int only) {
   });
 }
 
-void BlockCholesky::update_wide(const Super& s) {
+void BlockCholesky::update_wide(const Super& s, int only) {
   const int h = s.height;
   if (h == 0) return;
   const Eigen::Map<const Rows> P(panels_.data() + s.panel + s.width * s.width, h, s.width);
@@ -535,7 +542,7 @@ void BlockCholesky::update_wide(const Super& s) {
   } else {
     U.noalias() = (s.negative ? -1.0 : 1.0) * P.lazyProduct(P.transpose());
   }
-  each_target(s, -1, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
+  each_target(s, only, [&](double* to, int stride, const Below& i, const Below& k, bool diagonal) {
     for (int r = 0; r < i.rows; ++r, to += stride) {
       const double* const from = work_.data() + static_cast<std::ptrdiff_t>(i.offset + r) * h + k.offset;
       const int columns = diagonal ? r + 1 : k.rows;
@@ -710,7 +717,7 @@ BlockCholesky::Outcome BlockCholesky::factor(int tree, double drop) {
         update<width>(s, -1);
         if (s.inverted) invert<width>(s);
       } else {
-        update_wide(s);
+        update_wide(s, -1);
       }
     });
   }
@@ -723,7 +730,8 @@ int BlockCholesky::panel_at(std::size_t offset) const {
   return static_cast<int>(after - supers_.begin()) - 1;
 }
 
-bool BlockCholesky::select(std::span<const int> panels) {
+double BlockCholesky::select(std::span<const int> panels) {
+  double work = 0;
   for (const int t : selected_) is_selected_[z(t)] = 0;
   selected_.clear();
   for (const int panel : panels)
@@ -731,11 +739,12 @@ bool BlockCholesky::select(std::span<const int> panels) {
       is_selected_[z(t)] = 1;
       selected_.push_back(t);
       const Super& s = supers_[z(t)];
+      work += s.work;
       if (s.below_begin == s.below_end) break;
       t = below_[z(s.below_begin)].super;
     }
   std::sort(selected_.begin(), selected_.end());
-  return is_narrow_;
+  return work / whole_work_;
 }
 
 // Each panel is changed by the same earlier ones as in factor(), and in the same order.
@@ -746,7 +755,10 @@ BlockCholesky::Outcome BlockCholesky::factor_selected(double drop) {
     for (int i = s.source_begin; i < s.source_end; ++i) {
       const Super& source = supers_[z(sources_[z(i)])];
       by_width(source.width, [&](auto width) {
-        if constexpr (width > 0) update<width>(source, t);
+        if constexpr (width > 0)
+          update<width>(source, t);
+        else
+          update_wide(source, t);
       });
     }
     by_width(s.width, [&](auto width) {

@@ -76,8 +76,8 @@ class BlockCholesky {
   /// Index of the panel that contains a Slot.
   int panel_at(std::size_t offset) const;
   /// Selects the panels whose factor depends on the values of `panels`: these, and all on the paths from them to their
-  /// roots. @return whether factor_selected() can factor them. If not, factor() must factor the whole tree.
-  bool select(std::span<const int> panels);
+  /// roots. @return the work of factor_selected(), relative to that of factor() for all trees
+  double select(std::span<const int> panels);
   /// Indices of the selected panels, ascending.
   std::span<const int> selected() const { return selected_; }
   /// The same as clear(), read_diagonal() and shift(), for one panel.
@@ -111,6 +111,7 @@ class BlockCholesky {
     std::size_t panel = 0;    // Offset of (width + height) × width values, row by row.
     std::size_t inverse = 0;  // Offset of (width + height) × width values, for compiled widths: see invert().
     int source_begin = 0, source_end = 0;  // Supernodes that change this one.
+    double work = 0;                       // Work of factor_selected(), in products.
     bool negative = false, waits = false;
     bool inverted = false;  // State of the last factor(): see invert().
   };
@@ -138,7 +139,7 @@ class BlockCholesky {
   void factor_panel(Super& s, double drop, Outcome& out);
   template <int W>
   void update(const Super& s, int only);
-  void update_wide(const Super& s);
+  void update_wide(const Super& s, int only);
   template <int W>
   void invert(const Super& s);
   template <int W>
@@ -167,7 +168,7 @@ class BlockCholesky {
   std::vector<int> sources_;  // By supernode: the earlier ones that have rows of it below them, ascending.
   std::vector<int> selected_;
   std::vector<char> is_selected_;  // By supernode.
-  bool is_narrow_ = false;         // All supernodes that change others have compiled widths.
+  double whole_work_ = 0;          // Work of factor() for all trees, in products.
 };
 
 }  // namespace linchpin::detail

@@ -55,6 +55,7 @@ bool SparseFactorization::prepare(const ConstrainedProblem& problem) noexcept {
 template <class FactorIsland>
 void SparseFactorization::factor_islands(FactorIsland factor_island) {
   longest_ = 0;
+  factored_panels_ = dual_.panels();
   int passes = 0;
   for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
     fill(islands_[z(i)]);
@@ -125,7 +126,7 @@ void SparseFactorization::fill_panel(int panel) {
 
 bool SparseFactorization::factor_changed(const ConstrainedProblem& problem, std::span<const double> compliance,
                                          std::span<const int> changed) noexcept {
-  constexpr double worthwhile = 0.7;  // Part of the panels above which all are factored.
+  constexpr double worthwhile = 0.7;  // Part of the work above which all panels are factored.
   if (!parts_known_) list_parts();
   parts_.touched.clear();
   for (const int constraint : changed) {
@@ -135,9 +136,7 @@ bool SparseFactorization::factor_changed(const ConstrainedProblem& problem, std:
     parts_.touched.insert(parts_.touched.end(), parts_.panels.begin() + panels.begin,
                           parts_.panels.begin() + panels.end);
   }
-  if (!dual_.select(parts_.touched) ||
-      static_cast<double>(dual_.selected().size()) > worthwhile * static_cast<double>(dual_.panels()))
-    return factor(problem, compliance);
+  if (dual_.select(parts_.touched) > worthwhile) return factor(problem, compliance);
   select_scratch();
   ++parts_.calls;
   for (const int constraint : changed) {
@@ -161,6 +160,7 @@ bool SparseFactorization::factor_changed(const ConstrainedProblem& problem, std:
   }
   const BlockCholesky::Outcome out = dual_.factor_selected(compliant_drop);
   if (out.late_needed || !out.finite) return factor(problem, compliance);
+  factored_panels_ = static_cast<int>(dual_.selected().size());
   return true;
 }
 

@@ -51,6 +51,9 @@ class SparseFactorization {
   bool factor_changed(const ConstrainedProblem& problem, std::span<const double> compliance,
                       std::span<const int> changed) noexcept;
 
+  /// Number of panels of the factor that the last call computed, of all.
+  int factored_panels() const { return factored_panels_; }
+
   int rank() const;
   int rows() const { return m_; }
   int columns() const { return n_; }
@@ -62,6 +65,10 @@ class SparseFactorization {
                std::span<double> force, std::span<double> dv) const noexcept;
   void solve_unrefined(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                        std::span<double> dv) const noexcept;
+  /// Solves for the errors e − A M⁻¹ f, and adds M⁻¹ f to dv. Few bodies should have a force f. It is for a factor with
+  /// compliance.
+  void respond_unrefined(std::span<const double> e, std::span<const double> f, std::span<double> lambda,
+                         std::span<double> dv) const noexcept;
   /// The same as Solver::shortest.
   void minimum_norm_multipliers(std::span<double> force, std::span<double> lambda, std::span<double> v) const noexcept;
   void inverse_mass(std::span<const double> f, std::span<double> dv) const noexcept;
@@ -238,7 +245,9 @@ class SparseFactorization {
 
   void apply_island(int i, double size, bool with_lambda) const;
   void apply_sparse(int i, double size, bool with_lambda) const;
-  void solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const;
+  void load_errors(const Island& island, std::span<const double> e) const;
+  void subtract_response(const Body& body, const double* f) const;
+  void store_multipliers(const Island& island, std::span<double> lambda) const;
   void respond_unrefined(const Body& body, std::span<double> force, double* u) const;
   void solve_unrefined_by_dense(const Island& island, std::span<const double> e, std::span<double> lambda,
                                 std::span<double> force, std::span<double> dv) const;
@@ -288,6 +297,7 @@ class SparseFactorization {
   Pattern pattern_;
   Parts parts_;
   bool parts_known_ = false;
+  int factored_panels_ = 0;
   bool known_ = false;   // `pattern_` is that of the last instant.
   bool finite_ = false;  // The entries are finite.
 

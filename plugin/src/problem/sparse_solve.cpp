@@ -372,8 +372,12 @@ double SparseFactorization::apply(std::span<const double> e, std::span<const dou
 void SparseFactorization::solve_unrefined(std::span<const double> e, std::span<double> lambda, std::span<double> force,
                                           std::span<double> dv) const noexcept {
   select_scratch();
-  for (int i = 0; i < static_cast<int>(islands_.size()); ++i)
-    if (islands_[z(i)].kind != Kind::dense) solve_unrefined(i, e, lambda);
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    if (islands_[z(i)].kind == Kind::dense) continue;
+    load_errors(islands_[z(i)], e);
+    dual_.solve(i, work_->x.data());
+    store_multipliers(islands_[z(i)], lambda);
+  }
   for (const Body& body : bodies_) {
     double* const u = dv.empty() ? work_->part.data() + body.column : dv.data() + body.column;
     respond_unrefined(body, force, u);
@@ -382,16 +386,50 @@ void SparseFactorization::solve_unrefined(std::span<const double> e, std::span<d
     if (island.kind == Kind::dense) solve_unrefined_by_dense(island, e, lambda, force, dv);
 }
 
-// Solves the rows of an island once, and leaves the multipliers in work_->x.
-inline void SparseFactorization::solve_unrefined(int i, std::span<const double> e, std::span<double> lambda) const {
-  const Island& island = islands_[z(i)];
+void SparseFactorization::respond_unrefined(std::span<const double> e, std::span<const double> f,
+                                            std::span<double> lambda, std::span<double> dv) const noexcept {
+  select_scratch();
+  for (const Island& island : islands_) load_errors(island, e);
+  for (const Body& body : bodies_) subtract_response(body, f.data() + body.column);
+  for (int i = 0; i < static_cast<int>(islands_.size()); ++i) {
+    dual_.solve(i, work_->x.data());
+    store_multipliers(islands_[z(i)], lambda);
+  }
+  for (const Body& body : bodies_) {
+    double* const u = dv.data() + body.column;
+    respond_unrefined(body, {}, u);
+    for (int c = 0; c < body.size; ++c) u[c] += work_->y[z(body.column + c)];
+  }
+}
+
+// work_->x ← e, for the rows of an island.
+inline void SparseFactorization::load_errors(const Island& island, std::span<const double> e) const {
   clear_hubs(island);
   for (int k = island.node_begin; k < island.node_end; ++k) {
     const Node& node = pattern_.nodes[z(k)];
     double* const x = work_->x.data() + node.position;
     for (int r = 0; r < node.rows; ++r) x[r] = e[z(node.row + r)];
   }
-  dual_.solve(i, work_->x.data());
+}
+
+// work_->x −= A M⁻¹ f and work_->y ← M⁻¹ f, for the force on one body.
+inline void SparseFactorization::subtract_response(const Body& body, const double* f) const {
+  double* const u = work_->y.data() + body.column;
+  if (std::all_of(f, f + body.size, [](double x) { return x == 0; })) {
+    std::fill_n(u, body.size, 0.0);
+    return;
+  }
+  times_inverse_mass(body, f, u);
+  for (int p = body.column_block_begin; p < body.column_block_end; ++p) {
+    const ColumnBlock& column_block = pattern_.column_blocks[z(p)];
+    const double* J = jacobians_.data() + column_block.value;
+    double* const x = work_->x.data() + column_block.position;
+    for (int r = 0; r < column_block.rows; ++r, J += body.size) x[r] -= dot(J, u, body.size);
+  }
+}
+
+// λ ← work_->x, for the rows of an island.
+inline void SparseFactorization::store_multipliers(const Island& island, std::span<double> lambda) const {
   for (int k = island.node_begin; k < island.node_end && !lambda.empty(); ++k) {
     const Node& node = pattern_.nodes[z(k)];
     const double* const x = work_->x.data() + node.position;

@@ -323,9 +323,12 @@ void SparseFactorization::list_parts() {
   group(
       end_of(pattern_.hubs), parts_.of_hubs, panels, [&](int i) { return dual_.panel_at(pattern_.hubs[z(i)].to); },
       [&](int i) { parts_.hubs.push_back(i); });
-  group(
-      static_cast<int>(nodes), parts_.nodes, panels,
-      [&](int k) { return dual_.panel_of_row(pattern_.nodes[z(k)].position); }, [](int) {});
+  parts_.nodes.assign(panels, {});
+  for (int k = 0; k < static_cast<int>(nodes); ++k) {  // Nodes and panels have the same order.
+    Parts::Range& range = parts_.nodes[z(dual_.panel_of_row(pattern_.nodes[z(k)].position))];
+    if (range.end == 0) range.begin = k;
+    range.end = k + 1;
+  }
 
   std::vector<int> node_of_block(pattern_.jacobian_blocks.size(), 0);
   parts_.node_of_constraint.assign(z(pattern_.constraints), -1);
@@ -334,9 +337,12 @@ void SparseFactorization::list_parts() {
     parts_.node_of_constraint[z(pattern_.row_constraint[z(node.row)])] = static_cast<int>(k);
     for (int t = node.block_begin; t < node.block_end; ++t) node_of_block[z(t)] = static_cast<int>(k);
   }
-  group(
-      end_of(pattern_.entry_runs), parts_.runs, nodes,
-      [&](int i) { return node_of_block[z(pattern_.entry_runs[z(i)].block)]; }, [](int) {});
+  parts_.runs.assign(nodes, {});
+  for (int i = 0; i < end_of(pattern_.entry_runs); ++i) {  // Runs of one node are consecutive.
+    Parts::Range& range = parts_.runs[z(node_of_block[z(pattern_.entry_runs[z(i)].block)])];
+    if (range.end == 0) range.begin = i;
+    range.end = i + 1;
+  }
   std::vector<std::pair<int, int>> panels_of_nodes;
   const auto add_panels = [&](const std::vector<Parts::Item>& items, const std::vector<Parts::Range>& ranges,
                               bool both) {
