@@ -161,7 +161,8 @@ bool SparseFriction::factor(Result& result, double same) {
     if (is_factored_ && hardly_differ(linear_[k], factored_[k], same)) continue;
     factored_[k] = linear_[k];
     write_rows(k);
-    changed_.push_back(direction((*blocks_)[k].start).constraint);
+    const int constraint = direction((*blocks_)[k].start).constraint;
+    if (changed_.empty() || changed_.back() != constraint) changed_.push_back(constraint);
   }
   if (changed_.empty()) return true;
   ++result.factorizations;
