@@ -220,7 +220,9 @@ class Attachment:
 
     def joint_wrench(self, joint: Any) -> Wrench:
         """The wrench on the body of a joint by its parent in the last step, about the anchor of the joint, in world axes
-        [N, N m]. It includes actuators, springs, damping and limits.
+        [N, N m]. It includes actuators, springs, damping and limits. Tendons, actuators on sites, contacts and
+        ``gravcomp`` act on it where they act on bodies. Drag of the fluid, adhesion and slider-cranks count along the
+        joints only.
 
         :param joint: the name of a hinge, slide or ball joint, or ``model.joint(...)``
         """

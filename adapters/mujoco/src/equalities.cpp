@@ -215,6 +215,20 @@ bool ModelBinding::is_enabled(int entry) const {
 
 void ModelBinding::enable_equality(int i, bool on) { set_active(m_, d_, i, on); }
 
+/// The rows of rotation of a weld, as a matrix on ω₀ − ω₁: ½·scale of the vector part of (q₁ a₁)⁻¹ (0, ω₀ − ω₁) q₀ a₀
+/// with the axes a.
+Matrix3d ModelBinding::rotation_rows(int i) const {
+  const Equality& of = equalities_[z(i)];
+  const Quaterniond first = quaternion(d_.xquat + 4 * of.bodies[0]) * of.axes[0],
+                    second = (quaternion(d_.xquat + 4 * of.bodies[1]) * of.axes[1]).conjugate();
+  Matrix3d S;
+  for (int c = 0; c < 3; ++c) {
+    const Vector3d e = Vector3d::Unit(c);
+    S.col(c) = 0.5 * (second * Quaterniond(0, e.x(), e.y(), e.z()) * first).vec();
+  }
+  return m_.eq_data[mjNEQDATA * i + 10] * S;
+}
+
 /// Writes the mean forces of exact equalities into the rows of MuJoCo.
 void ModelBinding::fill_equality_forces() {
   for (std::size_t at = 0; at < exact_rows_.size();) {
@@ -234,21 +248,12 @@ void ModelBinding::fill_equality_forces() {
     const double sign = k == 0 ? 1 : -1;
     for (int c = 0; c < 3; ++c) force[c] = sign * on.force[c];
     if (count < 6) continue;
-    // The rows of rotation are ½·scale of the vector part of (q₁ a₁)⁻¹ (0, ω₀ − ω₁) q₀ a₀ with the axes a, S (ω₀ − ω₁).
     const int body = of.bodies[k];
     const Vector3d centre = vector3(d_.xipos + 3 * body),
                    anchor = vector3(d_.xpos + 3 * body) + quaternion(d_.xquat + 4 * body) * of.anchors[k],
                    moment = sign * (on.moment + (centre - anchor).cross(on.force));
-    const Quaterniond first = quaternion(d_.xquat + 4 * of.bodies[0]) * of.axes[0],
-                      second = (quaternion(d_.xquat + 4 * of.bodies[1]) * of.axes[1]).conjugate();
-    Matrix3d S;
-    for (int c = 0; c < 3; ++c) {
-      const Vector3d e = Vector3d::Unit(c);
-      S.col(c) = 0.5 * (second * Quaterniond(0, e.x(), e.y(), e.z()) * first).vec();
-    }
-    const double scale = m_.eq_data[mjNEQDATA * i + 10];
     const Vector3d f =
-        of.has_rotation ? Vector3d((scale * S).transpose().inverse() * moment) : Vector3d(Vector3d::Zero());
+        of.has_rotation ? Vector3d(rotation_rows(i).transpose().inverse() * moment) : Vector3d(Vector3d::Zero());
     for (int c = 0; c < 3; ++c) force[3 + c] = f[c];
   }
 }

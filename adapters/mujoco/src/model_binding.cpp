@@ -72,13 +72,13 @@ ModelBinding::ModelBinding(mjModel& model, mjData& data, const Options& options)
       inertial_frames_(frames_of(model)),
       solver_(world_, solver_options(options)),
       tree_solver_(solver_, *this, rotation_over_step) {
-  for (auto* x : {&free_, &damping_, &implicit_forces_, &row_forces_, &force_scratch_, &nv_, &nv2_, &saved_qvel_,
-                  &saved_warmstart_, &saved_smooth_, &saved_qacc_, &target_})
+  for (auto* x : {&free_, &damping_, &implicit_forces_, &placed_forces_, &row_forces_, &force_scratch_, &nv_, &nv2_,
+                  &saved_qvel_, &saved_warmstart_, &saved_smooth_, &saved_qacc_, &target_})
     x->assign(z(m_.nv), 0);
   no_damping_.assign(z(m_.nv), 0);
   saved_qpos_.assign(z(m_.nq), 0);
   for (auto* x : {&host_, &change_}) x->assign(z(model_trees_.velocities()), 0);
-  contact_wrenches_.resize(z(m_.nbody));
+  for (auto* x : {&row_wrenches_, &placed_wrenches_}) x->resize(z(m_.nbody));
   read_tree_numbers(m_, tree_numbers_);
   solver_.set_capabilities({.coupling = host::Capabilities::Coupling::rows});
   solver_.make_reactions();
@@ -162,8 +162,9 @@ void ModelBinding::read(int tree, articulated::TreeModel& model, articulated::Tr
   const auto force_on = [&](int body) {
     articulated::LinkForce out{Vector3d::Zero(), Vector3d::Zero()};
     if (body < 0) return out;
-    out.force = m_.body_mass[body] * g + vector3(d_.xfrc_applied + 6 * body);
-    out.moment = vector3(d_.xfrc_applied + 6 * body + 3);
+    const Wrench& placed = placed_wrenches_[z(body)];
+    out.force = m_.body_mass[body] * g + vector3(d_.xfrc_applied + 6 * body) + placed.force;
+    out.moment = vector3(d_.xfrc_applied + 6 * body + 3) + placed.moment;
     return out;
   };
   state.forces[0] = force_on(t.is_floating() ? t.root : -1);
@@ -171,7 +172,8 @@ void ModelBinding::read(int tree, articulated::TreeModel& model, articulated::Tr
   // Forces along coordinates: springs, damping and drag, actuators, and those of the program.
   std::vector<double>& sum = force_scratch_;
   for (int i = 0; i < m_.nv; ++i)
-    sum[z(i)] = d_.qfrc_passive[i] + d_.qfrc_actuator[i] + d_.qfrc_applied[i] + implicit_forces_[z(i)];
+    sum[z(i)] =
+        d_.qfrc_passive[i] + d_.qfrc_actuator[i] + d_.qfrc_applied[i] + implicit_forces_[z(i)] - placed_forces_[z(i)];
   std::vector<double>& along = velocity_scratch_;
   along.resize(z(6 + t.model.rates));
   model_trees_.forces_to_core(tree, d_.qpos, sum, along);
@@ -216,9 +218,9 @@ void ModelBinding::add_velocity(int tree, std::span<double> dv) {
 
 void ModelBinding::read_row_wrenches(int tree, std::span<Wrench> on) const {
   const ModelTree& t = model_trees_[tree];
-  if (t.is_floating()) on[0] = contact_wrenches_[z(t.root)];
+  if (t.is_floating()) on[0] = row_wrenches_[z(t.root)];
   for (std::size_t i = 0; i < t.bodies.size(); ++i)
-    if (t.bodies[i] >= 0) on[i + 1] = contact_wrenches_[z(t.bodies[i])];
+    if (t.bodies[i] >= 0) on[i + 1] = row_wrenches_[z(t.bodies[i])];
 }
 
 }  // namespace linchpin::mujoco

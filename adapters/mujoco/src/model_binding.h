@@ -116,6 +116,7 @@ class ModelBinding final : private articulated::TreeWorld {
                              std::vector<BodyId>& bodies, double& constant);
   std::string make_gear(int equality, Equality& of);
   void make_pair(int equality, Equality& of);
+  Matrix3d rotation_rows(int equality) const;
   void fill_equality_forces();
 
   // step.cpp
@@ -140,6 +141,13 @@ class ModelBinding final : private articulated::TreeWorld {
   void read_sensors();
   void advance();
 
+  // body_forces.cpp
+  void find_forces_on_bodies();
+  void place_force(int body, const Vector3d& at, const Vector3d& force, const Vector3d& moment);
+  void find_row_wrenches();
+  void add_contact_wrenches();
+  void add_equality_wrenches(int equality, const mjtNum* rows);
+
   // rows.cpp
   bool find_rows();
   void solve_rows(bool holds);
@@ -147,7 +155,6 @@ class ModelBinding final : private articulated::TreeWorld {
   void begin_rows_of_model();
   void add_row_impulses();
   void add_implicit_response();
-  void read_contact_wrenches();
 
   mjModel& m_;
   mjData& d_;
@@ -182,8 +189,10 @@ class ModelBinding final : private articulated::TreeWorld {
   RowProjection projection_;
   std::vector<double> tree_rows_, rows_, target_;  ///< scratch of the projection
   std::vector<double> row_forces_, contact_forces_, friction_forces_,
-      joint_forces_;                      ///< of other rows, all and by kind
-  std::vector<Wrench> contact_wrenches_;  ///< by body of MuJoCo
+      joint_forces_;                     ///< of other rows, all and by kind
+  std::vector<Wrench> row_wrenches_;     ///< of other rows that act on places of bodies, by body of MuJoCo
+  std::vector<Wrench> placed_wrenches_;  ///< the same of smooth forces
+  std::vector<double> placed_forces_;    ///< these along the coordinates [nv]
   std::vector<double> saved_applied_;
   mutable std::vector<double> force_scratch_, velocity_scratch_;
   std::vector<double> nv_, nv2_, saved_qpos_, saved_qvel_, saved_warmstart_, saved_smooth_, saved_qacc_;  ///< scratch

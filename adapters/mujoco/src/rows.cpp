@@ -31,7 +31,7 @@ bool ModelBinding::find_rows() {
 /// Lets MuJoCo solve its rows, and adds what they do to the velocities.
 /// @param holds  something is held exactly
 void ModelBinding::solve_rows(bool holds) {
-  std::fill(contact_wrenches_.begin(), contact_wrenches_.end(), Wrench{});
+  std::fill(row_wrenches_.begin(), row_wrenches_.end(), Wrench{});
   if (d_.nefc > 0) std::fill_n(d_.efc_force, d_.nefc, 0.0);
   if (other_rows_.empty()) return;
   const std::size_t nv = z(m_.nv), size = z(d_.nefc) * nv;
@@ -131,7 +131,7 @@ void ModelBinding::add_row_impulses() {
     for (std::size_t k = 0; k < nv; ++k) nv_[k] = v[k] - free_[k];
     add_implicit_response();
   }
-  read_contact_wrenches();
+  find_row_wrenches();
   for (int i = 0; i < model_trees_.size(); ++i) {
     std::vector<double>& u = velocity_scratch_;
     u.resize(z(6 + model_trees_[i].model.rates));
@@ -162,28 +162,6 @@ void ModelBinding::add_implicit_response() {
     const double more = (nv2_[k] + damping_[k] * nv_[k]) / h - row_forces_[k];
     joint_forces_[k] += more;
     implicit_forces_[k] += more;
-  }
-}
-
-/// Forces of contacts on the bodies of MuJoCo, about their centres of mass.
-void ModelBinding::read_contact_wrenches() {
-  std::fill(contact_wrenches_.begin(), contact_wrenches_.end(), Wrench{});
-  for (int i = 0; i < d_.ncon; ++i) {
-    const mjContact& contact = d_.contact[i];
-    if (contact.efc_address < 0) continue;
-    mjtNum f[6];
-    mj_contactForce(&view_, &d_, i, f);
-    const Eigen::Map<const Eigen::Matrix<double, 3, 3, Eigen::RowMajor>> frame(contact.frame);
-    const Vector3d force = frame.transpose() * vector3(f), moment = frame.transpose() * vector3(f + 3);
-    for (const int side : {0, 1}) {
-      const int geom = geom_of(contact, side);
-      if (geom < 0) continue;
-      const int body = m_.geom_bodyid[geom];
-      const double sign = side == 0 ? -1 : 1;
-      Wrench& on = contact_wrenches_[z(body)];
-      on.force += sign * force;
-      on.moment += sign * (moment + (vector3(contact.pos) - vector3(d_.xipos + 3 * body)).cross(force));
-    }
   }
 }
 

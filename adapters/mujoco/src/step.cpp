@@ -43,6 +43,7 @@ void ModelBinding::correct_forward() {
   shown_ = &view_;
   solver_.set_t(d_.time);
   set_damping();
+  find_forces_on_bodies();
   solve_step();
   end_of_corrected_ = d_.time + m_.opt.timestep;
 }
@@ -134,6 +135,7 @@ void ModelBinding::forward() {
   mj_fwdActuation(shown_, &d_);
   mj_fwdAcceleration(shown_, &d_);
   set_damping();
+  find_forces_on_bodies();
 }
 
 /// Velocities to which MuJoCo's integrator goes by the smooth forces and these forces of constraints. Everything else

@@ -149,6 +149,61 @@ double euler_damping(const Model& m, const Data& d, int dof) {
   return sum;
 }
 
+/// Calls visit(actuator, output) for each force output of each actuator.
+template <class Model, class Visit>
+void each_actuator_output(const Model& m, Visit visit) {
+  if constexpr (requires { m.actuator_outadr; }) {
+    for (int a = 0; a < m.nactuator; ++a)
+      for (int k = 0; k < m.actuator_outnum[a]; ++k) visit(a, m.actuator_outadr[a] + k);
+  } else {
+    for (int a = 0; a < m.nu; ++a) visit(a, a);
+  }
+}
+
+/// Returns the force of spring and damping along a tendon that lengthens it [N]. Plastic springs are not followed.
+template <class Model, class Data>
+double passive_force(const Model& m, const Data& d, int tendon) {
+#if mjVERSION_HEADER >= 300
+  const bool springs = !(m.opt.disableflags & mjDSBL_SPRING), dampers = !(m.opt.disableflags & mjDSBL_DAMPER);
+#else
+  const bool springs = !(m.opt.disableflags & mjDSBL_PASSIVE), dampers = springs;
+#endif
+  constexpr int ends = mjVERSION_HEADER >= 230 ? 2 : 1;  // of the range in which the spring is slack
+  const double length = d.ten_length[tendon], v = d.ten_velocity[tendon];
+  const double lower = m.tendon_lengthspring[ends * tendon], upper = m.tendon_lengthspring[ends * tendon + ends - 1];
+  const double x = length > upper ? length - upper : length < lower ? length - lower : 0;
+  double stiffness = m.tendon_stiffness[tendon], damping = m.tendon_damping[tendon];
+  if constexpr (requires { m.tendon_dampingpoly; }) {
+    const int order = order_of_damping;
+    for (int k = 0; k < order; ++k) {
+      stiffness += m.tendon_stiffnesspoly[order * tendon + k] * std::pow(x, k + 1);
+      damping += m.tendon_dampingpoly[order * tendon + k] * std::pow(std::abs(v), k + 1);
+    }
+    each_actuator_on(m, mjOBJ_TENDON, tendon, [&](int a, double gear2) {
+      damping += m.actuator_damping[a] * gear2;
+      for (int k = 0; k < order; ++k)
+        damping += m.actuator_dampingpoly[order * a + k] * gear2 * std::pow(std::abs(v), k + 1);
+    });
+  }
+  return (springs ? -stiffness * x : 0) - (dampers ? damping * v : 0);
+}
+
+/// Returns the share of the weight of a body that MuJoCo compensates.
+template <class Model>
+double compensation(const Model& m, int body) {
+  if constexpr (requires { m.body_gravcomp; })
+    return m.body_gravcomp[body];
+  else
+    return 0;
+}
+template <class Model>
+bool has_actuated_compensation(const Model& m, int joint) {
+  if constexpr (requires { m.jnt_actgravcomp; })
+    return m.jnt_actgravcomp[joint] != 0;
+  else
+    return false;
+}
+
 /// Where the entries of mjData::qDeriv are: numbers of entries, addresses and columns, by row.
 struct DerivativePattern {
   const int *rownnz, *rowadr, *colind;

@@ -194,7 +194,9 @@ class LINCHPIN_MUJOCO_API Solver {
   /// @throws std::invalid_argument for a joint that the model does not have.
   Handle joint(std::string_view name);
   /// Returns the wrench on the body of a joint by its parent, through the joint, about the anchor of the joint, at the
-  /// state where the last step began. It includes actuators, springs, damping and limits.
+  /// state where the last step began. It includes actuators, springs, damping and limits. Tendons, actuators on sites,
+  /// contacts and the compensation of gravity act on it where they act on bodies. Drag of the fluid, adhesion and
+  /// slider-cranks count along the joints only.
   /// @throws std::invalid_argument as joint(). @throws OrderError before the first step, and where no exact constraint
   /// was active in the last one
   Wrench joint_wrench(std::string_view joint);
