@@ -161,14 +161,15 @@ std::string Model::stiffen() {
 
 // ---- the present state ----
 
-void Model::look() {
+void Model::look(double back) {
   std::copy_n(d_->qpos, m_->nq, look_->qpos);
   std::copy_n(d_->qvel, m_->nv, look_->qvel);
   std::copy_n(d_->act, m_->na, look_->act);
   std::copy_n(d_->mocap_pos, 3 * m_->nmocap, look_->mocap_pos);
   std::copy_n(d_->mocap_quat, 4 * m_->nmocap, look_->mocap_quat);
   copy_switches(*m_, *d_, *look_);
-  look_->time = d_->time;
+  look_->time = d_->time - back;
+  if (back != 0) mj_integratePos(m_, look_->qpos, look_->qvel, -back);
   mj_fwdPosition(m_, look_);
   mj_comVel(m_, look_);
   // MuJoCo 2.2 computes no energy where the model does not ask for it.

@@ -90,8 +90,8 @@ class Model {
   std::string stiffen();
 
   /// Computes poses, velocities and energy of the present state, without a change of the data. The functions below are
-  /// of that state.
-  void look();
+  /// of that state. @param back  time before it, at which the joints had the present velocities [s]
+  void look(double back = 0);
   const mjData& seen() const { return *look_; }
   /// The state of a body: its centre of mass, and the axes of MuJoCo's frame of the body.
   BodyState state(int body) const;

@@ -89,6 +89,7 @@ void Scene::find_own() {
         throw Refused("scene",
                       "the constraint '" + c.name + "' has the name of a joint or an equality of " + scene_->mjcf_file);
     own_.push_back(i);
+    has_own_on_velocities_ = has_own_on_velocities_ || f.level() == Level::velocity;
     own_gaps_.emplace_back();
     model_->add_link(std::move(link), own_gaps_);
   }
@@ -196,11 +197,14 @@ void Scene::after_step() {
 }
 
 void Scene::look(double dt) {
+  State middle;
+  if (has_own_on_velocities_) {
+    model_->look(0.5 * dt);
+    middle = state();
+  }
   model_->look();
   if (own_.empty()) return;
-  State end = state(), middle = end;
-  middle.t -= 0.5 * dt;
-  for (BodyState& s : middle.bodies) advance(s, s.v, s.w, -0.5 * dt);
+  const State end = state();
   std::vector<BodyState> X;
   for (std::size_t i = 0; i < own_.size(); ++i) {
     const Constraint& c = mirror_.constraint(mirror_.find_constraint(scene_->constraints[own_[i]].name));

@@ -59,6 +59,7 @@ class Scene {
   System mirror_;
   std::vector<std::size_t> own_;  // constraints of the scene that MuJoCo has not
   std::vector<Gap> own_gaps_;
+  bool has_own_on_velocities_ = false;
   std::string failed_force_;
   double failed_at_ = 0;
   long failed_steps_ = 0;
