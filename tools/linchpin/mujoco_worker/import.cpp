@@ -49,7 +49,7 @@ Matrix3d axes_with_x(const Vector3d& x) {
 scene::SceneConstraint joint_of(const Model& model, const Link& link) {
   const mjModel& m = model.model();
   const mjData& d = model.seen();
-  const int i = link.index, child = link.bodies[0], parent = link.bodies[1];
+  const int i = link.index, parent = link.bodies[0], child = link.bodies[1];
   scene::SceneConstraint out;
   out.name = link.name;
   out.bodies = {id_of(parent), id_of(child)};
@@ -120,7 +120,7 @@ scene::Imported imported_of(Model& model) {
     return id != ground && out.bodies[static_cast<std::size_t>(id.index) - 1].kind != BodyKind::fixed;
   };
   for (const Link& link : model.links()) {
-    if (!link.is_equality() && m.body_jntnum[link.bodies[0]] > 1) continue;
+    if (!link.is_equality() && m.body_jntnum[link.bodies[1]] > 1) continue;
     scene::SceneConstraint c = link.is_equality() ? equality_of(model, link) : joint_of(model, link);
     if (c.type.empty() || c.bodies[0] == c.bodies[1] || !(moves(c.bodies[0]) || moves(c.bodies[1]))) continue;
     out.joints.push_back(std::move(c));

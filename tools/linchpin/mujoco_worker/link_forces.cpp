@@ -37,7 +37,7 @@ Wrench LinkForces::on_first(std::size_t i) const {
   }
   if (exact_ && link.kind == Link::Kind::joint) {
     const char* const name = mj_id2name(&model_.model(), mjOBJ_JOINT, link.index);
-    if (const Result<Wrench> on = try_call([&] { return solver_->joint_wrench(name); })) return *on;
+    if (const Result<Wrench> on = try_call([&] { return solver_->joint_wrench(name); })) return opposite(*on);
   }
   return by_mujoco(i);
 }
@@ -46,7 +46,7 @@ recording::Recording::Force LinkForces::of(std::size_t i, std::size_t on) const 
   if (const Reaction* const r = reaction(i)) return recording::Recording::Force::of(*r, on);
   const Wrench first = on_first(i);
   recording::Recording::Force out;
-  out.on = on == 0 ? first : Wrench{-first.force, -first.moment, first.point};
+  out.on = on == 0 ? first : opposite(first);
   return out;
 }
 

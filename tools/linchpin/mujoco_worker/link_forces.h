@@ -12,6 +12,8 @@
 
 namespace linchpin::mujoco_worker {
 
+inline Wrench opposite(const Wrench& w) { return {-w.force, -w.moment, w.point}; }
+
 class LinkForces {
  public:
   /// @param solver  null: MuJoCo alone solves

@@ -134,7 +134,7 @@ void Model::find_links() {
     const char* const name = mj_id2name(m_, mjOBJ_JOINT, i);
     if (!name || !*name || m_->jnt_type[i] == mjJNT_FREE) continue;
     const int body = m_->jnt_bodyid[i];
-    links_.push_back({distinct(name, taken), Link::Kind::joint, i, {}, {body, m_->body_parentid[body]}});
+    links_.push_back({distinct(name, taken), Link::Kind::joint, i, {}, {m_->body_parentid[body], body}});
   }
 }
 
@@ -298,9 +298,9 @@ void Model::find_joint_wrenches() {
 }
 
 Wrench Model::joint_wrench(const Link& link) const {
-  const int body = link.bodies[0];
+  const int body = link.bodies[1];
   const mjtNum* const f = d_->cfrc_int + 6 * body;
-  const Wrench on{vector3(f + 3), vector3(f), vector3(d_->subtree_com + 3 * m_->body_rootid[body])};
+  const Wrench on{-vector3(f + 3), -vector3(f), vector3(d_->subtree_com + 3 * m_->body_rootid[body])};
   return on.about(vector3(d_->xanchor + 3 * link.index));
 }
 

@@ -43,7 +43,7 @@ struct Link {
   Kind kind = Kind::equality;
   int index = -1;                    ///< number of the equality, of the joint, or among the constraints of the scene
   std::optional<RowUnit> unit = {};  ///< of its gap; none: it has no gap
-  std::vector<int> bodies = {0, 0};  ///< of MuJoCo; 0 is the world
+  std::vector<int> bodies = {0, 0};  ///< of MuJoCo; 0 is the world. Those of a joint are the parent and its own body
 };
 
 /// Where a connect or a weld acts.
@@ -103,7 +103,7 @@ class Model {
   Wrench row_wrench(const Link& equality) const;
   /// Computes the forces at the joints of the trees in the last step, by MuJoCo. Call it before look().
   void find_joint_wrenches();
-  /// The wrench of the parent on the body of a joint, through all its joints, about the anchor of this joint.
+  /// The wrench of the body of a joint on its parent, through all its joints, about the anchor of this joint.
   Wrench joint_wrench(const Link& joint) const;
   /// Why the energy was not conserved in the last step. Null: it was.
   const char* why_not_conserved() const;

@@ -47,11 +47,8 @@ void Observed::read_reactions() {
     Reaction r;
     r.name = c.name;
     r.t = state_.t;
-    const Wrench on = forces_.by_mujoco(static_cast<std::size_t>(link - links.begin()));
-    const Wrench other{-on.force, -on.moment, on.point};
-    // The child is the second body of a joint of a scene.
-    r.on_a = c.tree ? other : on;
-    r.on_b = c.tree ? on : other;
+    r.on_a = forces_.by_mujoco(static_cast<std::size_t>(link - links.begin()));
+    r.on_b = opposite(r.on_a);
     r.ideal.on_a = r.on_a, r.ideal.on_b = r.on_b;
     if (known != reactions_.end())
       *known = r;
