@@ -94,7 +94,7 @@ class Multibodies final : private articulated::TreeWorld {
   std::string why_limited(int tree, std::span<const double> v) const override;
   void read_row_wrenches(int tree, std::span<Wrench> on) const override;
   Vector3d gravity() const override { return from_bullet(world_.getGravity()); }
-  void note_link(BodyId id) override { host_.bodies.add_foreign(id); }
+  void note_link(BodyId id, int, int) override { host_.bodies.add_foreign(id); }
   BodyId current_id(BodyId body) override;
   bool read_row_body(BodyId body, host::RowBody& out) const override;
   void add_row_velocity(BodyId body, bool turns, Vector3d& v, Vector3d& w) override;

@@ -94,6 +94,7 @@ class ModelBinding final : private articulated::TreeWorld {
   void read(int tree, articulated::TreeModel& model, articulated::TreeState& state) const override;
   articulated::LinkModel read_link(int tree, int link) const override;
   std::string link_name(int tree, int link) const override;
+  void note_link(BodyId id, int tree, int link) override;
   std::string why_unsupported(int tree) const override { return model_trees_[tree].unsupported; }
   bool is_asleep(int) const override { return false; }
   void wake(int) override {}
@@ -121,6 +122,7 @@ class ModelBinding final : private articulated::TreeWorld {
 
   // step.cpp
   bool follow_program();
+  void forget_forces();
   void copy_model();
   void show_model();
   void solve_step();
@@ -175,6 +177,7 @@ class ModelBinding final : private articulated::TreeWorld {
   bool is_stepping_ = false;                           ///< velocities are those of the step that is under way
   double end_of_corrected_ = -1;         ///< time at the end of a step of correct_forward(); −1: there is none
   bool was_native_ = false;              ///< MuJoCo took the last step alone
+  bool has_forces_ = false;              ///< reports have forces of exact constraints
   bool was_moved_ = false;               ///< positions have been corrected in the step
   std::vector<double> free_;             ///< velocities at the end of the step without rows, MuJoCo's coordinates [nv]
   std::vector<double> host_;             ///< the same in the core's coordinates, all trees

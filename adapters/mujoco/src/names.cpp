@@ -46,10 +46,17 @@ BodyId ModelBinding::id_of(const BodyRef& body, const std::string& who) {
   if (place.tree < 0) return linchpin::ground;
   const Result<BodyId> id = try_call([&] { return tree_solver_.link_id(place.tree, place.link); });
   if (!id) demand("linchpin: " + who + ": " + id.error().message);
-  if (body_of_id(*id) < 0) bodies_of_ids_.emplace_back(*id, found);
-  if (const char* const name = mj_id2name(&m_, mjOBJ_BODY, found); name && *name && solver_.system().name(*id) != name)
-    (void)try_call([&] { solver_.system().set_name(*id, name); });  // where a constraint has that name, it stays
   return *id;
+}
+
+/// Gives a link the name of its body, for reports.
+void ModelBinding::note_link(BodyId id, int tree, int link) {
+  const ModelTree& t = model_trees_[tree];
+  const int body = link < 0 ? t.root : t.bodies[z(link)];
+  if (body < 0) return;
+  bodies_of_ids_.emplace_back(id, body);
+  if (const char* const name = mj_id2name(&m_, mjOBJ_BODY, body); name && *name)
+    (void)try_call([&] { solver_.system().set_name(id, name); });  // where a constraint has that name, it stays
 }
 
 int ModelBinding::body_of_id(BodyId id) const {

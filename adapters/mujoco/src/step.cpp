@@ -14,9 +14,10 @@ namespace linchpin::mujoco {
 void ModelBinding::step() {
   demand_supported();
   if (!follow_program()) {
-    mj_step(&m_, &d_);
-    solver_.set_t(d_.time);  // reports stay those of the last step with an exact constraint
+    if (std::exchange(has_forces_, false)) forget_forces();
     was_native_ = true;
+    mj_step(&m_, &d_);
+    solver_.set_t(d_.time);
     return;
   }
   show_model();
@@ -48,6 +49,13 @@ void ModelBinding::correct_forward() {
   end_of_corrected_ = d_.time + m_.opt.timestep;
 }
 
+/// Clears the reports of forces that no longer act, where the last exact constraint was switched off.
+void ModelBinding::forget_forces() {
+  solver_.begin_step();
+  tree_solver_.begin_step(m_.opt.timestep);
+  solver_.end_step({.dt = 0});
+}
+
 /// Takes over what the program has changed since the last step. @return whether a constraint may be exact
 bool ModelBinding::follow_program() {
   follow_model();
@@ -65,6 +73,7 @@ void ModelBinding::end_corrected_step() {
 /// Solves the step from the smooth forces to the acceleration, the forces of constraints and the sensors.
 void ModelBinding::solve_step() {
   was_native_ = false;
+  has_forces_ = true;
   solver_.begin_step();
   was_moved_ = false;
   const bool holds = tree_solver_.begin_step(m_.opt.timestep);

@@ -203,8 +203,8 @@ class LINCHPIN_API TreeWorld {
   virtual Vector3d gravity() const = 0;
 
   // Bodies.
-  /// A link has got an id of its own among the bodies of the solver.
-  virtual void note_link(BodyId) {}
+  /// A link, or the base (−1), has got an id of its own among the bodies of the solver. The host may name it.
+  virtual void note_link(BodyId /*id*/, int /*tree*/, int /*link*/) {}
   /// The id of a rigid body now. A body that the program has fixed or freed gets another.
   virtual BodyId current_id(BodyId body) = 0;
   /// Reads a rigid body of the host's row solver. @return false where it is not there

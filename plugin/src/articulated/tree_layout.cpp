@@ -82,7 +82,7 @@ std::string TreeLayout::link_id(int tree, int link, BodyId& id) {
       return set.error().message;
   }
   c_.bodies.add(id, false);
-  world_.note_link(id);
+  world_.note_link(id, tree, link);
   t_.links.set(id.index, {tree, link});
   return {};
 }

@@ -86,10 +86,14 @@ TEST(Equalities, AreSwitchedByTheProgram) {
   set_active(m.m(), m.d(), 0, false);
   for (int i = 0; i < 100; ++i) exact.step();
   EXPECT_FALSE(exact.find("end").is_exact());
+  EXPECT_EQ(exact.find("end").reaction().on_a.force.norm(), 0) << "no force acts any more";
+  EXPECT_EQ(exact.rank_report().rank, 0);
+  EXPECT_TRUE(exact.momentum_balances().empty());
   set_active(m.m(), m.d(), 0, true);
   exact.step();  // closes the gap that has opened
   EXPECT_GT(exact.counts().gap_corrections, 0);
   EXPECT_LT(exact.find("end").reaction().gap, scaled(1e-12));
+  EXPECT_GT(exact.find("end").reaction().on_a.force.norm(), 0.1);
   exact.find("end").enable(false);  // the flag of the model, by the handle
   EXPECT_FALSE(is_active(m.m(), m.d(), 0));
   EXPECT_FALSE(exact.find("end").is_exact());
@@ -132,6 +136,20 @@ TEST(Names, ThatAreUnknownAreListed) {
   options.max_newton = -1;
   EXPECT_NE(message([&] { mujoco::Solver other(m.m(), m.d(), options); }).find("max_newton"), std::string::npos);
   EXPECT_FALSE(exact.find("no constraint").valid());
+}
+
+// A chain that is pulled straight has no exact solution, and gains energy.
+TEST(Names, OfBodiesAreThoseOfTheModelInTheSummary) {
+  const Model m(std::string(R"(<mujoco><worldbody>
+    <body name="upper"><joint axis="0 1 0"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+      <body name="lower" pos="0.3 0 0"><joint axis="0 1 0"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/></body>
+    </body></worldbody>
+    <equality><connect body1="lower" body2="world" anchor="0.3 0 0"/></equality></mujoco>)"));
+  mujoco::Solver exact(m.m(), m.d());
+  for (int i = 0; i < 1000; ++i) exact.step();
+  ASSERT_FALSE(exact.energy_gains().empty());
+  EXPECT_NE(exact.summary().find("'upper' and the body joined to it have gained"), std::string::npos)
+      << exact.summary();
 }
 
 TEST(Frames, ArePointsOfMujocosBodies) {

@@ -130,8 +130,8 @@ class LINCHPIN_MUJOCO_API Solver {
   Solver(const Solver&) = delete;
   Solver& operator=(const Solver&) = delete;
 
-  /// Steps the data, as mj_step(). Without an active exact constraint it is mj_step(), bit for bit. Reports are then
-  /// those of the last step with one.
+  /// Steps the data, as mj_step(). Without an active exact constraint it is mj_step(), bit for bit. No reaction acts
+  /// then.
   ///
   /// Afterwards qacc is the acceleration of the step, qvel and qpos are on the constraints, and qfrc_constraint has all
   /// constraint forces. efc_force has the forces of exact equalities: mean values of the step. The rows of the
