@@ -118,6 +118,35 @@ done
 expect 0 run tree.xml --host bare --json
 holds '.host == "bare" and .dt == 0.001 and .gravity == [0, 0, -9.81] and (.solver.status | startswith("ok"))' '.solver.max_gap_m <= 1e-12'
 
+# ---- actuators and couplings whose numbers are not the usual ones
+cat >numbers.xml <<'XML'
+<mujoco>
+  <compiler angle="radian"/>
+  <option timestep="0.001" actuatorgroupdisable="2"/>
+  <default><geom type="capsule" size="0.02" contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body name="a"><joint name="bent" axis="0 1 0" ref="0.2"/><geom fromto="0 0 0 0.3 0 0" mass="1"/></body>
+    <body name="b" pos="0 1 0"><joint name="other" axis="0 1 0"/><geom fromto="0 0 0 0.3 0 0" mass="1"/></body>
+    <body name="c" pos="0 2 0"><joint name="held" axis="0 1 0"/><geom fromto="0 0 0 0.3 0 0" mass="1"/></body>
+    <body name="d" pos="0 3 0"><joint name="loose" axis="0 1 0" armature="0.5" actuatorfrcrange="-1 1"/><geom fromto="0 0 0 0.3 0 0" mass="1"/></body>
+    <body name="e" pos="0 4 0"><joint name="stop" axis="0 1 0" range="-1 0.5" limited="true" margin="0.1"/><geom fromto="0 0 0 0.3 0 0" mass="1"/></body>
+  </worldbody>
+  <equality><joint name="coupling" joint1="bent" joint2="other" polycoef="0 0.5 0 0 0"/></equality>
+  <actuator>
+    <position name="servo" joint="held" kp="5" ctrlrange="0.1 0.5" ctrllimited="true"/>
+    <position name="off" joint="other" kp="50" group="2"/>
+    <position name="weak" joint="loose" kp="2"/>
+  </actuator>
+</mujoco>
+XML
+for host in bare bullet-float64; do
+  below "$(apart numbers.xml 0.2 $host 'a.x [m]' 'b.z [m]' 'c.x [m]' 'c.z [m]')" 5e-4 "numbers on $host"
+done
+says '^note: .*actuators of groups that the file switches off are left out: off'
+says '^note: .*actuatorfrcrange of joints is left out: loose'
+expect 0 convert numbers.xml numbers.toml
+grep -q 'lower="-0.9[0-9]*" upper="0.4[0-9]*"' numbers.toml || fail "the limits do not begin at the margin: $(grep lower numbers.toml)"
+
 # ---- contacts: on the hosts of Bullet
 cat >drop.xml <<'XML'
 <mujoco>

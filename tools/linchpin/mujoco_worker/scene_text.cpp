@@ -244,15 +244,20 @@ class Writer {
       p -= reference * (q * axis);
     else
       q = (q * Quaterniond(Eigen::Quaterniond(Eigen::AngleAxisd(-reference, axis)))).normalized();
-    if (reference != 0) start_.emplace_back(name, reference);
+    if (reference != 0 && !mimics_.count(j)) start_.emplace_back(name, reference);
     std::string more = "<axis xyz=\"" + numbers(axis) + "\"/><dynamics damping=\"" + number(damping) +
                        "\" friction=\"" + number(friction) + "\"";
     if (stiffness != 0)
       more += " spring_stiffness=\"" + number(stiffness) + "\" spring_reference=\"" + number(spring) + "\"";
     if (armature != 0) more += " armature=\"" + number(armature) + "\"";
     more += "/>";
-    const double low = m_.jnt_range[2 * j], high = m_.jnt_range[2 * j + 1];
+    double low = m_.jnt_range[2 * j], high = m_.jnt_range[2 * j + 1];
     const bool limited = m_.jnt_limited[j] && !(m_.opt.disableflags & (mjDSBL_LIMIT | mjDSBL_CONSTRAINT));
+    const double margin = limited ? m_.jnt_margin[j] : 0;  // by which the force begins before the end of the range
+    if (low + margin <= reference && reference <= high - margin)
+      low += margin, high -= margin;
+    else if (margin != 0)
+      note("margins of limits within which the joint starts are left out", name);
     const bool inside = low <= reference && reference <= high;
     if (limited && !inside) note("limits within which the joint does not start are left out", name);
     if (limited && inside)
@@ -372,11 +377,13 @@ class Writer {
     }
   }
 
-  // A force that is affine in the position and the rate of one joint. The control is 0, as on MuJoCo.
+  // A force that is affine in the position and the rate of one joint. The control is 0, as on MuJoCo, or the value next
+  // to it in its range.
   void write_actuator(int i) {
     const char* const own = mj_id2name(&m_, mjOBJ_ACTUATOR, i);
     const std::string name = own && *own ? own : "actuator#" + std::to_string(i);
     if (m_.opt.disableflags & mjDSBL_ACTUATION) return;
+    if (is_in_disabled_group(m_, i)) return note("actuators of groups that the file switches off are left out", name);
     const int joint = m_.actuator_trnid[2 * i];
     const bool of_joint = m_.actuator_trntype[i] == mjTRN_JOINT || m_.actuator_trntype[i] == mjTRN_JOINTINPARENT;
     const bool scalar = of_joint && (m_.jnt_type[joint] == mjJNT_HINGE || m_.jnt_type[joint] == mjJNT_SLIDE);
@@ -388,11 +395,17 @@ class Writer {
           "actuators of tendons, sites, bodies and ball joints, with a state or with another law than an affine "
           "one, are left out",
           name);
-    const mjtNum* const b = m_.actuator_biasprm + mjNBIAS * i;
-    if (m_.actuator_biastype[i] == mjBIAS_NONE || (b[0] == 0 && b[1] == 0 && b[2] == 0)) {
+    Vector3d b = Vector3d::Zero();
+    if (m_.actuator_biastype[i] != mjBIAS_NONE) b += vector3(m_.actuator_biasprm + mjNBIAS * i);
+    if (const double control = control_at_zero(m_, i); control != 0) {
+      const mjtNum* const gain = m_.actuator_gainprm + mjNGAIN * i;
+      b += control * (m_.actuator_gaintype[i] == mjGAIN_AFFINE ? vector3(gain) : Vector3d(gain[0], 0, 0));
+    }
+    if (b.isZero(0)) {
       note("the control of actuators is 0, so these exert nothing, as on MuJoCo", name);
       return;
     }
+    if (has_range_of_actuators(m_, joint)) note("actuatorfrcrange of joints is left out", joints_[joint]);
     const double gear = m_.actuator_gear[6 * first_output(m_, i)];
     const std::string q = "joint_position('" + joints_[joint] + "')", v = "joint_velocity('" + joints_[joint] + "')";
     tables_ << "\n[[actuator]]\njoint = " << cli::toml_string(joints_[joint]) << "\nname = " << cli::toml_string(name)

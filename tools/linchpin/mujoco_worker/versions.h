@@ -88,6 +88,35 @@ int first_output(const Model& m, int actuator) {
     return actuator;
 }
 
+/// The control 0 of an actuator, as MuJoCo clamps it.
+template <class Model>
+double control_at_zero(const Model& m, int actuator) {
+  int control = actuator;
+  if constexpr (requires { m.actuator_ctrladr; }) control = m.actuator_ctrladr[actuator];
+  if (!m.actuator_ctrllimited[control] || (m.opt.disableflags & mjDSBL_CLAMPCTRL)) return 0;
+  return mju_clip(0, m.actuator_ctrlrange[2 * control], m.actuator_ctrlrange[2 * control + 1]);
+}
+
+/// Returns whether the group of an actuator is switched off.
+template <class Model>
+bool is_in_disabled_group(const Model& m, int actuator) {
+  if constexpr (requires { m.opt.disableactuator; }) {
+    const int group = m.actuator_group[actuator];
+    return group >= 0 && group <= 30 && (m.opt.disableactuator & (1 << group)) != 0;
+  } else {
+    return false;
+  }
+}
+
+/// Returns whether the sum of the forces of actuators on a joint has a range.
+template <class Model>
+bool has_range_of_actuators(const Model& m, int joint) {
+  if constexpr (requires { m.jnt_actfrclimited; })
+    return m.jnt_actfrclimited[joint] != 0;
+  else
+    return false;
+}
+
 /// Damping and inertia of a coordinate itself, with those of actuators on its joint.
 struct OfCoordinate {
   double damping = 0, armature = 0;
@@ -103,6 +132,7 @@ OfCoordinate of_coordinate(const Model& m, int joint) {
       if ((on != mjTRN_JOINT && on != mjTRN_JOINTINPARENT) || m.actuator_trnid[2 * a] != joint) continue;
       const double gear = m.actuator_gear[6 * m.actuator_outadr[a]];
       out.damping += gear * gear * m.actuator_damping[a];
+      for (int k = 0; k < mjNPOLY; ++k) out.is_linear = out.is_linear && m.actuator_dampingpoly[mjNPOLY * a + k] == 0;
       out.armature += gear * gear * m.actuator_armature[a];
     }
 #ifdef mjNPOLY
