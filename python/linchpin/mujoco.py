@@ -26,6 +26,13 @@ Body = Any
 """A body by its name, its number, or the object ``model.body(...)``; 0 and "world" are the world."""
 
 
+def _three(name: str, value: ArrayLike) -> NDArray[Any]:
+    vector = np.asarray(value)
+    if vector.shape != (3,) or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be a vector of 3 finite numbers, not {value!r}")
+    return vector
+
+
 @dataclass(frozen=True)
 class Finding:
     """A fault of a constraint."""
@@ -154,7 +161,7 @@ class Attachment:
         at_b: ArrayLike = (0, 0, 0),
         axis_a: ArrayLike = (0, 0, 1),
         axis_b: ArrayLike = (0, 0, 1),
-        length: float = 1.0,
+        length: float | None = None,
     ) -> None:
         """Adds a joint between two bodies.
 
@@ -165,7 +172,7 @@ class Attachment:
         :param axis: axis of the joint in the world at the present positions, in place of `axis_a` and `axis_b`
         :param at_a: point of a in MuJoCo's frame of this body, as the anchor of a `connect` [m]
         :param axis_a: axis of the joint in the same frame. `axis_b` is the same axis in b.
-        :param length: distance of the two points of a rod [m]
+        :param length: distance of the two points of a rod [m]; without it, their distance at the present positions
         """
         first, second = self._body("a", a), self._body("b", b)
         if first == second:
@@ -174,6 +181,9 @@ class Attachment:
             at_a, at_b = self._in_body(first, "at", at, True), self._in_body(second, "at", at, True)
         if axis is not None:
             axis_a, axis_b = self._in_body(first, "axis", axis, False), self._in_body(second, "axis", axis, False)
+        if length is None and kind == "rod":
+            apart = self._in_world(first, "at_a", at_a) - self._in_world(second, "at_b", at_b)
+            length = float(np.linalg.norm(apart))
         self._core.add_joint(
             nonempty("a name", name),
             str(kind),
@@ -183,7 +193,7 @@ class Attachment:
             second,
             at_b,
             axis_b,
-            finite("length", length),
+            finite("length", 1.0 if length is None else length),
         )
 
     def remove(self, name: str) -> None:
@@ -392,11 +402,15 @@ class Attachment:
             raise ValueError(f"{what}: joint {joint.id} has no name. Give it one in the model")
         return str(joint.name)
 
+    def _in_world(self, body: int, what: str, at: ArrayLike) -> Vector:
+        """A point of a body in the world, at the present positions."""
+        position, rotation = self._core.body_pose(body)
+        out: Vector = position + rotation @ _three(what, at)
+        return out
+
     def _in_body(self, body: int, what: str, value: ArrayLike, is_point: bool) -> Vector:
         """A point or a direction of the world in the frame of a body, at the present positions."""
-        vector = np.asarray(value)
-        if vector.shape != (3,) or vector.dtype.kind not in "fiu" or not np.isfinite(vector).all():
-            raise ValueError(f"{what} must be a vector of 3 finite numbers, not {value!r}")
+        vector = _three(what, value)
         position, rotation = self._core.body_pose(body)
         out: Vector = rotation.T @ (vector - position if is_point else vector)
         return out

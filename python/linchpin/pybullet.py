@@ -85,7 +85,7 @@ class Attachment:
         at_b: ArrayLike = (0, 0, 0),
         axis_a: ArrayLike = (0, 0, 1),
         axis_b: ArrayLike = (0, 0, 1),
-        length: float = 1.0,
+        length: float | None = None,
     ) -> None:
         """Adds a joint between two links.
 
@@ -95,18 +95,21 @@ class Attachment:
 
         :param at_a: point of a, from its centre of mass, in the axes of its inertia, as in `createConstraint` [m]
         :param axis_a: axis of the joint in the same axes of a. `axis_b` is the same axis in b.
-        :param length: distance of the two points of a rod [m]
+        :param length: distance of the two points of a rod [m]; without it, their distance at the present positions
         """
+        first, second = _link("a", a), _link("b", b)
+        if length is None and kind == "rod":
+            length = float(np.linalg.norm(self._point(*first, at_a) - self._point(*second, at_b)))
         self._core.add_joint(
             nonempty("a name", name),
             str(kind),
-            _link("a", a),
+            first,
             at_a,
             axis_a,
-            _link("b", b),
+            second,
             at_b,
             axis_b,
-            finite("length", length),
+            finite("length", 1.0 if length is None else length),
         )
 
     def remove(self, name: str) -> None:

@@ -266,6 +266,18 @@ def test_every_kind_of_joint_holds(kind):
     assert exact.gap < 1e-12 and np.linalg.norm(exact.reactions["joint"].force) > 0.1
 
 
+def test_a_rod_has_the_present_length_by_default():
+    model, data, exact = box()
+    data.qpos[:3] = [0.3, 0.2, 1.5]
+    exact.close_loop("rod", 0, "box", kind="rod", at_a=[0, 0, 2], at_b=[0.1, 0, 0])
+    exact.step(200)
+    assert exact.counts["gap_corrections"] == 0 and exact.gap < 1e-12
+    end = data.xpos[1] + data.xmat[1].reshape(3, 3) @ [0.1, 0, 0]
+    assert np.linalg.norm(end - [0, 0, 2]) == pytest.approx(np.linalg.norm([0.4, 0.2, -0.5]), abs=1e-4)
+    with pytest.raises(ValueError, match="at_a must be a vector of 3"):
+        exact.close_loop("other", 0, "box", kind="rod", at_a=[0, 0])
+
+
 def test_the_sensor_of_a_pendulum_is_the_closed_form():
     """A rod from rest: at the angle a below the horizontal, F along it is 5/2 m g sin a, and across m g cos a / 4."""
     model, data = load("""<mujoco><option timestep="1e-4"/><worldbody><body name="rod"><joint name="pin" axis="0 1 0"/>

@@ -27,8 +27,15 @@ PluginInstance* instance_of(const mjData* d, int instance) {
   return reinterpret_cast<PluginInstance*>(d->plugin_data[instance]);
 }
 
-int make_instance(const mjModel*, mjData* d, int instance) {
-  d->plugin_data[instance] = reinterpret_cast<std::uintptr_t>(new PluginInstance);
+void warn(PluginInstance& of, const std::string& what) {
+  if (!std::exchange(of.has_failed, true)) mju_warning("%s. The equalities stay with MuJoCo", what.c_str());
+}
+
+int make_instance(const mjModel* m, mjData* d, int instance) {
+  auto* const made = new PluginInstance;
+  d->plugin_data[instance] = reinterpret_cast<std::uintptr_t>(made);
+  if (m->opt.disableflags & mjDSBL_SENSOR)
+    warn(*made, "linchpin: sensors are switched off (the flag \"sensor\"), and MuJoCo calls the plugin with them");
   return 0;
 }
 
@@ -47,10 +54,6 @@ void copy_instance(mjData* to, const mjModel*, const mjData*, int instance) {
 void reset_instance(const mjModel*, mjtNum*, void* data, int) {
   auto* const of = static_cast<PluginInstance*>(data);
   if (of && of->binding) of->binding->reset();
-}
-
-void warn(PluginInstance& of, const std::string& what) {
-  if (!std::exchange(of.has_failed, true)) mju_warning("%s. The equalities stay with MuJoCo", what.c_str());
 }
 
 /// The largest position error of the active equalities, as MuJoCo measures it [m or rad].

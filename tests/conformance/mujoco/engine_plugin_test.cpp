@@ -82,6 +82,15 @@ TEST(EnginePlugin, LeavesAnIntegratorToMuJoCoThatItDoesNotSupport) {
   EXPECT_EQ(model.d().sensordata[0], largest_gap(model.d())) << "the sensor has the gap of MuJoCo's equalities, too";
 }
 
+TEST(EnginePlugin, WarnsWhereSensorsAreSwitchedOff) {
+  load_plugin();
+  warning.clear();
+  mju_user_warning = [](const char* text) { warning = text; };
+  const Model model(four_bar_with("0", "><flag sensor=\"disable\"/></option><option"));
+  mju_user_warning = nullptr;
+  EXPECT_NE(warning.find("sensors are switched off"), std::string::npos) << warning;
+}
+
 #endif
 
 }  // namespace
