@@ -172,6 +172,16 @@ def test_stock_constraints_are_exact_without_a_call(client):
     assert list(exact.reactions) and exact.gap < 1e-9
 
 
+def test_a_rod_has_the_present_length_by_default(client):
+    post, bob = ball(client, (0, 0, 0), mass=0), ball(client, (0.3, 0.4, 0))
+    exact = lp.attach(client)
+    exact.close_loop("rod", (post, -1), (bob, -1), kind="rod")
+    for _ in range(100):
+        p.stepSimulation(physicsClientId=client)
+    position = np.array(p.getBasePositionAndOrientation(bob, physicsClientId=client)[0])
+    assert np.linalg.norm(position) == pytest.approx(0.5, abs=1e-12)
+
+
 def test_a_constraint_by_equation_holds_and_has_a_reaction(client):
     bob = ball(client)
     exact = lp.attach(client)
