@@ -202,6 +202,8 @@ Quaterniond ModelTrees::base_rotation(const ModelTree& t, const mjtNum* qpos) co
 
 void ModelTrees::read_state(int tree, const mjModel& m, const mjData& d, articulated::TreeState& to) const {
   const ModelTree& t = trees_[z(tree)];
+  to.at.q = Quaterniond::Identity();
+  to.at.p = Vector3d::Zero();
   to.at.joints.resize(z(t.model.positions));
   to.velocity.resize(z(6 + t.model.rates));
   to.joint_forces.resize(z(t.model.rates));

@@ -277,6 +277,18 @@ TEST(Armature, OfATendonThatCouplesJointsHasAReason) {
 
 // ---- redundancy ----
 
+TEST(Energy, IsThatOfMujoco) {
+  const Model m(std::string(R"(<mujoco><option><flag energy="enable"/></option><worldbody>
+    <body name="free" pos="0 1 0.7" euler="10 20 30"><freejoint/><inertial pos="0.1 0 0" mass="2" diaginertia="0.1 0.2 0.25"/></body>
+    <body name="a" pos="0 0 0.3"><joint axis="0 1 0" armature="0.1"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+      <body pos="0.3 0 0"><joint type="ball"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/></body></body>
+    <body name="slider" pos="1 0 0.2"><joint type="slide" axis="1 0 1"/><geom size="0.1" mass="1"/></body></worldbody></mujoco>)"));
+  for (int i = 0; i < m.m().nv; ++i) m.d().qvel[i] = 0.3 - 0.1 * i;
+  mj_forward(&m.m(), &m.d());
+  const mujoco::Solver exact(m.m(), m.d());
+  EXPECT_NEAR(exact.energy(), m.d().energy[0] + m.d().energy[1], scaled(1e-12));
+}
+
 TEST(Redundancy, OfAPlanarLoopIsNamed) {
   const Model m = Model::of_file("four-bar.xml");
   mujoco::Solver exact(m.m(), m.d());
