@@ -27,10 +27,11 @@ function dash(colour, first) {  // no two runs have the same colour and dash
 }
 const rows = recording.comparison.solvers;
 const paces = rows.some((r) => r.ran_in_steps);  // recordings of other steps beside each other
-const names = [...new Set(rows.map((r) => r.name).filter((name) => name !== 'exact'))];
+const is_ours = (name) => /(^|:)exact$/.test(name);  // exact, or bullet:exact on another host
+const names = [...new Set(rows.map((r) => r.name).filter((name) => !is_ours(name)))];
 let exact = 0;
 const runs = rows.map((row, i) => {
-  const ours = row.name === 'exact', colours = ours ? exacts : natives;
+  const ours = is_ours(row.name), colours = ours ? exacts : natives;
   const n = ours ? exact++ : names.indexOf(row.name);  // one colour per native solver, dots for single precision
   const precisions = new Set(rows.map((r) => r.precision)).size > 1 || rows.filter((r) => r.name === row.name).length > 1;
   const steps = row.ran_in_steps || [recording.comparison.dt, recording.comparison.duration], colour = colours[n % colours.length];
@@ -62,7 +63,7 @@ const missed = expected.filter((v) => !v.met);
 if (expected.length) $('verdict').append(make('p', missed.length
   ? `${missed.length} of ${expected.length} known answers of the scene are not met: ${missed.map((v) => v.name ?? v.value).join(', ')}.`
   : `All ${expected.length} known answers of the scene are met.`));
-if (missed.length || rows.some((r) => r.name === 'exact' && !ran(r)) || !rows.some(ran)) $('verdict').className = 'bad';
+if (missed.length || rows.some((r) => is_ours(r.name) && !ran(r)) || !rows.some(ran)) $('verdict').className = 'bad';
 for (const line of recording.notes || []) $('notes').append(make('li', line));
 for (const run of runs) if (run.damage) {
   $('verdict').append(make('p', `The motion of ${run.label} cannot be drawn: ${run.damage}.`));
