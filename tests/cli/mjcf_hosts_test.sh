@@ -147,6 +147,44 @@ says '^note: .*actuatorfrcrange of joints is left out: loose'
 expect 0 convert numbers.xml numbers.toml
 grep -q 'lower="-0.9[0-9]*" upper="0.4[0-9]*"' numbers.toml || fail "the limits do not begin at the margin: $(grep lower numbers.toml)"
 
+# ---- sensors of a scene read in the axes of the same body
+cat >sensed.xml <<'XML'
+<mujoco>
+  <option timestep="0.0005"/>
+  <default><geom type="capsule" size="0.02" contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body name="upper" pos="0 0 1" euler="5 10 20"><joint name="shoulder" axis="0 1 0" pos=".02 0 .01"/><geom fromto="0 0 0 .3 0 0" mass="1"/>
+      <body name="lower" pos=".3 0 0" euler="30 10 0"><joint name="elbow" axis="0 1 .2"/><geom fromto="0 0 0 .3 0 .1" mass=".7"/></body></body>
+  </worldbody>
+</mujoco>
+XML
+cat >sensed.toml <<'TOML'
+schema = 2
+[model]
+mjcf = "sensed.xml"
+[[sensor]]
+name = "s"
+joint = "shoulder"
+[[sensor]]
+name = "e"
+joint = "elbow"
+TOML
+for law in '' '[[attach]]
+to = "elbow"
+law = { type = "viscous_torque", coefficient = 0.01 }'; do
+  echo "$law" >>sensed.toml
+  for host in mujoco bare bullet-float64; do
+    expect 0 run sensed.toml --duration 0.2 --host $host --csv sensed-$host.csv
+  done
+  for title in 's_force.x [N]' 's_force.z [N]' 's_torque.x [N m]' 'e_torque.z [N m]'; do
+    a=$(column sensed-mujoco.csv "$title" 200)
+    for host in bare bullet-float64; do
+      awk -v a="$a" -v b="$(column sensed-$host.csv "$title" 200)" 'BEGIN {exit !(a * a > 1e-3 && (a - b) ^ 2 < 1e-4 * a * a)}' ||
+        fail "$title on $host with '$law': $a"
+    done
+  done
+done
+
 # ---- contacts: on the hosts of Bullet
 cat >drop.xml <<'XML'
 <mujoco>

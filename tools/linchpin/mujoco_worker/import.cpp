@@ -58,6 +58,7 @@ scene::SceneConstraint joint_of(const Model& model, const Link& link) {
   const Matrix3d axes = axes_with_x(vector3(d.xaxis + 3 * i));
   const JointFrame P = out.frame_a = frame_in(model, parent, at, axes),
                    C = out.frame_b = frame_in(model, child, at, axes);
+  out.own_axes = Quaterniond::Identity();  // sensors read in the axes of the body, as on the other hosts
   const std::string name = link.name;
   switch (m.jnt_type[i]) {
     case mjJNT_HINGE:
