@@ -4,6 +4,7 @@
 
 #include <mujoco/mujoco.h>
 
+#include <array>
 #include <cmath>
 
 #if mjVERSION_HEADER < 230
@@ -122,6 +123,23 @@ double tendon_armature(const Model& m, int tendon) {
   return sum;
 }
 
+/// Coefficients c of the damping force −v Σ cₖ |v|ᵏ of a coordinate of a joint, or of a tendon, with that of actuators.
+/// @param id     the joint or the tendon
+/// @param index  the coordinate or the tendon
+template <class Model>
+std::array<double, 1 + order_of_damping> damping_of(const Model& m, mjtObj type, int id, int index) {
+  std::array<double, 1 + order_of_damping> out{(type == mjOBJ_TENDON ? m.tendon_damping : m.dof_damping)[index]};
+  if constexpr (requires { m.dof_dampingpoly; }) {
+    const auto* const poly = type == mjOBJ_TENDON ? m.tendon_dampingpoly : m.dof_dampingpoly;
+    for (int k = 0; k < order_of_damping; ++k) out[k + 1] = poly[order_of_damping * index + k];
+    each_actuator_on(m, type, id, [&](int a, double gear2) {
+      out[0] += m.actuator_damping[a] * gear2;
+      for (int k = 0; k < order_of_damping; ++k) out[k + 1] += m.actuator_dampingpoly[order_of_damping * a + k] * gear2;
+    });
+  }
+  return out;
+}
+
 /// Returns the derivative of the damping force by the rate, by which mj_Euler() adds to the diagonal of M over h.
 template <class Model, class Data>
 double euler_damping(const Model& m, const Data& d, int dof) {
@@ -131,20 +149,11 @@ double euler_damping(const Model& m, const Data& d, int dof) {
 #if mjVERSION_HEADER >= 300
   if (m.opt.disableflags & mjDSBL_DAMPER) return 0;
 #endif
-  double sum = m.dof_damping[dof];
-  if constexpr (requires { m.dof_dampingpoly; }) {
-    const int order = order_of_damping;
-    double poly[order_of_damping] = {};
-    for (int k = 0; k < order; ++k) poly[k] = m.dof_dampingpoly[order * dof + k];
-    each_actuator_on(m, mjOBJ_JOINT, m.dof_jntid[dof], [&](int a, double gear2) {
-      sum += m.actuator_damping[a] * gear2;
-      for (int k = 0; k < order; ++k) poly[k] += m.actuator_dampingpoly[order * a + k] * gear2;
-    });
-    double power = 1;
-    for (int k = 0; k < order; ++k) {
-      power *= std::abs(d.qvel[dof]);
-      sum += (k + 2) * poly[k] * power;
-    }
+  double sum = 0, power = 1;
+  int k = 0;
+  for (const double c : damping_of(m, mjOBJ_JOINT, m.dof_jntid[dof], dof)) {
+    sum += ++k * c * power;
+    power *= std::abs(d.qvel[dof]);
   }
   return sum;
 }
@@ -172,18 +181,13 @@ double passive_force(const Model& m, const Data& d, int tendon) {
   const double length = d.ten_length[tendon], v = d.ten_velocity[tendon];
   const double lower = m.tendon_lengthspring[ends * tendon], upper = m.tendon_lengthspring[ends * tendon + ends - 1];
   const double x = length > upper ? length - upper : length < lower ? length - lower : 0;
-  double stiffness = m.tendon_stiffness[tendon], damping = m.tendon_damping[tendon];
-  if constexpr (requires { m.tendon_dampingpoly; }) {
-    const int order = order_of_damping;
-    for (int k = 0; k < order; ++k) {
-      stiffness += m.tendon_stiffnesspoly[order * tendon + k] * std::pow(x, k + 1);
-      damping += m.tendon_dampingpoly[order * tendon + k] * std::pow(std::abs(v), k + 1);
-    }
-    each_actuator_on(m, mjOBJ_TENDON, tendon, [&](int a, double gear2) {
-      damping += m.actuator_damping[a] * gear2;
-      for (int k = 0; k < order; ++k)
-        damping += m.actuator_dampingpoly[order * a + k] * gear2 * std::pow(std::abs(v), k + 1);
-    });
+  double stiffness = m.tendon_stiffness[tendon], damping = 0, power = 1;
+  if constexpr (requires { m.tendon_stiffnesspoly; })
+    for (int k = 0; k < order_of_damping; ++k)
+      stiffness += m.tendon_stiffnesspoly[order_of_damping * tendon + k] * std::pow(x, k + 1);
+  for (const double c : damping_of(m, mjOBJ_TENDON, tendon, tendon)) {
+    damping += c * power;
+    power *= std::abs(v);
   }
   return (springs ? -stiffness * x : 0) - (dampers ? damping * v : 0);
 }
