@@ -169,7 +169,7 @@ void each_actuator_output(const Model& m, Visit visit) {
   }
 }
 
-/// Returns the force of spring and damping along a tendon that lengthens it [N]. Plastic springs are not followed.
+/// Returns the force of spring and damping along a tendon that lengthens it [N].
 template <class Model, class Data>
 double passive_force(const Model& m, const Data& d, int tendon) {
 #if mjVERSION_HEADER >= 300
@@ -179,7 +179,10 @@ double passive_force(const Model& m, const Data& d, int tendon) {
 #endif
   constexpr int ends = mjVERSION_HEADER >= 230 ? 2 : 1;  // of the range in which the spring is slack
   const double length = d.ten_length[tendon], v = d.ten_velocity[tendon];
-  const double lower = m.tendon_lengthspring[ends * tendon], upper = m.tendon_lengthspring[ends * tendon + ends - 1];
+  const mjtNum* slack = m.tendon_lengthspring + ends * tendon;
+  if constexpr (requires { m.tendon_plasticadr; })
+    if (m.tendon_plasticadr[tendon] >= 0) slack = d.plastic + m.tendon_plasticadr[tendon];
+  const double lower = slack[0], upper = slack[ends - 1];
   const double x = length > upper ? length - upper : length < lower ? length - lower : 0;
   double stiffness = m.tendon_stiffness[tendon], damping = 0, power = 1;
   if constexpr (requires { m.tendon_stiffnesspoly; })

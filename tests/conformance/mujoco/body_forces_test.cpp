@@ -198,6 +198,13 @@ TEST(LoadsOfJoints, AtRestContainASoftWeldToAMocapBody) {
 #endif
 
 #if mjVERSION_HEADER >= 4000000  // earlier sensors do not contain forces of tendons
+TEST(LoadsOfJoints, AtRestContainACordThatHasYielded) {
+  EXPECT_LT(difference_at_rest(R"(<tendon><spatial stiffness="30" springlength="0.2" springyield="0.2">
+    <site site="w"/><site site="tip"/></spatial></tendon>)" +
+                               pin),
+            scaled(1e-8));
+}
+
 TEST(LoadsOfJoints, AtRestContainACordAroundADrum) {
   EXPECT_LT(difference_at_rest(R"(<tendon><spatial stiffness="30" springlength="0.2">
     <site site="w"/><geom geom="drum"/><site site="tip"/></spatial></tendon>)" +

@@ -228,6 +228,7 @@ class Writer {
     const double friction = dry ? m_.dof_frictionloss[dof] : 0;
     const double stiffness = m_.opt.disableflags & no_springs ? 0 : m_.jnt_stiffness[j];
     if (!is_linear) note("damping and springs of higher order are left out", name);
+    if (stiffness != 0 && is_plastic(m_, j)) note("springs that yield are elastic", name);
     if (type == mjJNT_BALL) {
       if (damping != 0) write_ball_damping(j, parent, damping);
       if (stiffness != 0) note("springs of ball joints are left out", name);

@@ -97,6 +97,15 @@ double control_at_zero(const Model& m, int actuator) {
   return mju_clip(0, m.actuator_ctrlrange[2 * control], m.actuator_ctrlrange[2 * control + 1]);
 }
 
+/// Returns whether the spring of a joint yields.
+template <class Model>
+bool is_plastic(const Model& m, int joint) {
+  if constexpr (requires { m.jnt_plasticadr; })
+    return m.jnt_plasticadr[joint] >= 0;
+  else
+    return false;
+}
+
 /// Returns whether the group of an actuator is switched off.
 template <class Model>
 bool is_in_disabled_group(const Model& m, int actuator) {
