@@ -56,7 +56,9 @@ const std::vector<Area> areas = {
     {"adapters/mujoco/", {"std", "Eigen", "core", "MuJoCo"}},
     {"adapters/minimal/", {"std", "Eigen", "core", "toy engine"}},
     {"adapters/minimal/engine/", {"std", "Eigen"}},
-    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "sdformat", "yaml-cpp"}},
+    {"tools/scene/", {"std", "Eigen", "core", "nlohmann", "toml++", "tinyxml2", "yaml-cpp"}},
+    {"tools/scene/src/sdf.cpp", {"std", "system"}},
+    {"tools/scene/sdf_module.cpp", {"std", "tinyxml2", "sdformat"}},
     // What a run leaves behind. One header of it is compiled with a Bullet program, in that program's precision, and
     // one with a program that simulates a scene.
     {"tools/recording/", {"std", "system", "Eigen", "core", "nlohmann"}},

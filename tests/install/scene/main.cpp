@@ -1,8 +1,26 @@
-// A scene loaded by a program that has nothing but the installed package.
+// A scene and an SDF file, loaded by a program that has nothing but the installed package.
 #include <linchpin/scene.h>
 #include <linchpin/scene/analysis.h>
 
-int main() {
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+namespace {
+
+bool reads_sdf(const std::string& path) {
+  std::ofstream(path) << "<sdf version='1.9'><model name='m'><link name='bob'/></model></sdf>";
+  try {
+    return linchpin::scene::load(path).bodies.size() == 1;
+  } catch (const linchpin::scene::SceneError& e) {
+    std::puts(e.what());
+    return e.message.find("built without SDF") != std::string::npos;
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
   const linchpin::scene::Model model = linchpin::scene::load_text(R"t(schema = 2
 [[body]]
 name = "bob"
@@ -15,5 +33,6 @@ equation = "norm2(bob.position) = 1"
 )t",
                                                                   "pendulum.toml");
   linchpin::System system = model.system();
-  return linchpin::scene::find_equilibria(system, system.initial_state()).size() == 2 ? 0 : 1;
+  const bool two = linchpin::scene::find_equilibria(system, system.initial_state()).size() == 2;
+  return two && reads_sdf(std::string(argv[0]) + ".sdf") ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-// A robot as its file has it, whichever format that is. A reader makes it (urdf.cpp, sdf.cpp); robot.cpp makes bodies
-// and joints of it.
+// A robot as its file has it, whichever format that is. A reader makes it (urdf.cpp, sdf_module.cpp); robot.cpp makes
+// bodies and joints of it.
 #pragma once
 
 #include "robot_notes.h"
