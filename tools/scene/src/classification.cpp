@@ -1,4 +1,5 @@
 #include "directions.h"
+#include "singular_values.h"
 
 #include <linchpin/constraint.h>
 #include <linchpin/projection.h>

@@ -1,9 +1,9 @@
 #include "expression.h"
+#include "singular_values.h"
 
 #include <linchpin/scene/inverse_kinematics.h>
 
 #include <Eigen/Cholesky>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,10 @@
 #include "expression.h"
 #include "joint_coordinate.h"
+#include "singular_values.h"
 
 #include <linchpin/scene/robot_dynamics.h>
 
 #include <Eigen/Cholesky>
-#include <Eigen/SVD>
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,3 @@
+#include "singular_values.h"
+
+template class Eigen::JacobiSVD<Eigen::MatrixXd>;
