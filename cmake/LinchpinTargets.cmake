@@ -111,7 +111,8 @@ endfunction()
 
 # linchpin_batches(<target> <size> [SHARED_BY <group>] [<header>...]): with LINCHPIN_BATCHES, as many sources as <size>
 # are compiled as one, so that the compiler reads the headers, which are most of its work, once for all of them. The named
-# headers are those of linchpin_headers(), which a target of one batch does not need of its own. A source that has compile options of its own is always compiled alone. Private functions of two
+# headers are those of linchpin_headers(), which a target of one batch does not need of its own. They take as long as
+# two batches that read the headers themselves. A source that has compile options of its own is always compiled alone. Private functions of two
 # sources must not share a name: a call could find the wrong overload (tests/architecture/private_names.cpp). A local
 # name may hide a name of another source, so -Wshadow is off.
 function(linchpin_batches target size)

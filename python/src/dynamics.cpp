@@ -32,7 +32,7 @@ struct PythonDynamics {
   BodyFrame frame(const std::string& name) const { return dynamics.frame(name); }
 };
 
-const char* text_of(RobotJoint::Kind kind) {
+const char* text_of_joint_kind(RobotJoint::Kind kind) {
   switch (kind) {
     case RobotJoint::Kind::free_body:
       return "free_body";
@@ -88,7 +88,7 @@ nb::list joints(const PythonDynamics& self) {
   for (const RobotJoint& joint : self.dynamics.joints()) {
     nb::dict each;
     each["name"] = joint.name;
-    each["kind"] = text_of(joint.kind);
+    each["kind"] = text_of_joint_kind(joint.kind);
     each["positions"] = nb::slice(joint.position, joint.position + joint.positions, 1);
     each["velocities"] = nb::slice(joint.velocity, joint.velocity + joint.velocities, 1);
     out.append(each);

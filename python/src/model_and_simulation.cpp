@@ -137,7 +137,7 @@ void set_controller(PythonSimulation& self, const std::optional<nb::callable>& f
   access->set_controller(function ? controller_of(*function) : scene::Controller(), options);
 }
 
-const char* text_of(scene::ControllerFailure::Kind kind) {
+const char* text_of_failure(scene::ControllerFailure::Kind kind) {
   switch (kind) {
     case scene::ControllerFailure::Kind::exception:
       return "exception";
@@ -155,7 +155,7 @@ nb::list failures(PythonSimulation& self) {
   const PythonSimulation::Access access = self.use();
   nb::list out;
   for (const scene::ControllerFailure& f : access->failures())
-    out.append(nb::make_tuple(f.t, text_of(f.kind), f.message));
+    out.append(nb::make_tuple(f.t, text_of_failure(f.kind), f.message));
   return out;
 }
 
