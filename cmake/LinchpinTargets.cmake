@@ -24,6 +24,10 @@ function(linchpin_own target)
     -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wextra-semi -Wunused
     -Wformat=2)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    if(LINCHPIN_BATCHES)
+      # GCC looks for unused memory less often, which takes a tenth less time and a tenth more memory.
+      target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=1000000)
+    endif()
     target_compile_options(${target} PRIVATE -Wsuggest-override -Wduplicated-cond -Wlogical-op)
     # These four come from the optimiser and blame inlined Eigen kernels for paths that cannot be taken.
     target_compile_options(${target} PRIVATE
