@@ -1,3 +1,5 @@
+#include "indices.h"
+
 #include <linchpin/minimal.h>
 
 #include <algorithm>
@@ -7,8 +9,6 @@
 namespace linchpin::minimal {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
-
 constexpr BodyKind kinds[] = {BodyKind::fixed, BodyKind::kinematic, BodyKind::rigid};  // by toy::Body::Motion
 
 /// Returns why a body that is to move by forces has no mass matrix, with its number and what to do, or nothing.

@@ -1,3 +1,5 @@
+#include "indices.h"
+
 #include <linchpin/minimal.h>
 
 #include <stdexcept>
@@ -8,8 +10,6 @@ namespace linchpin::minimal {
 namespace {
 
 using Kind = toy::Joint::Kind;
-
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 
 constexpr const char* names[] = {"ball", "hinge", "slider", "weld"};  // by kind
 

@@ -1,3 +1,5 @@
+#include "indices.h"
+
 #include <linchpin/minimal.h>
 
 #include <cmath>
@@ -5,7 +7,6 @@
 namespace linchpin::minimal {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 constexpr std::array<std::size_t, 2> sides{0, 1};
 constexpr host::RowBody::Motion motions[] = {host::RowBody::Motion::fixed, host::RowBody::Motion::kinematic,
                                              host::RowBody::Motion::free};  // by toy::Body::Motion

@@ -1,3 +1,5 @@
+#include "indices.h"
+
 #include <linchpin/minimal.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 namespace linchpin::minimal {
 
 namespace {
-std::size_t z(int i) { return static_cast<std::size_t>(i); }
 const Reaction no_reaction{};
 }  // namespace
 
