@@ -24,6 +24,8 @@ void add_check(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 /// linchpin equilibrium SCENE
 void add_equilibrium(CLI::App& app, int& exit_code);
+/// linchpin linearize SCENE
+void add_linearize(CLI::App& app, int& exit_code);
 /// linchpin sweep SCENE
 void add_sweep(CLI::App& app, int& exit_code);
 /// linchpin report RECORDING…

@@ -3,6 +3,7 @@
 #include "contradiction.h"
 #include "csv.h"
 #include "equilibrium_search.h"
+#include "place_of_rest.h"
 #include "remarks.h"
 #include "run_remarks.h"
 #include "watch_status.h"
@@ -251,42 +252,19 @@ void Experiment::move(const scene::Model& model, ExperimentResult& result) const
 
 void Experiment::rest(const scene::Model& model, ExperimentResult& result) const {
   const System system = system_of(model);
-  const State start = system.initial_state();
+  const PlaceOfRest rest = place_of_rest(model, system, options_.starts);
   Dynamics dynamics(system, model.options.solve);
-  if (dynamics.evaluate(start) == Status::invalid) throw std::invalid_argument(dynamics.reason());
-  if (dynamics.assembly().layout.n() > most_velocities)
-    throw std::invalid_argument("the scene has more than " + std::to_string(most_velocities) +
-                                " velocities, which is the limit of the search for equilibria");
-  const auto turning = scene::rotation_of_kinematic_bodies(system);
-  const Held held = held_at_start(model, system, turning.has_value());
-  const scene::EquilibriumSearch search = search_around(start, turning, options_.starts);
-  auto found = scene::find_equilibria(system, start, search);
-  if (const auto moving = drop_moving(system, search, found); found.empty() && !moving.empty())
-    throw std::invalid_argument("there is no equilibrium, because " + moving.front() + " prescribes a motion");
-  if (found.empty())
-    throw std::invalid_argument("no equilibrium was found from " + std::to_string(options_.starts) + " starts");
-  const auto stable = std::find_if(found.begin(), found.end(), [](const scene::Equilibrium& e) {
-    return e.stability == scene::Equilibrium::Stability::stable;
-  });
-  const scene::Equilibrium& e = stable == found.end() ? found.front() : *stable;
-  State state = e.state;
-  for (int i = 1; turning && i < system.body_count(); ++i) {  // at rest in the frame that turns
-    const BodyId id{i};
-    if (system.dof(id) == 0 || system.kind(id) == BodyKind::coordinate) continue;
-    state[id].v = turning->first.cross(state[id].p - turning->second);
-    if (system.kind(id) == BodyKind::rigid) state[id].w = turning->first;
-  }
   std::vector<Reaction> reactions;
-  if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
+  if (dynamics.evaluate(rest.state) != Status::invalid) dynamics.reactions(rest.state, reactions);
   result.status = "ok";
-  const nlohmann::ordered_json rank = dependent_rows(system, model, state);
+  const nlohmann::ordered_json rank = dependent_rows(system, model, rest.state);
   if (!rank.is_null()) add_remark(result.status, rank_text(rank, true));
   std::string without;
   for (const std::string& each : left_out(model)) without += (without.empty() ? "left out: " : "; ") + each;
   if (!without.empty()) add_remark(result.status, without);
-  result.stability = to_string(e.stability, held.any());
+  result.stability = to_string(rest.equilibrium.stability, rest.held.any());
   for (const auto& [channel, log] : channels(model)) {
-    const auto values = (*channel)({system, state, reactions});
+    const auto values = (*channel)({system, rest.state, reactions});
     result.values.insert(result.values.end(), values.begin(), values.end());
   }
 }

@@ -4,6 +4,7 @@
 #include "messages.h"
 #include "recording/compare_text.h"
 #include "remarks.h"
+#include "run_to_time.h"
 #include "scene_file.h"
 
 #include <linchpin/dynamics.h>
@@ -15,12 +16,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -173,10 +171,7 @@ int run_explain(const ExplainArguments& arguments) {
   auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
   model = scene::with_joint_limits(*std::move(model));
-  if (!(arguments.at >= 0 && arguments.at <= 86400)) {
-    std::cerr << "linchpin explain: --at is " << arguments.at << ", expected a time from 0 to 86400 s\n";
-    return exit_usage;
-  }
+  if (!is_possible_time("explain", arguments.at)) return exit_usage;
   System system = model->system();
   if (!arguments.constraint.empty() && system.find_constraint(arguments.constraint).index < 0) {
     std::vector<std::string> names;
@@ -188,24 +183,10 @@ int run_explain(const ExplainArguments& arguments) {
               << "\n";
     return exit_usage;
   }
-  std::optional<Stepper> started;
-  try {
-    started.emplace(system, system.initial_state(), model->options);
-  } catch (const std::invalid_argument& e) {
-    complain(arguments.scene, {}, said(e));
-    return exit_physics;
-  }
-  Stepper& stepper = *started;
   std::vector<std::string> warnings;
-  const long steps = static_cast<long>(std::ceil(arguments.at / model->dt - 1e-6));
-  for (long i = 0; i < steps; ++i) {
-    const double left = arguments.at - double(i) * model->dt;  // the last step may be shorter
-    const StepReport& report = stepper.step(left < (1 - 1e-6) * model->dt ? left : model->dt);
-    take_warning(report.warning, warnings);
-    if (!report.rejected) continue;
-    std::cerr << "linchpin explain: the run stopped at " << stepper.t() << " s: " << report.reason << "\n";
-    return exit_physics;
-  }
+  const auto run = run_to_time("explain", arguments.scene, *model, system, arguments.at, warnings);
+  if (!run) return exit_physics;
+  Stepper& stepper = *run;
   // The stepper's own: laws with a memory, and the branch that one of several answers is on, are of the motion.
   const auto reactions = stepper.reactions();
   const Dynamics& dynamics = stepper.dynamics();
@@ -260,7 +241,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   verb->add_option("SCENE", arguments->scene, "A .toml scene, a .urdf or .sdf robot, a .bullet file or an MJCF file")
       ->required();
   verb->add_option("CONSTRAINT", arguments->constraint, "One joint or constraint of the scene. Default: all");
-  verb->add_option("--at", arguments->at, "Time [s]. The scene runs up to it on the host bare")->capture_default_str();
+  verb->add_option("--at", arguments->at, at_option)->capture_default_str();
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 2) and nothing else on stdout");
   verb->footer(
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the run stopped before that time.\n"
