@@ -41,7 +41,7 @@ cli::Experiment make_experiment(const std::string& text, const std::string& path
   options.scene = path;
   options.columns = std::move(columns);
   options.until = until;
-  options.equilibrium = equilibrium;
+  options.kind = equilibrium ? cli::ExperimentKind::equilibrium : cli::ExperimentKind::motion;
   options.starts = starts;
   options.simulation = [dt, duration](const scene::Model& model) { return simulation_of(model, dt, duration); };
   options.import = importer_of(read_bullet);

@@ -3,6 +3,7 @@
 #include "contradiction.h"
 #include "csv.h"
 #include "equilibrium_search.h"
+#include "linearized_scene.h"
 #include "place_of_rest.h"
 #include "remarks.h"
 #include "run_remarks.h"
@@ -43,8 +44,9 @@ Experiment::Experiment(ExperimentOptions options, std::string text, const Experi
       if (channel->size() == 3) add_column(channel->title() + part + when, unit);
     if (!log) tolerances_.resize(columns_.size(), expectation->tolerance);
   }
+  if (options_.kind == ExperimentKind::linearization) add_mode_columns(model);
   // The end time of a motion and the stability of an equilibrium are results, too.
-  if (columns_.empty() && options_.until.empty() && !options_.equilibrium)
+  if (columns_.empty() && options_.until.empty() && options_.kind == ExperimentKind::motion)
     throw std::invalid_argument(
         "the sweep would record nothing. Add [[log]] or [[expect]] to the scene, or a quantity such as "
         "norm(body.velocity) by " +
@@ -56,7 +58,17 @@ ExperimentResult Experiment::run(const std::vector<double>& values) const {
   ExperimentResult result;
   try {
     const scene::Model model = load(values);
-    options_.equilibrium ? rest(model, result) : move(model, result);
+    switch (options_.kind) {
+      case ExperimentKind::motion:
+        move(model, result);
+        break;
+      case ExperimentKind::equilibrium:
+        rest(model, result);
+        break;
+      case ExperimentKind::linearization:
+        linearized(model, result);
+        break;
+    }
   } catch (const scene::SceneError& e) {
     result.status = (e.line > 0 ? "line " + std::to_string(e.line) + ": " : "") + e.message;
   } catch (const std::exception& e) {
@@ -72,7 +84,8 @@ ExperimentResult Experiment::run(const std::vector<double>& values) const {
 }
 
 std::vector<double> Experiment::known(const std::vector<double>& values) const {
-  std::vector<double> out(options_.equilibrium ? columns_.size() : 0, std::nan(""));  // those are of the motion
+  const bool moves = options_.kind == ExperimentKind::motion;  // Expectations are of the motion.
+  std::vector<double> out(moves ? 0 : columns_.size(), std::nan(""));
   try {
     for (const scene::Expectation& e : out.empty() ? load(values).expectations : std::vector<scene::Expectation>())
       for (int k = 0; k < e.value.size(); ++k)
@@ -131,7 +144,7 @@ bool Experiment::of_until(const std::vector<double>& values) const try {
 
 // The end of an expectation's title: " at 0.5 s".
 std::string Experiment::at(const scene::Expectation& e) const {
-  if (options_.equilibrium || e.throughout) return "";
+  if (options_.kind != ExperimentKind::motion || e.throughout) return "";
   char text[48];
   std::snprintf(text, sizeof text, " at %.12g s", e.at);
   return text;
@@ -139,7 +152,7 @@ std::string Experiment::at(const scene::Expectation& e) const {
 
 // Adds a remark on the first column that is not finite.
 void Experiment::explain_holes(ExperimentResult& result) const {
-  for (std::size_t i = tolerances_.size(); i < result.values.size() && i < columns_.size(); ++i)
+  for (std::size_t i = tolerances_.size(); i + mode_columns_ < result.values.size() && i < columns_.size(); ++i)
     if (!std::isfinite(result.values[i]) && result.status.starts_with("ok"))
       return add_remark(result.status, not_finite(columns_[i], result.values[i]));
 }
@@ -263,9 +276,47 @@ void Experiment::rest(const scene::Model& model, ExperimentResult& result) const
   for (const std::string& each : left_out(model)) without += (without.empty() ? "left out: " : "; ") + each;
   if (!without.empty()) add_remark(result.status, without);
   result.stability = to_string(rest.equilibrium.stability, rest.held.any());
+  add_channels(model, system, rest.state, reactions, result);
+}
+
+void Experiment::add_channels(const scene::Model& model, const System& system, const State& state,
+                              std::span<const Reaction> reactions, ExperimentResult& result) const {
   for (const auto& [channel, log] : channels(model)) {
-    const auto values = (*channel)({system, rest.state, reactions});
+    const auto values = (*channel)({system, state, reactions});
     result.values.insert(result.values.end(), values.begin(), values.end());
+  }
+}
+
+/// The state about which a case is linearised.
+State Experiment::state_to_linearize(const scene::Model& model, System& system) const {
+  if (options_.at_equilibrium) return place_of_rest(model, system, options_.starts).state;
+  return Stepper(system, system.initial_state(), model.options).state();
+}
+
+void Experiment::add_mode_columns(const scene::Model& model) {
+  System system = system_of(model);
+  const LinearizedScene linearized = linearize_scene(model, system, state_to_linearize(model, system));
+  for (int i = 1; i <= linearized.motion.size(); ++i) {
+    add_column("real part " + std::to_string(i), " [1/s]");
+    add_column("imaginary part " + std::to_string(i), " [1/s]");
+  }
+  mode_columns_ = 2 * static_cast<std::size_t>(linearized.motion.size());
+}
+
+void Experiment::linearized(const scene::Model& model, ExperimentResult& result) const {
+  System system = system_of(model);
+  const State state = state_to_linearize(model, system);
+  const LinearizedScene of = linearize_scene(model, system, state);
+  Dynamics dynamics(system, model.options.solve);
+  std::vector<Reaction> reactions;
+  if (dynamics.evaluate(state) != Status::invalid) dynamics.reactions(state, reactions);
+  result.status = "ok";
+  if (!of.motion.is_steady()) add_remark(result.status, "the motion is not steady, so the eigenvalues are frozen ones");
+  result.stability = of.stability();
+  add_channels(model, system, state, reactions, result);
+  for (const Eigenmode& mode : of.modes) {
+    result.values.push_back(mode.eigenvalue.real());
+    result.values.push_back(mode.eigenvalue.imag());
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,13 +22,21 @@ struct ExperimentCases {
   std::function<std::vector<double>(std::uint64_t)> values;  ///< values by name, of the case of a number
 };
 
+/// What a case is about.
+enum class ExperimentKind {
+  motion,        ///< the motion from the start
+  equilibrium,   ///< a place where the scene can rest
+  linearization  ///< the eigenvalues of small motions
+};
+
 /// How a case runs, and what it records.
 struct ExperimentOptions {
   std::string scene;                 ///< name of the scene's text in messages; includes are relative to it
   std::vector<std::string> columns;  ///< channels after those of [[log]]
   std::string until;                 ///< a case ends where this quantity crosses zero; empty: after the duration
-  bool equilibrium = false;          ///< where the scene can rest, in place of a motion
-  int starts = 24;                   ///< start poses of the search for equilibria
+  ExperimentKind kind = ExperimentKind::motion;
+  bool at_equilibrium = false;  ///< a linearization is about a place of rest, and not about the start
+  int starts = 24;              ///< start poses of the search for equilibria
   /// Steps and gravity of a model. @throws std::invalid_argument
   std::function<Simulation(const scene::Model&)> simulation;
   scene::BulletImporter import;                                     ///< reads included .bullet files
@@ -40,7 +49,7 @@ struct ExperimentOptions {
 struct ExperimentResult {
   std::string status;                                   ///< "ok", "ok, but …", or the reason of a failure
   double t = std::numeric_limits<double>::quiet_NaN();  ///< end of the motion [s]; NaN of an equilibrium
-  std::string stability;                                ///< of an equilibrium
+  std::string stability;                                ///< of an equilibrium or of a steady motion
   std::vector<double> values;                           ///< by column; NaN if the case failed
 };
 
@@ -84,10 +93,16 @@ class Experiment {
   System system_of(const scene::Model& model) const;
   void move(const scene::Model& model, ExperimentResult& result) const;
   void rest(const scene::Model& model, ExperimentResult& result) const;
+  void linearized(const scene::Model& model, ExperimentResult& result) const;
+  State state_to_linearize(const scene::Model& model, System& system) const;
+  void add_channels(const scene::Model& model, const System& system, const State& state,
+                    std::span<const Reaction> reactions, ExperimentResult& result) const;
+  void add_mode_columns(const scene::Model& model);
 
   ExperimentOptions options_;
   std::string text_;
   std::vector<std::string> names_, files_, columns_;
+  std::size_t mode_columns_ = 0;    // Of the columns, the last ones are those of modes.
   std::vector<double> tolerances_;  // of the columns of expectations, which are the first
 };
 

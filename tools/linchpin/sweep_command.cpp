@@ -51,7 +51,13 @@ struct SweepArguments {
   std::uint64_t samples = 0, seed = 0;
   std::string until, shard = "0/1", out, report;
   int starts = 24, jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  bool equilibrium = false, resume = false, force = false, mpi = false, json = false;
+  bool equilibrium = false, linearize = false, resume = false, force = false, mpi = false, json = false;
+
+  ExperimentKind kind() const {
+    return linearize     ? ExperimentKind::linearization
+           : equilibrium ? ExperimentKind::equilibrium
+                         : ExperimentKind::motion;
+  }
 };
 
 ExperimentCases cases_of(const CaseList& cases) {
@@ -63,7 +69,8 @@ ExperimentOptions options_of(const SweepArguments& arguments) {
   out.scene = arguments.simulation.scene;
   out.columns = arguments.columns;
   out.until = arguments.until;
-  out.equilibrium = arguments.equilibrium;
+  out.kind = arguments.kind();
+  out.at_equilibrium = arguments.equilibrium;
   out.starts = arguments.starts;
   out.simulation = [&arguments](const scene::Model& model) {
     Opened opened;
@@ -76,8 +83,8 @@ ExperimentOptions options_of(const SweepArguments& arguments) {
 }
 
 // The fields of a row after the case and its parameters, and their titles.
-std::string titles(const Experiment& experiment, bool equilibrium) {
-  std::string out = std::string("status,") + (equilibrium ? "stability" : "t [s]");
+std::string titles(const Experiment& experiment, ExperimentKind kind) {
+  std::string out = std::string("status,") + (kind == ExperimentKind::motion ? "t [s]" : "stability");
   for (const std::string& column : experiment.columns()) out += "," + csv_field(column);
   return out;
 }
@@ -98,9 +105,9 @@ std::string fields_of_failure(const Experiment& experiment, std::string reason) 
   return row_fields(result);
 }
 
-std::vector<SweepPicture::Column> picture_columns(const Experiment& experiment, bool equilibrium) {
+std::vector<SweepPicture::Column> picture_columns(const Experiment& experiment, ExperimentKind kind) {
   std::vector<SweepPicture::Column> out(experiment.columns().size());
-  for (std::size_t i = 0; i < experiment.tolerances().size() && !equilibrium; ++i) {
+  for (std::size_t i = 0; kind == ExperimentKind::motion && i < experiment.tolerances().size(); ++i) {
     out[i].expected = true;
     out[i].tolerance = experiment.tolerances()[i];
   }
@@ -119,6 +126,7 @@ std::string stamp(const SweepArguments& arguments, const std::vector<std::string
   for (const std::string& text : {s.dt, s.duration, s.gravity, arguments.until}) mix(text);
   for (const std::string& text : arguments.columns) mix(text);
   mix(arguments.equilibrium ? "equilibrium from " + std::to_string(arguments.starts) : "motion");
+  if (arguments.linearize) mix("linearized");
   char out[17];
   std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(hash));
   return out;
@@ -181,8 +189,9 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
 
 int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* ranks) try {
   if (seeded && !random) return misused("sweep", "--seed needs --random");
-  if (arguments.equilibrium && !arguments.until.empty())
-    return misused("sweep", "--until and --equilibrium exclude each other");
+  if (arguments.kind() != ExperimentKind::motion && !arguments.until.empty())
+    return misused("sweep", std::string("--until and ") + (arguments.linearize ? "--linearize" : "--equilibrium") +
+                                " exclude each other");
   const Shard shard(arguments.shard);
   const std::optional<Sweep> sweep = prepare(arguments, random);
   if (!sweep) return exit_bad_input;
@@ -195,7 +204,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
 
   std::string header = "case";
   for (const std::string& name : cases.names()) header += "," + csv_field(name);
-  header += "," + titles(experiment, arguments.equilibrium) + ",sweep";
+  header += "," + titles(experiment, arguments.kind()) + ",sweep";
   const auto begins = [&](std::uint64_t n) {
     std::string out = std::to_string(n) + ",";
     for (const double value : cases.values(n)) out += csv_field(value) + ",";
@@ -263,7 +272,7 @@ int run_sweep(const SweepArguments& arguments, bool random, bool seeded, Ranks* 
   }
   if (!arguments.report.empty()) {
     SweepPicture picture{
-        scene, cases.names(), random, header, picture_columns(experiment, arguments.equilibrium), experiment.own(), {}};
+        scene, cases.names(), random, header, picture_columns(experiment, arguments.kind()), experiment.own(), {}};
     const std::vector<double> at_own = experiment.known(picture.own);
     for (std::size_t i = 0; i < picture.columns.size(); ++i) picture.columns[i].at_own = at_own[i];
     for (std::uint64_t n = 0; n < cases.size(); ++n) {
@@ -387,6 +396,9 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_flag("--equilibrium", arguments->equilibrium,
                  "Find where the scene can rest instead of running it: the stable equilibrium of the lowest potential, "
                  "or the lowest if none is stable");
+  verb->add_flag("--linearize", arguments->linearize,
+                 "Linearise the scene about its start instead of running it, or about its equilibrium with "
+                 "--equilibrium. A row has the eigenvalues, by rising frequency");
   verb->add_option("--starts", arguments->starts,
                    "With --equilibrium: number of start poses of the search. The first is that of the scene")
       ->check(CLI::Range(1, 10000))
@@ -416,6 +428,7 @@ void add_sweep(CLI::App& app, int& exit_code) {
       "host bare.\n"
       "\n"
       "  linchpin sweep hoop.toml --set w=1:7:13 --equilibrium --out angle.csv\n"
+      "  linchpin sweep brake-squeal.toml --set mu=0.1:0.6:51 --set h=0 --linearize --out flutter.csv\n"
       "  linchpin sweep hoop.toml --set w=1:7 --set a=0.1:1 --random 1000 --seed 7 --out cloud.csv\n"
       "  for i in 0 1 2; do linchpin sweep hoop.toml --set w=1:7:999 --shard $i/3 --out part-$i.csv; done\n"
       "  linchpin sweep hoop.toml --set w=1:7:999 --merge part-*.csv --out all.csv\n"

@@ -88,11 +88,12 @@ LINCHPIN_API Result<LinearizedMotion> try_linearize(const System& system, const 
 /// One mode x(t) = exp(λ t) x₀ of linearised equations.
 struct LINCHPIN_API Eigenmode {
   std::complex<double> eigenvalue;  ///< λ [1/s].
-  /// Estimated error of λ [1/s], from the error of A and the condition of the eigenvalue. A value below its error is
-  /// set to 0. Several eigenvalues at one place have large errors.
+  /// Estimated error of λ [1/s], from the error of A and the condition of the eigenvalue. A real or imaginary part
+  /// below it is set to 0.
   double error = 0;
   /// [2n] Displacements and velocity changes in block order. The largest of the displacements is 1. A mode without
-  /// displacements has 1 as its largest velocity change.
+  /// displacements has 1 as its largest velocity change. Where λ = 0 has fewer eigenvectors than values, as for a body
+  /// that coasts, the other shapes are generalized eigenvectors: such a mode grows as a power of time.
   std::vector<std::complex<double>> shape;
 
   double frequency() const;      ///< |Im λ| [rad/s].

@@ -3,6 +3,7 @@
 
 #include <Eigen/Eigenvalues>
 #include <Eigen/LU>
+#include <Eigen/QR>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,7 @@ namespace {
 
 using Eigen::MatrixXcd;
 using Eigen::MatrixXd;
+using Eigen::VectorXcd;
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// The time by which velocities are multiplied, so that both halves of A have about the same size.
@@ -41,6 +43,63 @@ void normalize(std::vector<std::complex<double>>& shape) {
     for (std::complex<double>& x : shape) x /= unit;
 }
 
+/// The nonzero eigenvalues of a matrix apart from the zero ones. Rounding would spread the latter, because they belong
+/// to Jordan blocks wherever something moves on steadily. Null spaces are removed one after the other until the rest is
+/// regular: the staircase form.
+class Deflation {
+ public:
+  /// @param off  absolute error of the entries
+  Deflation(const MatrixXd& A, double off) : rest_(A) {
+    const double size = A.norm();
+    while (rest_.rows() > 0) {
+      Eigen::ColPivHouseholderQR<MatrixXd> qr(rest_.transpose());
+      qr.setThreshold(100 * off / std::max(size, std::numeric_limits<double>::min()));
+      const Eigen::Index rank = size > 0 ? qr.rank() : 0, k = rest_.rows();
+      if (rank == k) break;
+      const MatrixXd Q = qr.householderQ();
+      MatrixXd ordered(k, k);  // The null space first.
+      ordered << Q.rightCols(k - rank), Q.leftCols(rank);
+      const MatrixXd turned = ordered.transpose() * rest_ * ordered;
+      stages_.push_back({ordered, turned.topRightCorner(k - rank, rank)});
+      rest_ = turned.bottomRightCorner(rank, rank).eval();
+    }
+  }
+  const MatrixXd& rest() const { return rest_; }
+  /// Vectors of the zero eigenvalues: eigenvectors first, then generalized ones.
+  std::vector<VectorXcd> zero_vectors() const {
+    std::vector<VectorXcd> out;
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      for (Eigen::Index j = 0; j < stages_[i].coupling.rows(); ++j) {
+        VectorXcd x = VectorXcd::Unit(stages_[i].basis.rows(), j);
+        for (std::size_t at = i + 1; at-- > 0;) {
+          x = (stages_[at].basis * x).eval();
+          if (at > 0) x = padded(at - 1, VectorXcd::Zero(stages_[at - 1].coupling.rows()), x);
+        }
+        out.push_back(x);
+      }
+    return out;
+  }
+  /// The eigenvector of the whole matrix that belongs to one of the rest.
+  VectorXcd whole_vector(std::complex<double> eigenvalue, VectorXcd x) const {
+    for (std::size_t at = stages_.size(); at-- > 0;)
+      x = (stages_[at].basis * padded(at, stages_[at].coupling * x / eigenvalue, x)).eval();
+    return x;
+  }
+
+ private:
+  struct Stage {
+    MatrixXd basis;     // Orthonormal. The null space first.
+    MatrixXd coupling;  // Of the null space with the others.
+  };
+  VectorXcd padded(std::size_t at, const VectorXcd& null_part, const VectorXcd& others) const {
+    VectorXcd out(stages_[at].basis.rows());
+    out << null_part, others;
+    return out;
+  }
+  MatrixXd rest_;
+  std::vector<Stage> stages_;
+};
+
 }  // namespace
 
 double Eigenmode::frequency() const { return std::fabs(eigenvalue.imag()); }
@@ -59,29 +118,37 @@ std::vector<Eigenmode> eigenmodes(const LinearizedMotion& motion) {
   Eigen::VectorXd scale = Eigen::VectorXd::Ones(k);
   scale.tail(motion.velocities).setConstant(time_scale(A, motion.displacements));
   A = (scale.asDiagonal() * A * scale.cwiseInverse().asDiagonal()).eval();
-  const Eigen::EigenSolver<MatrixXd> solver(A);
-  if (solver.info() != Eigen::Success)
-    throw std::invalid_argument("the eigenvalues of the linearised equations do not converge");
-  const MatrixXcd right = solver.eigenvectors();
-  const MatrixXcd left = right.partialPivLu().inverse();
-  const Eigen::Map<const RowMajor> basis(motion.basis.data(), n2, k);
   const double size = A.norm(), off = std::max(motion.error, 10 * std::numeric_limits<double>::epsilon()) * size;
+  const Deflation deflation(A, off);
+  const Eigen::Map<const RowMajor> basis(motion.basis.data(), n2, k);
   std::vector<Eigenmode> out;
-  for (Eigen::Index i = 0; i < k; ++i) {
+  const auto add = [&](std::complex<double> value, double error, const VectorXcd& vector) {
     Eigenmode& mode = out.emplace_back();
-    const double condition = left.row(i).norm() * right.col(i).norm();
-    mode.error = std::isfinite(condition) ? std::min(condition * off, std::sqrt(off * size)) : std::sqrt(off * size);
-    std::complex<double> value = solver.eigenvalues()[i];
-    if (std::abs(value) <= mode.error) value = 0;
-    if (std::fabs(value.real()) <= mode.error) value.real(0);
-    if (std::fabs(value.imag()) <= mode.error) value.imag(0);
+    mode.error = error;
+    if (std::fabs(value.real()) <= error) value.real(0);
+    if (std::fabs(value.imag()) <= error) value.imag(0);
     mode.eigenvalue = value;
-    const Eigen::VectorXcd shape = basis * scale.cwiseInverse().asDiagonal() * right.col(i);
+    const VectorXcd shape = basis * scale.cwiseInverse().asDiagonal() * vector;
     mode.shape.assign(shape.begin(), shape.end());
     normalize(mode.shape);
+  };
+  for (const VectorXcd& x : deflation.zero_vectors()) add(0, off, x);
+  if (deflation.rest().rows() > 0) {
+    const Eigen::EigenSolver<MatrixXd> solver(deflation.rest());
+    if (solver.info() != Eigen::Success)
+      throw std::invalid_argument("the eigenvalues of the linearised equations do not converge");
+    const MatrixXcd right = solver.eigenvectors(), left = right.partialPivLu().inverse();
+    for (Eigen::Index i = 0; i < right.cols(); ++i) {
+      const double condition = left.row(i).norm() * right.col(i).norm();
+      const std::complex<double> value = solver.eigenvalues()[i];
+      add(value, std::isfinite(condition) ? std::min(condition * off, size) : size,
+          deflation.whole_vector(value, right.col(i)));
+    }
   }
-  const auto key = [](const Eigenmode& m) {
-    return std::make_tuple(m.frequency(), m.eigenvalue.real(), -m.eigenvalue.imag());
+  // Frequencies that differ by their rounding alone count as the same.
+  const double same = 1e-9 * std::max(A.norm(), std::numeric_limits<double>::min());
+  const auto key = [&](const Eigenmode& m) {
+    return std::make_tuple(std::round(m.frequency() / same), m.eigenvalue.real(), -m.eigenvalue.imag());
   };
   std::stable_sort(out.begin(), out.end(), [&](const Eigenmode& a, const Eigenmode& b) { return key(a) < key(b); });
   return out;
