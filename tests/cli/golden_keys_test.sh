@@ -33,7 +33,7 @@ def line: reduce .[] as $k ({out: "", star: 0};
     elif .star > 0 or ($map and .out == "equilibria[].bodies") then .out += ".*" | .star -= 1
     else .out += (if .out == "" then "" else "." end) + $k
       | if $k == "forces" and $map then .star = 2
-        elif $k == "A" or $k == "user_gaps" or ($map and ($k == "coordinates" or $k == "units")) then .star = 1
+        elif $k == "A" or $k == "shape" or $k == "user_gaps" or ($map and ($k == "coordinates" or $k == "units")) then .star = 1
         else . end
     end) | .out;
 [paths | line] | unique | .[]
@@ -131,6 +131,7 @@ call check other.toml
 call check "$scenes/rolling-disk.toml"
 call explain other.toml
 call explain "$scenes/bead-on-turning-arm.toml"
+call linearize "$scenes/brake-squeal.toml"
 call equilibrium other.toml
 call equilibrium "$scenes/bead-on-turning-arm.toml"
 call equilibrium "$scenes/rotating-hoop.toml"

@@ -296,11 +296,12 @@ State Experiment::state_to_linearize(const scene::Model& model, System& system) 
 void Experiment::add_mode_columns(const scene::Model& model) {
   System system = system_of(model);
   const LinearizedScene linearized = linearize_scene(model, system, state_to_linearize(model, system));
+  add_column("largest real part", " [1/s]");
   for (int i = 1; i <= linearized.motion.size(); ++i) {
     add_column("real part " + std::to_string(i), " [1/s]");
     add_column("imaginary part " + std::to_string(i), " [1/s]");
   }
-  mode_columns_ = 2 * static_cast<std::size_t>(linearized.motion.size());
+  mode_columns_ = 1 + 2 * static_cast<std::size_t>(linearized.motion.size());
 }
 
 void Experiment::linearized(const scene::Model& model, ExperimentResult& result) const {
@@ -314,6 +315,7 @@ void Experiment::linearized(const scene::Model& model, ExperimentResult& result)
   if (!of.motion.is_steady()) add_remark(result.status, "the motion is not steady, so the eigenvalues are frozen ones");
   result.stability = of.stability();
   add_channels(model, system, state, reactions, result);
+  result.values.push_back(of.largest_growth_rate());
   for (const Eigenmode& mode : of.modes) {
     result.values.push_back(mode.eigenvalue.real());
     result.values.push_back(mode.eigenvalue.imag());

@@ -134,7 +134,7 @@ std::string moving_bodies(const System& system, const LinearizedMotion& motion, 
   return out.empty() ? "velocities only" : out;
 }
 
-/// What a mode does, in words.
+/// Describes in words how a mode develops.
 std::string behaviour(const Eigenmode& mode) {
   const double growth = mode.eigenvalue.real(), frequency = mode.frequency();
   std::string out;
@@ -145,7 +145,7 @@ std::string behaviour(const Eigenmode& mode) {
     out += (out.empty() ? "" : ", ") + std::string(growth > 0 ? "grows" : "decays") + " with time constant " +
            significant(1 / std::fabs(growth)) + " s";
   if (frequency > 0) out += ", damping ratio " + significant(mode.damping_ratio(), 4);
-  return out.empty() ? "is neutral: it neither oscillates, grows nor decays" : out;
+  return out;
 }
 
 void print(const System& system, const LinearizedScene& of) {
@@ -165,15 +165,18 @@ void print(const System& system, const LinearizedScene& of) {
                  "motion.\n";
   }
   std::cout << "stability: " << of.stability() << "\n";
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < of.modes.size(); ++i) {
-    const Eigenmode& mode = of.modes[i];
-    if (mode.eigenvalue.imag() < 0) continue;  // The first of the pair has been printed.
+  long number = 0, neutral = 0;
+  for (const Eigenmode& mode : of.modes) {
+    if (mode.eigenvalue == 0.0) ++neutral;
+    if (mode.eigenvalue == 0.0 || mode.eigenvalue.imag() < 0) continue;  // The first of the pair has been printed.
     std::cout << ++number << ". eigenvalue " << significant(mode.eigenvalue.real());
     if (mode.frequency() > 0) std::cout << " ± " << significant(mode.frequency()) << "i";
     std::cout << " 1/s, error " << significant(mode.error, 2) << ": it " << behaviour(mode) << "\n   moves "
               << moving_bodies(system, motion, mode) << "\n";
   }
+  if (neutral > 0)
+    std::cout << counted(neutral, "neutral mode", "neutral modes")
+              << " with the eigenvalue 0: no oscillation, growth or decay. --json has the shapes\n";
 }
 
 int run_linearize(const LinearizeArguments& arguments) {
@@ -240,7 +243,7 @@ void add_linearize(CLI::App& app, int& exit_code) {
       "A mode moves bodies by the numbers behind their names, in metres or radians, whichever is larger.\n"
       "The inputs of B are a force or torque along each hinge, slider and generalized coordinate. The outputs of C "
       "are\n"
-      "their positions. --json has these matrices, the basis of the displacements is that of the modes' shapes.\n"
+      "their positions. --json has these matrices, and the shapes of the modes.\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the run stopped, there is no equilibrium or no derivative.");
   verb->callback([arguments, &exit_code] { exit_code = run_linearize(*arguments); });
 }

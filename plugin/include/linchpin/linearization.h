@@ -50,13 +50,13 @@ struct LINCHPIN_API LinearizedMotion {
   /// Rate at which the motion rotates as a whole [rad/s] (W). A is constant in a frame with this rate. Zero for an
   /// equilibrium and for straight motion.
   Vector3d frame_angular_velocity = Vector3d::Zero();
-  /// How far the state is from a steady motion, 0 to 1: the acceleration that does not belong to the rotation of the
-  /// frame, and the change of A along the motion, both relative. Above max_unsteadiness, A describes the frozen state
-  /// only.
+  /// How far the state is from a steady motion, 0 to 1. It is the larger of two relative errors: the acceleration that
+  /// does not belong to the rotation of the frame, and the change of A along the motion. Above max_unsteadiness, A
+  /// describes the frozen state only.
   double unsteadiness = 0;
   double error = 0;  ///< Estimated error of A, relative to its norm.
 
-  /// Largest unsteadiness of a steady motion. It leaves room for the errors of a state that was computed.
+  /// Largest unsteadiness of a steady motion. A state that was computed has such errors.
   static constexpr double max_unsteadiness = 1e-6;
   int size() const { return displacements + velocities; }                        ///< Number of coordinates k.
   bool is_steady() const { return unsteadiness <= max_unsteadiness; }            ///< Returns whether A is constant.
@@ -100,8 +100,8 @@ struct LINCHPIN_API Eigenmode {
   double damping_ratio() const;  ///< −Re λ/|λ|, 1 for a decay without oscillation, 0 for λ = 0.
 };
 
-/// Computes the modes, ordered by rising frequency, then by rising real part. Of a conjugate pair both are in the list,
-/// the one with the positive imaginary part first. Costs O(k³).
+/// Computes the modes, ordered by rising frequency, then by rising real part. The list contains both modes of a
+/// conjugate pair. The one with the positive imaginary part comes first. Costs O(k³).
 /// @throws std::invalid_argument if A is not finite, or the iteration does not converge
 [[nodiscard]] LINCHPIN_API std::vector<Eigenmode> eigenmodes(const LinearizedMotion& motion);
 

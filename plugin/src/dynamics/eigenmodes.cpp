@@ -89,7 +89,7 @@ class Deflation {
  private:
   struct Stage {
     MatrixXd basis;     // Orthonormal. The null space first.
-    MatrixXd coupling;  // Of the null space with the others.
+    MatrixXd coupling;  // Rows of the null space, columns of the others.
   };
   VectorXcd padded(std::size_t at, const VectorXcd& null_part, const VectorXcd& others) const {
     VectorXcd out(stages_[at].basis.rows());
