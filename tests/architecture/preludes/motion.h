@@ -1,0 +1,14 @@
+// The snippets of docs/how-to/linearize.md and docs/how-to/servo.md use these names.
+#include <linchpin/constraint.h>
+#include <linchpin/linearization.h>
+#include <linchpin/servo.h>
+#include <linchpin/stepper.h>
+
+#include <cstdio>
+#include <vector>
+
+extern linchpin::System system;
+extern linchpin::State state;
+extern linchpin::BodyId upper, fore;
+extern linchpin::Stepper stepper;
+extern linchpin::ServoController arm;
