@@ -23,8 +23,8 @@ namespace linchpin {
 /// not added to the System.
 struct Servo {
   Constraint constraint;  ///< The condition, made by holonomic(), nonholonomic() or on_acceleration().
-  /// Rate ω at which errors decay [rad/s]: φ̈ + 2ζω φ̇ + ω² φ = 0 for positions, ψ̇ + ω ψ = 0 for velocities. 0: errors
-  /// are not corrected.
+  /// Rate ω at which errors decay [rad/s]. Positions obey φ̈ + 2ζω φ̇ + ω² φ = 0, velocities ψ̇ + ω ψ = 0. With 0,
+  /// errors are not corrected.
   double frequency = 10;
   double damping_ratio = 1;  ///< ζ.
 };
@@ -45,7 +45,7 @@ struct ServoControl {
   /// Names of the actuators at their largest input.
   std::vector<std::string> saturated;
   /// Names of servos that no combination of the actuators can meet at this state, with the row from 1 if there are
-  /// several: the accelerations of these rows do not depend on the inputs.
+  /// several. The accelerations of these rows do not depend on the inputs.
   std::vector<std::string> unreachable;
   int rank = 0;         ///< Number of independent rows that the actuators determine.
   double residual = 0;  ///< Largest error of the accelerations of all rows, relative to the largest term.

@@ -36,22 +36,30 @@ struct ServoController::Impl {
       : system(of), servos(std::move(all_servos)), actuators(std::move(all_actuators)) {
     check();
     inputs = std::make_shared<std::vector<double>>(actuators.size(), 0.0);
-    for (std::size_t j = 0; j < actuators.size(); ++j) {
-      const Force& unit = actuators[j].unit;
-      system.add(Force(unit.name(), {unit.bodies().begin(), unit.bodies().end()},
-                       [unit, j, values = inputs](ForceFrame& frame) {
-                         std::vector<BodyState> bodies;
-                         for (std::size_t k = 0; k < unit.bodies().size(); ++k) bodies.push_back(frame[k]);
-                         std::vector<Vector6> wrenches(bodies.size(), Vector6::Zero());
-                         ForceFrame of_unit(frame.t, bodies, wrenches);
-                         unit.act(of_unit);
-                         for (std::size_t k = 0; k < bodies.size(); ++k) {
-                           frame.add_force(k, (*values)[j] * Vector3d(wrenches[k].head<3>()));
-                           frame.add_moment(k, (*values)[j] * Vector3d(wrenches[k].tail<3>()));
-                         }
-                       }));
-    }
+    for (std::size_t j = 0; j < actuators.size(); ++j) add_force(j);
     dynamics = std::make_unique<Dynamics>(system, options);
+  }
+
+  /// Adds the force of an actuator, which follows its input.
+  void add_force(std::size_t j) {
+    const Force& unit = actuators[j].unit;
+    const std::size_t count = unit.bodies().size();
+    const auto act = [unit, j, count, values = inputs, at = std::vector<BodyState>(count),
+                      wrenches = std::vector<Vector6>(count)](ForceFrame& frame) mutable {
+      const double input = (*values)[j];
+      if (input == 0) return;
+      for (std::size_t k = 0; k < count; ++k) {
+        at[k] = frame[k];
+        wrenches[k].setZero();
+      }
+      ForceFrame of_unit(frame.t, at, wrenches);
+      unit.act(of_unit);
+      for (std::size_t k = 0; k < count; ++k) {
+        frame.add_force(k, input * Vector3d(wrenches[k].head<3>()));
+        frame.add_moment(k, input * Vector3d(wrenches[k].tail<3>()));
+      }
+    };
+    system.add(Force(unit.name(), {unit.bodies().begin(), unit.bodies().end()}, act));
   }
 
   void check() const {
