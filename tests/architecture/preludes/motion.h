@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-extern linchpin::System system;
+extern linchpin::System model;
 extern linchpin::State state;
 extern linchpin::BodyId upper, fore;
 extern linchpin::Stepper stepper;
