@@ -8,6 +8,7 @@ from . import laws
 from ._core import ConstraintReaction, FileError, Joint, Law, OrderError, SceneError
 from .dynamics import Dynamics
 from .equation import Solution, solve
+from .linearization import Linearization, linearize
 from .reactions import Reaction, Reactions, Wrench
 from .rollout import Rollout, rollout
 from .scene import Scene
@@ -24,6 +25,7 @@ __all__ = [
     "FileError",
     "Joint",
     "Law",
+    "Linearization",
     "OrderError",
     "Reaction",
     "Reactions",
@@ -38,6 +40,7 @@ __all__ = [
     "Wrench",
     "__version__",
     "laws",
+    "linearize",
     "load",
     "loads",
     "rollout",
