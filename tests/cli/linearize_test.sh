@@ -47,6 +47,13 @@ prints '^WARNING: the motion is not steady'
 expect 0 linearize "$scenes/pendulum.toml" --at 0.1 --json
 holds '.steady == false and (.t - 0.1 | fabs) < 1e-12'
 
+# Every scene of the gallery can be linearised, or the command says why not.
+for scene in "$scenes"/*.toml; do
+  "$linchpin" linearize "$scene" >out 2>err
+  code=$?
+  [[ $code == 0 || ( $code == 4 && $(tail -n 1 err) == "linchpin linearize: "* ) ]] || fail "$scene: exit code $code: $(tail -n 2 err)"
+done
+
 # Mistakes and states without a derivative.
 expect 2 linearize "$scenes/pendulum.toml" --at -1
 says '--at is -1, expected a time from 0 to 86400 s'

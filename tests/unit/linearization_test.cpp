@@ -303,6 +303,17 @@ TEST(Linearization, MotionsThatChangeAreNotSteady) {
   EXPECT_FALSE(linearize(system, hangs).is_steady());
 }
 
+TEST(Linearization, ABodyInThePlayOfASpringIsNotSteady) {
+  System system;
+  const BodyId body = system.add_particle("body", 1, {0, 0, 0}, {0.4, 0, 0});
+  system.add(Force("spring", {body}, [](ForceFrame& f) {
+    f.add_force(0, {-200 * std::max(f[0].p.x() - 0.03, 0.0), 0, 0});
+  }));
+  const LinearizedMotion motion = linearize(system, system.initial_state());
+  EXPECT_EQ(motion.unsteadiness, 1);
+  for (const Eigenmode& mode : eigenmodes(motion)) EXPECT_EQ(mode.eigenvalue, 0.0);
+}
+
 /// The text with which a state is refused.
 std::string refusal(const System& system, const State& state, std::span<const ForceInput> inputs = {}) {
   const auto result = try_linearize(system, state, inputs);

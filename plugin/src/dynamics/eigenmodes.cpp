@@ -19,11 +19,15 @@ using Eigen::MatrixXd;
 using Eigen::VectorXcd;
 using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-/// The time by which velocities are multiplied, so that both halves of A have about the same size.
+/// The time by which velocities are multiplied [s], so that both halves of A have about the same size. Where nothing
+/// pulls displacements back, their part of A is rounding, and any time serves.
 double time_scale(const MatrixXd& A, Eigen::Index displacements) {
+  constexpr double shortest = 1e-6, longest = 1e6;
   const double by_velocity = A.topRows(displacements).rightCols(A.cols() - displacements).norm();
   const double by_displacement = A.bottomRows(A.rows() - displacements).leftCols(displacements).norm();
-  return by_velocity > 0 && by_displacement > 0 ? std::sqrt(by_velocity / by_displacement) : 1;
+  if (!(by_velocity > 0 && by_displacement > 0)) return 1;
+  const double time = std::sqrt(by_velocity / by_displacement);
+  return time < longest ? std::max(time, shortest) : 1;
 }
 
 /// Scales a shape so that its largest displacement, or else its largest velocity change, is 1.
@@ -137,6 +141,8 @@ std::vector<Eigenmode> eigenmodes(const LinearizedMotion& motion) {
     const Eigen::EigenSolver<MatrixXd> solver(deflation.rest());
     if (solver.info() != Eigen::Success)
       throw std::invalid_argument("the eigenvalues of the linearised equations do not converge");
+    if (!solver.eigenvalues().allFinite())
+      throw std::invalid_argument("an eigenvalue of the linearised equations is not finite");
     const MatrixXcd right = solver.eigenvectors(), left = right.partialPivLu().inverse();
     for (Eigen::Index i = 0; i < right.cols(); ++i) {
       const double condition = left.row(i).norm() * right.col(i).norm();

@@ -112,14 +112,14 @@ class Linearizer {
     find_tangent_space();
     const VectorXd acceleration = vector(dynamics_.vdot());
     error_ = 0;
-    double least = std::numeric_limits<double>::infinity();
+    double least = 2;  // Unsteadiness is at most 1.
     MatrixXd best, tangent;
     for (const Vector3d& rate : possible_frame_rates(acceleration)) {
       const Directions here{displacements_, velocities_, {}};
       const Directions first = complete(state_, here);
       const MatrixXd A = matrix(state_, first, rate);
       const double off = unsteadiness(A, acceleration, rate);
-      if (!(off < least)) continue;
+      if (off >= least) continue;
       least = off;
       best = A;
       out.frame_angular_velocity = rate;
@@ -131,7 +131,7 @@ class Linearizer {
     }
     out.displacements = static_cast<int>(displacements_.cols());
     out.velocities = static_cast<int>(velocities_.cols());
-    out.unsteadiness = std::min(least, 1.0);
+    out.unsteadiness = least;
     out.error = best.norm() > 0 ? error_ / best.norm() : 0;
     out.A = row_major(best);
     out.basis = row_major(tangent);
@@ -433,8 +433,21 @@ class Linearizer {
     return out;
   }
 
-  /// Compares accelerations and A with those at a later state of the steady motion. @return the relative difference
+  /// Compares accelerations and A with those at a later state of the steady motion. @return the relative difference, at
+  /// most 1
   double unsteadiness(const MatrixXd& A, const VectorXd& acceleration, const Vector3d& rate) {
+    const MatrixXd L = L_;
+    const double error = error_;
+    double off = 1;
+    try {
+      off = change_along_motion(A, acceleration, rate);
+    } catch (const std::invalid_argument&) {  // The later state has no derivative.
+    }
+    L_ = L;
+    error_ = error;
+    return off < 1 ? off : 1;
+  }
+  double change_along_motion(const MatrixXd& A, const VectorXd& acceleration, const Vector3d& rate) {
     const double fastest = std::max({speed_of_motion(), rate.norm(), 1e-3 * A.norm()});
     const double time = fastest > 0 ? 0.3 / fastest : 1;
     const Matrix3d R = Eigen::AngleAxisd(time * rate.norm(),
@@ -457,13 +470,8 @@ class Linearizer {
     Directions turned{displacements_, velocities_, {}};
     rotation_.rotate(R, turned.displacements);
     rotation_.rotate(R, turned.velocities);
-    const MatrixXd L = L_;
-    const double before = error_;
     weight_by_mass();
     const MatrixXd then = matrix(later, complete(later, turned), rate);
-    L_ = L;
-    error_ = before;
-    measure_rows(state_);
     return std::max(off, (then - A).norm() / std::max(A.norm(), std::numeric_limits<double>::min()));
   }
 
