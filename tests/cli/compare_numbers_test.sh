@@ -81,11 +81,13 @@ holds '.solvers[0].status == "ok" and (.solvers[1].status | test("between two bo
 # One physics on both sides: with ever smaller steps both come to one motion. Gravity, masses, inertias, springs, or a
 # start that were not the same would leave a difference.
 apart='
-  FNR == 1 { ++file; for (i = NF; i > 0; --i) if ($i ~ /\.gap/) last = i - 1; next }
+  FNR == 1 { ++file; for (i = NF; i > 0; --i) { if ($i ~ /\.gap/) last = i - 1; turn[i] = $i ~ /\.q[wxyz]$/ } next }
   { for (i = 2; i <= last; ++i) end[file, i] = $i }
   END {
     for (i = 2; i <= last; ++i) {
       d = end[1, i] - end[2, i]; if (d < 0) d = -d
+      other = end[1, i] + end[2, i]; if (other < 0) other = -other
+      if (turn[i] && other < d) d = other  # q and -q are one orientation
       size = end[1, i]; if (size < 0) size = -size
       if (d / (1 + size) > worst) worst = d / (1 + size)
     }

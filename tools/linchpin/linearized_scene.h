@@ -20,6 +20,7 @@ struct LinearizedScene {
   double largest_growth_rate() const;  ///< [1/s]
 };
 
+/// Linearises a scene about a state, which is moved to the constraints first.
 /// @throws std::invalid_argument  the scene is too large, or has no derivatives at the state
 LinearizedScene linearize_scene(const scene::Model& model, const System& system, const State& state);
 
