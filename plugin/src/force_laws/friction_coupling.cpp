@@ -567,7 +567,7 @@ double LawSolver::reapply_stick(const Scene& scene, std::span<double> v, std::sp
       slip_change = std::max(slip_change, std::fabs(change));
     }
   }
-  if (slip_change <= rounding * std::max(1.0, largest(v))) return 0;
+  if (slip_change <= rounding * largest(v)) return 0;
   scratch_.change = coupling_.efforts;
   coupling_.is_linearized = false;
   LawCallbacks callbacks(*this, scene);

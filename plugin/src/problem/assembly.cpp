@@ -65,7 +65,7 @@ void gather(const System& system, const State& state, std::span<const BodyId> bo
 }
 
 // Tests the sum first, and the single values only if the sum is not finite.
-bool all_finite(std::span<const double> x) {
+bool numbers_are_finite(std::span<const double> x) {
   return std::isfinite(Eigen::Map<const Eigen::VectorXd>(x.data(), static_cast<Eigen::Index>(x.size())).sum()) ||
          std::all_of(x.begin(), x.end(), [](double xi) { return std::isfinite(xi); });
 }
@@ -86,7 +86,8 @@ void fill_coordinates(const System& system, const State& state, const System::Co
   std::string what;
   try {
     group.kinetics->evaluate(parts.q, std::span(out.v).subspan(z(first), n), state.t, mass, bias);
-    if (!all_finite(mass) || !all_finite(bias)) fault = "its kinetic energy or its derivatives are not finite";
+    if (!numbers_are_finite(mass) || !numbers_are_finite(bias))
+      fault = "its kinetic energy or its derivatives are not finite";
   } catch (const std::exception& e) {
     fault = "its kinetic energy threw: ";
     what = e.what();
@@ -298,8 +299,8 @@ void write_stock_joints(const System& system, const State& state, detail::KeptAs
     const int rows = out.layout.row[z(joint.constraint) + 1] - joint.row;
     double* const J = parts.jacobians.data() + parts.jacobian_start[z(joint.constraint)];
     const auto part = [&](std::vector<double>& all) { return std::span(all).subspan(z(joint.row), z(rows)); };
-    if (all_finite(part(out.problem.b)) && all_finite(part(out.position)) && all_finite(part(out.velocity)) &&
-        all_finite({J, z(12 * rows)}))
+    if (numbers_are_finite(part(out.problem.b)) && numbers_are_finite(part(out.position)) &&
+        numbers_are_finite(part(out.velocity)) && numbers_are_finite({J, z(12 * rows)}))
       continue;
     std::fill_n(J, 12 * rows, 0.0);
     fail(system, state, system.constraint(out.layout.constraints[z(joint.constraint)]), joint.row, rows, not_finite,
@@ -405,8 +406,8 @@ void assemble_by_function(const System& system, const State& state, int i, Assem
                                                                             static_cast<Eigen::Index>(bodies.size()))
                        .sum();
     for (int r = first; r < first + rows; ++r) probe += x.b[z(r)] + (out.position[z(r)] + out.velocity[z(r)]);
-    if (!std::isfinite(probe) && (!all_finite(parts.rows) || !all_finite(part(x.b)) ||
-                                  !all_finite(part(out.position)) || !all_finite(part(out.velocity)))) {
+    if (!std::isfinite(probe) && (!numbers_are_finite(parts.rows) || !numbers_are_finite(part(x.b)) ||
+                                  !numbers_are_finite(part(out.position)) || !numbers_are_finite(part(out.velocity)))) {
       fault = not_finite;
     }
   } catch (const std::exception& e) {
