@@ -314,6 +314,46 @@ TEST(Linearization, ABodyInThePlayOfASpringIsNotSteady) {
   for (const Eigenmode& mode : eigenmodes(motion)) EXPECT_EQ(mode.eigenvalue, 0.0);
 }
 
+TEST(Linearization, ForcesOfShortRangeHaveTheirOwnSlope) {
+  for (const double length : {0.1, 0.05, 0.01, 0.0005}) {
+    System system;
+    const BodyId body = system.add_particle("body", 1, {0, 0, 0});
+    for (const double side : {-1.0, 1.0})
+      system.add(spring(side < 0 ? "left" : "right", body, Vector3d::Zero(), ground, {side * length, 0, 0}, 1000,
+                        0.8 * length));
+    const auto found = frequencies(linearize(system, system.initial_state()));
+    ASSERT_EQ(found.size(), 3u) << length;
+    EXPECT_NEAR(found[0], 20, 1e-6) << length;
+    EXPECT_NEAR(found[1], 20, 1e-6) << length;
+    EXPECT_NEAR(found[2], std::sqrt(2000.0), 1e-6) << length;
+  }
+}
+
+TEST(Linearization, HasAllModesOfAHangingChain) {
+  for (const int count : {8, 20}) {
+    System system;
+    system.set_gravity({0, -g, 0});
+    BodyId before = ground;
+    for (int i = 0; i < count; ++i) {
+      const BodyId next = system.add_particle("bob " + std::to_string(i), 1, {0, -1.0 - i, 0});
+      if (i == 0)
+        system.add(
+            holonomic("rod 0", {next}, [](const auto& s) { return dot(s[0].position(), s[0].position()) - 1.0; }));
+      else
+        system.add(rod("rod " + std::to_string(i), before, next));
+      before = next;
+    }
+    const LinearizedMotion motion = linearize(system, system.initial_state());
+    EXPECT_LT(motion.error, 1e-9);
+    const auto found = frequencies(motion);
+    ASSERT_EQ(found.size(), static_cast<std::size_t>(2 * count));
+    // Laguerre polynomials have the squares of the frequencies, over g, as their zeros.
+    // Rounding of the polynomial hides its zeros at 20.
+    for (const double w : found)
+      if (count == 8) EXPECT_NEAR(std::laguerre(8u, w * w / g), 0, 1e-8) << w;
+  }
+}
+
 /// The text with which a state is refused.
 std::string refusal(const System& system, const State& state, std::span<const ForceInput> inputs = {}) {
   const auto result = try_linearize(system, state, inputs);

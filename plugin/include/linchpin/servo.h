@@ -44,13 +44,14 @@ struct ServoControl {
   std::vector<double> power;   ///< Power of each actuator [W].
   /// Names of the actuators at their largest input.
   std::vector<std::string> saturated;
-  /// Names of servos that no combination of the actuators can meet at this state, with the row from 1 if there are
-  /// several. The accelerations of these rows do not depend on the inputs.
+  /// Names of servos that the actuators leave unmet at this state, alone or together with others. They have the row
+  /// from 1 if there are several.
   std::vector<std::string> unreachable;
   int rank = 0;         ///< Number of independent rows that the actuators determine.
   double residual = 0;  ///< Largest error of the accelerations of all rows, relative to the largest term.
   /// Returns whether all servos are met.
-  bool is_exact() const { return status != Status::invalid && residual <= 1e-9; }
+  bool is_exact() const { return status != Status::invalid && residual <= exact; }
+  static constexpr double exact = 1e-9;  ///< Largest residual of servos that are met.
 };
 
 /// Computes the control forces of servo-constraints (T17), after Udwadia, Proc. R. Soc. A 459 (2003) 1783 and 464

@@ -13,6 +13,7 @@
 #include <Eigen/QR>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -29,38 +30,71 @@ struct Slope {
   double error = std::numeric_limits<double>::infinity();  // In the norm of `value`.
 };
 
-/// Differentiates f at 0 by central differences that are extrapolated to steps of zero (Ridders, Advances in
+/// Central differences with the steps h, h/2, h/4 … that are extrapolated to steps of zero (Ridders, Advances in
 /// Engineering Software 4, 1982). @param f  f(h, out) writes the value, and returns false where there is none
-/// @param step  largest step
 template <class F>
-Slope derivative(F f, double step) {
-  constexpr int most_levels = 9, most_starts = 12;
+Slope extrapolated_derivative(F& f, double h) {
+  constexpr int most_levels = 8;
   constexpr double worse = 4;
   Slope best;
   std::vector<VectorXd> last, row;
   VectorXd ahead, behind;
-  for (int start = 0; start < most_starts; ++start, step /= 16) {
-    double h = step;
-    last.clear();
-    for (int level = 0; level < most_levels; ++level, h /= 2) {
-      if (!f(h, ahead) || !f(-h, behind)) {
-        last.clear();
-        continue;
-      }
-      row.assign(1, (ahead - behind) / (2 * h));
-      const double rounding = epsilon * std::max(ahead.norm(), behind.norm()) / h;
-      double error = std::numeric_limits<double>::infinity(), power = 1;
-      for (std::size_t j = 0; j < last.size(); ++j) {
-        power *= 4;
-        row.push_back((power * row[j] - last[j]) / (power - 1));
-        const double off = rounding + std::max((row[j + 1] - row[j]).norm(), (row[j + 1] - last[j]).norm());
-        error = std::min(error, off);
-        if (off <= best.error) best = {row[j + 1], off};
-      }
-      last.swap(row);
-      if (best.error <= 4 * epsilon * best.value.norm() || error > worse * best.error) break;
+  for (int level = 0; level < most_levels; ++level, h /= 2) {
+    if (!f(h, ahead) || !f(-h, behind)) {
+      last.clear();
+      continue;
     }
-    if (best.error <= 1e-7 * best.value.norm() || best.error == 0) break;
+    row.assign(1, (ahead - behind) / (2 * h));
+    const double rounding = epsilon * std::max(ahead.norm(), behind.norm()) / h;
+    double error = std::numeric_limits<double>::infinity(), power = 1;
+    for (std::size_t j = 0; j < last.size(); ++j) {
+      power *= 4;
+      row.push_back((power * row[j] - last[j]) / (power - 1));
+      const double off = rounding + std::max((row[j + 1] - row[j]).norm(), (row[j + 1] - last[j]).norm());
+      error = std::min(error, off);
+      if (off <= best.error) best = {row[j + 1], off};
+    }
+    last.swap(row);
+    if (best.error <= 4 * epsilon * best.value.norm() || error > worse * best.error) break;
+  }
+  return best;
+}
+
+/// The derivative by one small step, with an estimate of its error by a step that is four times larger.
+template <class F>
+Slope local_derivative(F& f, double h) {
+  VectorXd ahead, behind;
+  std::array<VectorXd, 2> slopes;
+  double size = 0;
+  for (int i = 0; i < 2; ++i, h *= 4) {
+    if (!f(h, ahead) || !f(-h, behind)) return {};
+    slopes[static_cast<std::size_t>(i)] = (ahead - behind) / (2 * h);
+    size = std::max(size, std::max(ahead.norm(), behind.norm()) / h);
+  }
+  constexpr double noise = 100;  // Rounding of an evaluation, in units of ε.
+  return {slopes[0], (slopes[0] - slopes[1]).norm() + noise * epsilon * size};
+}
+
+/// Differentiates f at 0. Extrapolated differences are used where they agree with those of a small step. Larger steps
+/// may leave the region in which f is smooth, and agree among themselves there.
+/// @param step  largest step
+template <class F>
+Slope derivative(F f, double step) {
+  constexpr int most_starts = 5;
+  constexpr double smallest_step = 1e-5, accurate = 1e-9, safety = 10;
+  Slope best = local_derivative(f, smallest_step * step);
+  for (int tries = 0; best.value.size() == 0 && tries < 4; ++tries)
+    best = local_derivative(f, smallest_step * step * std::pow(0.01, tries + 1));
+  if (best.value.size() == 0) return best;
+  const Slope local = best;
+  double h = step;
+  for (int start = 0; start < most_starts; ++start, h /= 8) {
+    const Slope found = extrapolated_derivative(f, h);
+    if (found.value.size() == 0) continue;
+    const double size = std::max(found.value.norm(), local.value.norm());
+    const bool agrees = (found.value - local.value).norm() <= safety * (local.error + found.error) + accurate * size;
+    if (agrees && found.error < best.error) best = found;
+    if (best.error <= accurate * size) break;
   }
   return best;
 }
@@ -133,6 +167,10 @@ class Linearizer {
     out.velocities = static_cast<int>(velocities_.cols());
     out.unsteadiness = least;
     out.error = best.norm() > 0 ? error_ / best.norm() : 0;
+    if (constexpr double most = 1e-3; out.error > most)
+      throw std::invalid_argument("the derivatives at this state are known only to a relative error of " +
+                                  text(out.error) + ", more than " + text(most) +
+                                  ". Forces, laws or constraints change too fast next to the state");
     out.A = row_major(best);
     out.basis = row_major(tangent);
     out.B = row_major(input_matrix(inputs));

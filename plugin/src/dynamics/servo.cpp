@@ -176,7 +176,7 @@ struct ServoController::Impl {
     }
   }
 
-  void find_unreachable(const MatrixXd& P) {
+  void find_rank(const MatrixXd& P) {
     MatrixXd unit = P;
     const VectorXd lengths = rows.rowwise().norm();
     for (Eigen::Index r = 0; r < P.rows(); ++r)
@@ -187,9 +187,14 @@ struct ServoController::Impl {
     const double largest = responses.colwise().norm().maxCoeff();
     result.rank = unit.cwiseAbs().maxCoeff() > independent * largest ? static_cast<int>(qr.rank()) : 0;
     const MatrixXd Q = qr.householderQ();
-    const MatrixXd left = Q.rightCols(unit.rows() - result.rank);
-    for (Eigen::Index r = 0; r < unit.rows() && left.cols() > 0; ++r)
-      if (left.row(r).norm() > std::sqrt(independent)) result.unreachable.push_back(names[static_cast<std::size_t>(r)]);
+    left_null = Q.rightCols(unit.rows() - result.rank);
+  }
+  /// Names the rows that the inputs leave unmet, alone or together with others.
+  void name_unreachable(double size) {
+    const VectorXd off = required - rows * accelerations();
+    for (Eigen::Index r = 0; r < off.size() && left_null.cols() > 0; ++r)
+      if (left_null.row(r).norm() > std::sqrt(independent) && std::fabs(off[r]) > ServoControl::exact * size)
+        result.unreachable.push_back(names[static_cast<std::size_t>(r)]);
   }
 
   bool resolve(const State& state, const std::vector<double>& Q) {
@@ -213,9 +218,15 @@ struct ServoController::Impl {
     const Status status = result.status;
     assemble_rows(state);
     assemble_responses(state);
+    for (Eigen::Index r = 0; r < rows.rows(); ++r)
+      if (!rows.row(r).allFinite() || !std::isfinite(required[r])) {
+        result.status = Status::invalid;
+        result.reason = "the servo " + names[static_cast<std::size_t>(r)] + " is not finite at this state";
+        return;
+      }
     const std::vector<double> Q = dynamics->assembly().problem.Q;
     const MatrixXd P = rows * responses;
-    find_unreachable(P);
+    find_rank(P);
     VectorXd u = VectorXd::Zero(P.cols());
     std::vector<double> driven = Q;
     const double size = (required.cwiseAbs() + rows.cwiseAbs() * accelerations().cwiseAbs()).maxCoeff();
@@ -225,12 +236,14 @@ struct ServoController::Impl {
       result.residual = size > 0 ? off.cwiseAbs().maxCoeff() / size : 0;
       if (iteration > 0 && (result.residual <= 1e-14 || result.residual > 0.5 * last)) break;
       last = result.residual;
+      if (result.rank == 0) break;  // No input has an effect.
       u = bounded_inputs(P, off + P * u);
       const VectorXd force = forces * u;
       for (std::size_t i = 0; i < Q.size(); ++i) driven[i] = Q[i] + force[static_cast<Eigen::Index>(i)];
       if (!resolve(state, driven)) return;
     }
     result.status = status;
+    name_unreachable(size);
     const VectorXd rates = forces.transpose() * Eigen::Map<const VectorXd>(dynamics->assembly().v.data(), layout().n());
     for (std::size_t j = 0; j < actuators.size(); ++j) {
       (*inputs)[j] = result.input[j] = u[static_cast<Eigen::Index>(j)];
@@ -245,6 +258,7 @@ struct ServoController::Impl {
   std::unique_ptr<Dynamics> dynamics;
   ServoControl result;
   MatrixXd rows, forces, responses;
+  MatrixXd left_null;  // Combinations of rows that no input changes, as columns.
   VectorXd required;
   std::vector<char> is_free;       // By actuator: it is not at its largest input.
   std::vector<std::string> names;  // By row.
