@@ -349,8 +349,11 @@ TEST(Linearization, HasAllModesOfAHangingChain) {
     ASSERT_EQ(found.size(), static_cast<std::size_t>(2 * count));
     // Laguerre polynomials have the squares of the frequencies, over g, as their zeros.
     // Rounding of the polynomial hides its zeros at 20.
-    for (const double w : found)
-      if (count == 8) EXPECT_NEAR(std::laguerre(8u, w * w / g), 0, 1e-8) << w;
+    for (const double w : found) {
+      if (count == 8) {
+        EXPECT_NEAR(std::laguerre(8u, w * w / g), 0, 1e-8) << w;
+      }
+    }
   }
 }
 
