@@ -44,7 +44,7 @@ struct ServoControl {
   std::vector<double> power;   ///< Power of each actuator [W].
   /// Names of the actuators at their largest input.
   std::vector<std::string> saturated;
-  /// Names of servos that the actuators leave unmet at this state, alone or together with others. They have the row
+  /// Names of servos that the actuators cannot meet at this state, alone or together with others. They have the row
   /// from 1 if there are several.
   std::vector<std::string> unreachable;
   int rank = 0;         ///< Number of independent rows that the actuators determine.

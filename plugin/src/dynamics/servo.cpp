@@ -189,7 +189,7 @@ struct ServoController::Impl {
     const MatrixXd Q = qr.householderQ();
     left_null = Q.rightCols(unit.rows() - result.rank);
   }
-  /// Names the rows that the inputs leave unmet, alone or together with others.
+  /// Names the rows that the inputs cannot meet, alone or together with others.
   void name_unreachable(double size) {
     const VectorXd off = required - rows * accelerations();
     for (Eigen::Index r = 0; r < off.size() && left_null.cols() > 0; ++r)
@@ -228,6 +228,7 @@ struct ServoController::Impl {
     const MatrixXd P = rows * responses;
     find_rank(P);
     VectorXd u = VectorXd::Zero(P.cols());
+    is_free.assign(actuators.size(), 1);
     std::vector<double> driven = Q;
     const double size = (required.cwiseAbs() + rows.cwiseAbs() * accelerations().cwiseAbs()).maxCoeff();
     double last = std::numeric_limits<double>::infinity();
