@@ -11,6 +11,7 @@
 #include <complex>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nb = nanobind;
@@ -46,9 +47,9 @@ nb::dict linearize(PythonSimulation& self, bool equilibrium, int starts) {
     const nb::gil_scoped_release release;
     const PythonSimulation::Access access = self.use();
     bodies = access->state().bodies.size() - 1;  // The first one is the world.
-    const State state =
-        equilibrium ? cli::place_of_rest(access->model(), access->system(), starts).state : access->state();
-    of = cli::linearize_scene(access->model(), access->system(), state);
+    const System& system = std::as_const(access.simulation).system();
+    const State state = equilibrium ? cli::place_of_rest(access->model(), system, starts).state : access->state();
+    of = cli::linearize_scene(access->model(), system, state);
   }
   const LinearizedMotion& motion = of.motion;
   const std::size_t k = static_cast<std::size_t>(motion.size()), count = of.coordinates.size();

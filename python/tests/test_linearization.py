@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_simulation import arm
+from test_simulation import HOSTS, arm
 
 import linchpin
 
@@ -28,8 +28,9 @@ def test_the_published_eigenvalues_of_a_bicycle(scenes):
     np.testing.assert_allclose(found, [-14.07838969279822, np.conj(weave), weave, -0.32286642900409], atol=1e-10)
 
 
-def test_the_matrices_belong_to_the_joints():
-    sim = arm()
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_matrices_belong_to_the_joints(host):
+    sim = arm(host=host)
     sim.run(0.1)
     about = linchpin.linearize(sim)
     assert set(about.coordinates) == set(sim.joints) and set(about.coordinate_units) <= {"rad", "m"}
