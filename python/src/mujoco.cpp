@@ -65,7 +65,8 @@ class MujocoAttachment {
           "another thread uses this attachment. Only one thread at a time can use it, its model and its data; make "
           "data of its own for each thread");
     if (in_step_)
-      throw OrderError("a law or a callback cannot use the attachment, because a step is running. Use it between two steps");
+      throw OrderError(
+          "a law or a callback cannot use the attachment, because a step is running. Use it between two steps");
     if (!solver_) throw OrderError("this attachment has ended, because it was detached. Call attach() again");
     return {std::move(lock), *solver_};
   }

@@ -81,7 +81,8 @@ class Attachment {
   /// @throws OrderError in a step, which is where the function of a law is called
   void require_between_steps() const {
     if (in_step_)
-      throw OrderError("a law or a callback cannot use the attachment, because a step is running. Use it between two steps");
+      throw OrderError(
+          "a law or a callback cannot use the attachment, because a step is running. Use it between two steps");
   }
   /// The solver of the present world. @throws as check()
   bullet::Solver& solver() {

@@ -5,6 +5,7 @@
 #include "messages.h"
 #include "recording/compare_text.h"
 #include "scene_file.h"
+#include "vector_json.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/report.h>
@@ -35,8 +36,6 @@ struct EquilibriumArguments {
   bool json = false;
 };
 
-Json three(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
-
 Json equilibrium_json(const scene::Model& model, const System& system, Dynamics& dynamics, const scene::Equilibrium& e,
                       bool held) {
   Json out;
@@ -58,7 +57,7 @@ Json equilibrium_json(const scene::Model& model, const System& system, Dynamics&
       out["units"][model.bodies[i].name] = model.bodies[i].unit;
       continue;
     }
-    Json body = {{"position", three(s.p)}};
+    Json body = {{"position", vector_json(s.p)}};
     if (system.kind(id) == BodyKind::rigid) body["rotation"] = {s.q.w(), s.q.x(), s.q.y(), s.q.z()};
     out["bodies"][model.bodies[i].name] = body;
   }
@@ -78,7 +77,7 @@ Json equilibrium_json(const scene::Model& model, const System& system, Dynamics&
           force[j] += J[static_cast<std::size_t>(row - a.layout.row[i]) * 6 + static_cast<std::size_t>(j)] *
                       e.lambda[static_cast<std::size_t>(row)];
       const bool coordinate = system.kind(c.bodies()[k]) == BodyKind::coordinate;
-      on[system.name(c.bodies()[k])] = coordinate ? Json(force.x()) : three(force);
+      on[system.name(c.bodies()[k])] = coordinate ? Json(force.x()) : vector_json(force);
     }
     out["forces"][c.name()] = on;
   }
@@ -187,7 +186,7 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
   Json result;
   result["schema"] = 2;
   result["scene"] = arguments.scene;
-  result["frame_angular_velocity"] = turning ? three(turning->first) : Json();
+  result["frame_angular_velocity"] = turning ? vector_json(turning->first) : Json();
   result["frozen_at_start"] = held.bodies;
   for (const std::string& name : held.others) result["frozen_at_start"].push_back(name);
   result["requires_motion"] = moving;
@@ -202,7 +201,7 @@ int run_equilibrium(const EquilibriumArguments& arguments) {
     std::cout << result.dump(2) << "\n";
   } else {
     if (turning)
-      std::cout << "in the frame of the kinematic bodies, which rotates with " << shown(three(turning->first))
+      std::cout << "in the frame of the kinematic bodies, which rotates with " << shown(vector_json(turning->first))
                 << " rad/s\n";
     for (const std::string& name : held.bodies)
       std::cout << name

@@ -6,6 +6,7 @@
 #include "remarks.h"
 #include "run_to_time.h"
 #include "scene_file.h"
+#include "vector_json.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/report.h>
@@ -37,8 +38,6 @@ struct ExplainArguments {
 bool has(const Json& names, const std::string& name) {
   return std::find(names.begin(), names.end(), Json(name)) != names.end();
 }
-
-Json vector_json(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
 
 std::string vector_text(const Json& v) {
   char text[128];

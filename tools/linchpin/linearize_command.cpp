@@ -5,6 +5,7 @@
 #include "place_of_rest.h"
 #include "run_to_time.h"
 #include "scene_file.h"
+#include "vector_json.h"
 
 #include <linchpin/scene/joint_limits.h>
 
@@ -40,7 +41,6 @@ std::string significant(double x, int digits = 7) {
   return text;
 }
 
-Json components(const Vector3d& v) { return {v.x(), v.y(), v.z()}; }
 Json complex_json(const std::complex<double>& x) { return {x.real() + 0.0, x.imag() + 0.0}; }
 
 Json matrix_json(const std::vector<double>& values, int columns) {
@@ -100,7 +100,7 @@ Json linearized_json(const System& system, const LinearizedScene& of) {
   out["t"] = of.state.t;
   out["steady"] = motion.is_steady();
   out["unsteadiness"] = motion.unsteadiness;
-  out["frame_angular_velocity"] = components(motion.frame_angular_velocity);
+  out["frame_angular_velocity"] = vector_json(motion.frame_angular_velocity);
   out["displacements"] = motion.displacements;
   out["velocities"] = motion.velocities;
   out["error"] = motion.error;

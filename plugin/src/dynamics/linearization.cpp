@@ -30,8 +30,8 @@ struct Slope {
   double error = std::numeric_limits<double>::infinity();  // In the norm of `value`.
 };
 
-/// Central differences with the steps h, h/2, h/4 … that are extrapolated to steps of zero (Ridders, Advances in
-/// Engineering Software 4, 1982). @param f  f(h, out) writes the value, and returns false where there is none
+/// Extrapolates central differences with the steps h, h/2, h/4 … to steps of zero. The method is Ridders', Advances in
+/// Engineering Software 4, 1982. @param f  f(h, out) writes the value, and returns false where there is none
 template <class F>
 Slope extrapolated_derivative(F& f, double h) {
   constexpr int most_levels = 8;
@@ -134,6 +134,7 @@ class Linearizer {
   Linearizer(const System& system, const State& state, const LinearizeOptions& options)
       : system_(system), dynamics_(system, options.solve), state_(state), rotation_(system, layout()) {
     evaluate(state_);
+    list_rows();
     check(options);
     length_ = length_of_motion();
     speed_ = characteristic_rate();
@@ -201,10 +202,20 @@ class Linearizer {
       throw std::invalid_argument("the equation cannot be linearised: " + dynamics_.reason());
   }
 
-  std::string constraint_of_row(std::size_t row) const {
-    const auto& rows = layout().row;
-    const auto next = std::upper_bound(rows.begin(), rows.end(), static_cast<int>(row));
-    return system_.constraint(layout().constraints[static_cast<std::size_t>(next - rows.begin() - 1)]).name();
+  /// Lists the constraint of each row, which stays the same at all states.
+  void list_rows() {
+    const IslandLayout& of = layout();
+    for (std::size_t i = 0; i < of.constraints.size(); ++i)
+      constraint_of_row_.insert(constraint_of_row_.end(), z(of.row[i + 1] - of.row[i]),
+                                &system_.constraint(of.constraints[i]));
+  }
+  Level level_of_row(int row) const { return constraint_of_row_[z(row)]->function().level(); }
+
+  /// Returns a friction element that sticks at the state of the last evaluation, or null.
+  const FrictionElement* sticking_element() const {
+    for (const FrictionElement& e : dynamics_.friction_elements())
+      if (e.dim > 0 && e.sticks) return &e;
+    return nullptr;
   }
 
   void check(const LinearizeOptions& options) {
@@ -212,22 +223,21 @@ class Linearizer {
     const auto check_rows = [&](const std::vector<double>& residual, const char* what) {
       for (std::size_t r = 0; r < residual.size(); ++r)
         if (!(std::fabs(residual[r]) <= options.max_residual))
-          throw std::invalid_argument("the state violates the constraint \"" + constraint_of_row(r) + "\": its " +
-                                      what + " residual is " + text(residual[r]) + ", more than " +
+          throw std::invalid_argument("the state violates the constraint \"" + constraint_of_row_[r]->name() +
+                                      "\": its " + what + " residual is " + text(residual[r]) + ", more than " +
                                       text(options.max_residual) +
                                       ". Project the state onto the constraints before it is linearised");
     };
     check_rows(a.position, "position");
     check_rows(a.velocity, "velocity");
-    const auto constraint_name = [&](int i) { return system_.constraint(layout().constraints[z(i)]).name(); };
     if (!dynamics_.internal_state().empty())
       throw std::invalid_argument(
           "a law has an internal state, which the linearised equations do not contain. Use a law without one");
-    for (const FrictionElement& e : dynamics_.friction_elements())
-      if (e.dim > 0 && e.sticks)
-        throw std::invalid_argument("the dry friction of \"" + constraint_name(e.constraint) +
-                                    "\" sticks at this state, where the equations have no derivative. Linearise about "
-                                    "a state in which it slides, or without the law");
+    if (const FrictionElement* const e = sticking_element(); e != nullptr)
+      throw std::invalid_argument("the dry friction of \"" +
+                                  system_.constraint(layout().constraints[z(e->constraint)]).name() +
+                                  "\" sticks at this state, where the equations have no derivative. Linearise about "
+                                  "a state in which it slides, or without the law");
   }
 
   /// The size of the mechanism: the distance over which its bodies are spread, or the radius of gyration of one.
@@ -286,14 +296,6 @@ class Linearizer {
         out.row(r) /= length;
     return out;
   }
-  Level level_of_row(int row) const {
-    const auto& rows = layout().row;
-    const auto next = std::upper_bound(rows.begin(), rows.end(), row);
-    return system_.constraint(layout().constraints[static_cast<std::size_t>(next - rows.begin() - 1)])
-        .function()
-        .level();
-  }
-
   /// Orthonormal basis, in the mass metric, of the vectors that rows of unit length do not restrict.
   MatrixXd null_space(const MatrixXd& rows) const {
     if (rows.rows() == 0) return unweighted(MatrixXd::Identity(n(), n()));
@@ -351,9 +353,7 @@ class Linearizer {
   Slope along(const State& state, const VectorXd& dq, const VectorXd& dv) {
     const auto value = [&](double part, VectorXd& out) {
       displace(state, dq, dv, part, displaced_);
-      if (dynamics_.evaluate(displaced_) == Status::invalid) return false;
-      for (const FrictionElement& e : dynamics_.friction_elements())
-        if (e.dim > 0 && e.sticks) return false;
+      if (dynamics_.evaluate(displaced_) == Status::invalid || sticking_element() != nullptr) return false;
       const Assembly& a = dynamics_.assembly();
       out.resize(n() + a.problem.m());
       out.head(n()) = weighted(vector(dynamics_.vdot()));
@@ -595,6 +595,7 @@ class Linearizer {
   Dynamics dynamics_;
   State state_, displaced_;
   BlockRotation rotation_;
+  std::vector<const Constraint*> constraint_of_row_;
   double length_ = 1;  // Size of the mechanism [m].
   double speed_ = 1;   // Characteristic rate [rad/s].
   MatrixXd L_;         // M = L Lᵀ.

@@ -29,6 +29,13 @@ void check_number(const std::string& name, const char* what, double value, bool 
                               (is_positive ? "above 0" : "from 0"));
 }
 
+/// Computes the wrenches of a force on its bodies, in their order.
+void wrenches_of(const Force& force, double t, std::span<const BodyState> bodies, std::span<Vector6> wrenches) {
+  for (Vector6& wrench : wrenches) wrench.setZero();
+  ForceFrame frame(t, bodies, wrenches);
+  force.act(frame);
+}
+
 }  // namespace
 
 struct ServoController::Impl {
@@ -38,6 +45,11 @@ struct ServoController::Impl {
     inputs = std::make_shared<std::vector<double>>(actuators.size(), 0.0);
     for (std::size_t j = 0; j < actuators.size(); ++j) add_force(j);
     dynamics = std::make_unique<Dynamics>(system, options);
+    for (const Servo& s : servos) {
+      const std::string& name = s.constraint.name();
+      const int m = s.constraint.function().rows();
+      for (int r = 1; r <= m; ++r) names.push_back(m == 1 ? name : name + " row " + std::to_string(r));
+    }
   }
 
   /// Adds the force of an actuator, which follows its input.
@@ -48,12 +60,8 @@ struct ServoController::Impl {
                       wrenches = std::vector<Vector6>(count)](ForceFrame& frame) mutable {
       const double input = (*values)[j];
       if (input == 0) return;
-      for (std::size_t k = 0; k < count; ++k) {
-        at[k] = frame[k];
-        wrenches[k].setZero();
-      }
-      ForceFrame of_unit(frame.t, at, wrenches);
-      unit.act(of_unit);
+      for (std::size_t k = 0; k < count; ++k) at[k] = frame[k];
+      wrenches_of(unit, frame.t, at, wrenches);
       for (std::size_t k = 0; k < count; ++k) {
         frame.add_force(k, input * Vector3d(wrenches[k].head<3>()));
         frame.add_moment(k, input * Vector3d(wrenches[k].tail<3>()));
@@ -82,11 +90,9 @@ struct ServoController::Impl {
 
   /// Writes the rows of all servos for the columns of the system, and what they require of the accelerations.
   void assemble_rows(const State& state) {
-    int count = 0;
-    for (const Servo& s : servos) count += s.constraint.function().rows();
+    const Eigen::Index count = static_cast<Eigen::Index>(names.size());
     rows = MatrixXd::Zero(count, layout().n());
     required = VectorXd::Zero(count);
-    names.clear();
     int first = 0;
     for (const Servo& s : servos) {
       const ConstraintFunction& f = s.constraint.function();
@@ -111,7 +117,6 @@ struct ServoController::Impl {
         if (f.level() == Level::position)
           required[first + r] -= 2 * s.damping_ratio * w * velocity[z(r)] + w * w * position[z(r)];
         if (f.level() == Level::velocity) required[first + r] -= w * velocity[z(r)];
-        names.push_back(m == 1 ? s.constraint.name() : s.constraint.name() + " row " + std::to_string(r + 1));
       }
       first += m;
     }
@@ -127,9 +132,8 @@ struct ServoController::Impl {
       const Force& unit = actuators[static_cast<std::size_t>(j)].unit;
       bodies.clear();
       for (const BodyId id : unit.bodies()) bodies.push_back(state[id]);
-      std::vector<Vector6> wrenches(bodies.size(), Vector6::Zero());
-      ForceFrame frame(state.t, bodies, wrenches);
-      unit.act(frame);
+      std::vector<Vector6> wrenches(bodies.size());
+      wrenches_of(unit, state.t, bodies, wrenches);
       for (std::size_t k = 0; k < bodies.size(); ++k) {
         const int slot = layout().body_index(unit.bodies()[k]);
         if (slot < 0) continue;
@@ -176,6 +180,7 @@ struct ServoController::Impl {
     }
   }
 
+  /// Decides how many rows the inputs determine, and which combinations of rows no input changes.
   void find_rank(const MatrixXd& P) {
     MatrixXd unit = P;
     const VectorXd lengths = rows.rowwise().norm();
@@ -197,40 +202,39 @@ struct ServoController::Impl {
         result.unreachable.push_back(names[static_cast<std::size_t>(r)]);
   }
 
-  bool resolve(const State& state, const std::vector<double>& Q) {
-    if (dynamics->resolve(state, Q) != Status::invalid) return true;
-    result.status = Status::invalid;
-    result.reason = dynamics->reason();
-    return false;
-  }
   VectorXd accelerations() const { return Eigen::Map<const VectorXd>(dynamics->vdot().data(), layout().n()); }
 
   void control(const State& state) {
-    constexpr int most_iterations = 20;
     result = {};
     std::fill(inputs->begin(), inputs->end(), 0.0);
     result.input = result.power = *inputs;
     result.status = dynamics->evaluate(state);
-    if (result.status == Status::invalid) {
-      result.reason = dynamics->reason();
-      return;
-    }
-    const Status status = result.status;
+    if (result.status == Status::invalid) return refuse(dynamics->reason());
     assemble_rows(state);
     assemble_responses(state);
     for (Eigen::Index r = 0; r < rows.rows(); ++r)
-      if (!rows.row(r).allFinite() || !std::isfinite(required[r])) {
-        result.status = Status::invalid;
-        result.reason = "the servo " + names[static_cast<std::size_t>(r)] + " is not finite at this state";
-        return;
-      }
-    const std::vector<double> Q = dynamics->assembly().problem.Q;
+      if (!rows.row(r).allFinite() || !std::isfinite(required[r]))
+        return refuse("the servo " + names[static_cast<std::size_t>(r)] + " is not finite at this state");
+    const double size = (required.cwiseAbs() + rows.cwiseAbs() * accelerations().cwiseAbs()).maxCoeff();
     const MatrixXd P = rows * responses;
     find_rank(P);
     VectorXd u = VectorXd::Zero(P.cols());
-    is_free.assign(actuators.size(), 1);
+    if (!find_inputs(state, P, size, u)) return refuse(dynamics->reason());
+    name_unreachable(size);
+    write(u);
+  }
+  void refuse(const std::string& reason) {
+    result.status = Status::invalid;
+    result.reason = reason;
+  }
+
+  /// Finds inputs u that meet the rows. Laws that follow the control change the accelerations, so each iteration
+  /// corrects the error that is left. @return whether the equation could be solved
+  bool find_inputs(const State& state, const MatrixXd& P, double size, VectorXd& u) {
+    constexpr int most_iterations = 20;
+    const std::vector<double> Q = dynamics->assembly().problem.Q;
     std::vector<double> driven = Q;
-    const double size = (required.cwiseAbs() + rows.cwiseAbs() * accelerations().cwiseAbs()).maxCoeff();
+    is_free.assign(actuators.size(), 1);
     double last = std::numeric_limits<double>::infinity();
     for (int iteration = 0; iteration < most_iterations; ++iteration) {
       const VectorXd off = required - rows * accelerations();
@@ -241,10 +245,13 @@ struct ServoController::Impl {
       u = bounded_inputs(P, off + P * u);
       const VectorXd force = forces * u;
       for (std::size_t i = 0; i < Q.size(); ++i) driven[i] = Q[i] + force[static_cast<Eigen::Index>(i)];
-      if (!resolve(state, driven)) return;
+      if (dynamics->resolve(state, driven) == Status::invalid) return false;
     }
-    result.status = status;
-    name_unreachable(size);
+    return true;
+  }
+
+  /// Sets the inputs, and writes them into the result.
+  void write(const VectorXd& u) {
     const VectorXd rates = forces.transpose() * Eigen::Map<const VectorXd>(dynamics->assembly().v.data(), layout().n());
     for (std::size_t j = 0; j < actuators.size(); ++j) {
       (*inputs)[j] = result.input[j] = u[static_cast<Eigen::Index>(j)];
@@ -252,6 +259,7 @@ struct ServoController::Impl {
       if (!is_free[j]) result.saturated.push_back(actuators[j].unit.name());
     }
   }
+
   System& system;
   std::vector<Servo> servos;
   std::vector<Actuator> actuators;
