@@ -1,6 +1,7 @@
 // The linearised equations of motion (T16). Directions of the tangent space come from the rows of the constraints in
 // the mass metric. The derivatives along them are extrapolated central differences of the evaluated equation. The
 // result is constant in the frame in which the motion is steady.
+#include "dynamics/displacement.h"
 #include "math/vector_ops.h"
 #include "model/format.h"
 
@@ -136,8 +137,7 @@ class Linearizer {
     evaluate(state_);
     list_rows();
     check(options);
-    length_ = length_of_motion();
-    speed_ = characteristic_rate();
+    scale_ = motion_scale(system_, layout(), state_);
     weight_by_mass();
   }
 
@@ -240,22 +240,6 @@ class Linearizer {
                                   "a state in which it slides, or without the law");
   }
 
-  /// The size of the mechanism: the distance over which its bodies are spread, or the radius of gyration of one.
-  double length_of_motion() const {
-    double most = 0;
-    const Vector3d* first = nullptr;
-    for (const BodyId id : layout().bodies) {
-      if (system_.kind(id) == BodyKind::coordinate) continue;
-      if (first == nullptr) first = &state_[id].p;
-      most = std::max(most, (state_[id].p - *first).norm());
-      if (system_.kind(id) == BodyKind::rigid)
-        most = std::max(most, std::sqrt(system_.inertia(id).trace() / 3 / system_.mass(id)));
-      else
-        most = std::max(most, 1e-3 * state_[id].p.norm());
-    }
-    return most > 0 ? most : 1;
-  }
-
   /// Factors M = L Lᵀ, block by block. Where a block is not positive definite, the metric has a small mass in its
   /// place.
   void weight_by_mass() {
@@ -310,49 +294,19 @@ class Linearizer {
     velocities_ = null_space(unit_rows([&](int r) { return level_of_row(r) != Level::acceleration; }));
   }
 
-  /// The state after a part of a displacement and of a velocity change.
-  void displace(const State& from, const VectorXd& dq, const VectorXd& dv, double part, State& to) const {
-    to = from;
-    for (std::size_t s = 0; s < layout().bodies.size(); ++s) {
-      const BodyId id = layout().bodies[s];
-      BodyState& body = to[id];
-      const int at = layout().column[s];
-      if (system_.kind(id) == BodyKind::coordinate) {
-        body.p.x() += part * dq[at];
-        body.v.x() += part * dv[at];
-        continue;
-      }
-      const bool rigid = system_.kind(id) == BodyKind::rigid;
-      advance(body, dq.segment<3>(at), rigid ? Vector3d(dq.segment<3>(at + 3)) : Vector3d(Vector3d::Zero()), part);
-      body.v += part * dv.segment<3>(at);
-      if (rigid) body.w += part * dv.segment<3>(at + 3);
-    }
-  }
-
   /// The largest part of a displacement that is small for the mechanism, and of a velocity change that is small beside
   /// the present velocities or one characteristic velocity.
   double largest_step(const VectorXd& dq, const VectorXd& dv) const {
     constexpr double angle = 0.1;
-    double most = 0;
-    for (std::size_t s = 0; s < layout().bodies.size(); ++s) {
-      const int at = layout().column[s];
-      const BodyKind kind = system_.kind(layout().bodies[s]);
-      if (kind == BodyKind::coordinate) {
-        most = std::max({most, std::fabs(dq[at]), std::fabs(dv[at]) / speed_});
-        continue;
-      }
-      most = std::max({most, dq.segment<3>(at).norm() / length_, dv.segment<3>(at).norm() / (speed_ * length_)});
-      if (kind == BodyKind::rigid)
-        most = std::max({most, dq.segment<3>(at + 3).norm(), dv.segment<3>(at + 3).norm() / speed_});
-    }
-    return most > 0 ? angle / most : angle;
+    const double size = relative_size(system_, layout(), scale_, dq, dv);
+    return size > 0 ? angle / size : angle;
   }
 
   /// Derivatives along a displacement and a velocity change at a state: Lᵀ of the acceleration, and the velocity
   /// residuals of the rows of unit length.
   Slope along(const State& state, const VectorXd& dq, const VectorXd& dv) {
     const auto value = [&](double part, VectorXd& out) {
-      displace(state, dq, dv, part, displaced_);
+      displace(system_, layout(), state, dq, dv, part, displaced_);
       if (dynamics_.evaluate(displaced_) == Status::invalid || sticking_element() != nullptr) return false;
       const Assembly& a = dynamics_.assembly();
       out.resize(n() + a.problem.m());
@@ -436,13 +390,13 @@ class Linearizer {
       const BodyId id = layout().bodies[s];
       if (system_.kind(id) == BodyKind::coordinate) continue;
       const int at = layout().column[s];
-      add(state_[id].v, acceleration.segment<3>(at), 1 / (length_ * length_));
+      add(state_[id].v, acceleration.segment<3>(at), 1 / (scale_.length * scale_.length));
       if (system_.kind(id) != BodyKind::rigid) continue;
       add(state_[id].w, acceleration.segment<3>(at + 3), 1);
       if (state_[id].w.norm() > fastest.norm()) fastest = state_[id].w;
     }
     for (const BodyId id : kinematic_bodies()) {
-      add(state_[id].v, state_[id].a, 1 / (length_ * length_));
+      add(state_[id].v, state_[id].a, 1 / (scale_.length * scale_.length));
       add(state_[id].w, state_[id].alpha, 1);
       if (state_[id].w.norm() > fastest.norm()) fastest = state_[id].w;
     }
@@ -486,7 +440,8 @@ class Linearizer {
     return off < 1 ? off : 1;
   }
   double change_along_motion(const MatrixXd& A, const VectorXd& acceleration, const Vector3d& rate) {
-    const double fastest = std::max({speed_of_motion(), rate.norm(), 1e-3 * A.norm()});
+    const double fastest =
+        std::max({speed_of_motion(system_, layout(), state_, scale_.length), rate.norm(), 1e-3 * A.norm()});
     const double time = fastest > 0 ? 0.3 / fastest : 1;
     const Matrix3d R = Eigen::AngleAxisd(time * rate.norm(),
                                          rate.norm() > 0 ? Vector3d(rate.normalized()) : Vector3d(Vector3d::UnitX()))
@@ -511,22 +466,6 @@ class Linearizer {
     weight_by_mass();
     const MatrixXd then = matrix(later, complete(later, turned), rate);
     return std::max(off, (then - A).norm() / std::max(A.norm(), std::numeric_limits<double>::min()));
-  }
-
-  /// The rate of the motion, or that of a pendulum as long as the mechanism [rad/s].
-  double characteristic_rate() const {
-    const double rate = std::max(speed_of_motion(), std::sqrt(system_.gravity().norm() / length_));
-    return rate > 0 ? rate : 1;
-  }
-  double speed_of_motion() const {
-    double most = 0;
-    for (const BodyId id : layout().bodies) {
-      if (system_.kind(id) == BodyKind::coordinate)
-        most = std::max(most, std::fabs(state_[id].v.x()));
-      else
-        most = std::max({most, state_[id].v.norm() / length_, state_[id].w.norm()});
-    }
-    return most;
   }
 
   /// The state after a time if the motion rotates steadily.
@@ -596,9 +535,8 @@ class Linearizer {
   State state_, displaced_;
   BlockRotation rotation_;
   std::vector<const Constraint*> constraint_of_row_;
-  double length_ = 1;  // Size of the mechanism [m].
-  double speed_ = 1;   // Characteristic rate [rad/s].
-  MatrixXd L_;         // M = L Lᵀ.
+  MotionScale scale_;
+  MatrixXd L_;  // M = L Lᵀ.
   VectorXd row_lengths_;
   MatrixXd displacements_, velocities_;  // Tangent directions, orthonormal in the mass metric.
   MatrixXd accelerations_;               // Lᵀ ∂v̇/∂q along the displacements.

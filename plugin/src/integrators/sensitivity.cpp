@@ -1,0 +1,584 @@
+// Sensitivities of a trajectory (T19): the linearised equations of motion along the states of a Stepper, and the jump
+// of the sensitivities at events.
+#include "dynamics/displacement.h"
+#include "integrators/parametric_family.h"
+#include "integrators/sensitivity_data.h"
+#include "math/vector_ops.h"
+#include "model/format.h"
+
+#include <linchpin/constraint.h>
+#include <linchpin/laws.h>
+#include <linchpin/projection.h>
+#include <linchpin/sensitivity.h>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace linchpin {
+
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr double before_event = 1e-12;  // Time before an event at which the mode before it is evaluated [s].
+
+VectorXd vector(std::span<const double> x) {
+  return Eigen::Map<const VectorXd>(x.data(), static_cast<Eigen::Index>(x.size()));
+}
+
+void write_row_major(const MatrixXd& x, std::vector<double>& out) {
+  out.resize(static_cast<std::size_t>(x.size()));
+  Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(out.data(), x.rows(), x.cols()) =
+      x;
+}
+
+}  // namespace
+
+struct SensitivityStepper::Impl {
+  Impl(const ParametricSystem& given, SensitivityOptions options)
+      : options_(std::move(options)),
+        family_(given, options_.stepper.solve),
+        stepped_(given.make(given.values)),
+        stepper_(stepped_, stepped_.initial_state(), checked(options_.stepper)),
+        layout_(whole_system(stepped_)) {
+    follow_enabled();
+    if (nominal().dynamics.evaluate(stepper_.state()) == Status::invalid)
+      throw std::invalid_argument("the equation cannot be evaluated at the start: " + nominal().dynamics.reason());
+    if (!nominal().dynamics.internal_state().empty())
+      throw std::invalid_argument(
+          "a law has an internal state, whose sensitivities are not computed. Use a law without one");
+    read_modes();
+    apply_modes();
+    differentiate_start();
+    publish();
+  }
+
+  static const StepOptions& checked(const StepOptions& options) {
+    if (options.method != Method::rk4 && options.method != Method::adaptive && options.method != Method::adaptive8)
+      throw std::invalid_argument(
+          "sensitivities need a method that locates events (rk4, adaptive or adaptive8), but "
+          "the method is " +
+          std::string(to_string(options.method)));
+    return options;
+  }
+
+  // ---- steps ----
+
+  const StepReport& step(double dt) {
+    const State before = stepper_.state();
+    const StepReport& report = stepper_.step(dt);
+    switches_.clear();
+    if (report.rejected) return report;
+    parts_per_second_ = std::max(1, report.substeps) / std::max(dt, 1e-300);
+    Columns all = begin_columns();
+    State begin = before;
+    const std::span<const ModeSwitch> events = stepper_.switches();
+    for (std::size_t first = 0; first < events.size();) {
+      std::size_t last = first + 1;
+      while (last < events.size() && events[last].t - events[first].t <= before_event) ++last;
+      const double end = events[first].t - before_event;
+      if (end > begin.t) {
+        const State at = stepper_.state_at(end);
+        propagate(begin, at, all);
+        begin = at;
+      }
+      begin = pass_event(events.subspan(first, last - first), begin, all);
+      first = last;
+    }
+    if (stepper_.state().t > begin.t) propagate(begin, stepper_.state(), all);
+    end_columns(all);
+    follow_enabled();
+    compare_modes();
+    publish();
+    return report;
+  }
+
+  /// The sensitivities, and beside them the unit columns of the Jacobian where it is kept.
+  Columns begin_columns() const {
+    if (!options_.keep_jacobians) return sensitivity_;
+    Columns out(n(), p() + 2 * n());
+    out.displacement.leftCols(p()) = sensitivity_.displacement;
+    out.velocity.leftCols(p()) = sensitivity_.velocity;
+    out.displacement.middleCols(p(), n()).setIdentity();
+    out.velocity.rightCols(n()).setIdentity();
+    return out;
+  }
+  void end_columns(const Columns& all) {
+    if (options_.keep_jacobians) {
+      StepJacobian kept;
+      kept.jacobian.resize(2 * n(), 2 * n());
+      kept.jacobian << all.displacement.rightCols(2 * n()), all.velocity.rightCols(2 * n());
+      MatrixXd end(2 * n(), p()), begin(2 * n(), p());
+      end << all.displacement.leftCols(p()), all.velocity.leftCols(p());
+      begin << sensitivity_.displacement, sensitivity_.velocity;
+      kept.by_parameters = end - kept.jacobian * begin;
+      jacobians_.push_back(std::move(kept));
+    }
+    sensitivity_.displacement = all.displacement.leftCols(p());
+    sensitivity_.velocity = all.velocity.leftCols(p());
+  }
+
+  /// Integrates the columns from one state to a later one, without an event between.
+  void propagate(const State& from, const State& to, Columns& all) {
+    const double time = to.t - from.t;
+    const bool by_tolerance = options_.stepper.method != Method::rk4;
+    for (int parts = std::max(1, static_cast<int>(std::lround(time * parts_per_second_)));;) {
+      Columns result = all;
+      double rate_times_step = 0;
+      State at = from;
+      for (int i = 1; i <= parts; ++i) {
+        const State middle = stepper_.state_at(from.t + time * (i - 0.5) / parts);
+        const State end = i == parts ? to : stepper_.state_at(from.t + time * i / parts);
+        rate_times_step = std::max(rate_times_step, runge_kutta(at, middle, end, result));
+        at = end;
+      }
+      // The local error of the method is (rate · step)⁵/120. Steps by tolerance are longer than their own method needs.
+      const double most = std::pow(120 * options_.stepper.relative_tolerance, 0.2);
+      constexpr int most_parts = 1000;
+      if (by_tolerance && rate_times_step > most && parts < most_parts) {
+        parts = std::min(most_parts, static_cast<int>(std::ceil(parts * std::min(10.0, rate_times_step / most))));
+        continue;
+      }
+      all = std::move(result);
+      return;
+    }
+  }
+
+  /// One step of the classical method. @return the rate of the equations times the step
+  double runge_kutta(const State& from, const State& middle, const State& to, Columns& all) {
+    const double h = to.t - from.t;
+    const Columns k1 = rates(from, all, &all);
+    const Columns k2 = rates(middle, all.plus(0.5 * h, k1));
+    const Columns k3 = rates(middle, all.plus(0.5 * h, k2));
+    const Columns k4 = rates(to, all.plus(h, k3));
+    all = all.plus(h / 6, k1).plus(h / 3, k2).plus(h / 3, k3).plus(h / 6, k4);
+    const double change = (k2.velocity - k1.velocity).norm();
+    return change > 0 ? 2 * (k3.velocity - k2.velocity).norm() / change : 0;
+  }
+
+  /// Rates of the columns at a state (T19).
+  /// @param projected  receives the columns on the linearised constraints, if given
+  Columns rates(const State& at, const Columns& columns, Columns* projected = nullptr) {
+    Columns out(n(), columns.count());
+    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    std::vector<VectorXd> residuals;
+    for (Eigen::Index j = 0; j < columns.count(); ++j) {
+      const VectorXd slope = family_.derivative(
+          layout_, scale, at, tangent(columns, j),
+          [&](SystemVariant& of, const State& state, VectorXd& value) { evaluate(of, state, value); });
+      out.velocity.col(j) = slope.head(n());
+      if (projected != nullptr) residuals.push_back(slope.tail(slope.size() - n()));
+    }
+    if (projected != nullptr) project(at, residuals, *projected);
+    const Columns& used = projected != nullptr ? *projected : columns;
+    out.displacement = used.velocity;
+    for (std::size_t s = 0; s < layout_.bodies.size(); ++s) {
+      if (stepped_.kind(layout_.bodies[s]) != BodyKind::rigid) continue;
+      const int row = layout_.column[s] + 3;
+      // The rotation of a body turns its displacement: dδθ/dt = δω + ω × δθ.
+      for (Eigen::Index j = 0; j < used.count(); ++j)
+        out.displacement.col(j).segment<3>(row) +=
+            at[layout_.bodies[s]].w.cross(Vector3d(used.displacement.col(j).segment<3>(row)));
+    }
+    return out;
+  }
+
+  /// v̇, then the residuals of positions and velocities.
+  void evaluate(SystemVariant& of, const State& state, VectorXd& value) {
+    solve(of, state);
+    const Assembly& a = of.dynamics.assembly();
+    const Eigen::Index m = a.problem.m();
+    value.resize(n() + 2 * m);
+    value << vector(of.dynamics.vdot()), vector(a.position), vector(a.velocity);
+  }
+  void solve(SystemVariant& of, const State& state) {
+    if (of.dynamics.evaluate(state) == Status::invalid)
+      throw std::invalid_argument("the equation cannot be differentiated at t = " + text(state.t) +
+                                  " s, because it cannot be evaluated next to the trajectory: " + of.dynamics.reason());
+  }
+
+  /// Projects columns onto the linearised constraints, in the mass metric.
+  /// @param residuals  by column: changes of φ, then those of φ̇ and ψ
+  void project(const State& at, const std::vector<VectorXd>& residuals, Columns& columns) {
+    solve(nominal(), at);
+    const Assembly& a = nominal().dynamics.assembly();
+    const int m = a.problem.m();
+    if (m == 0) return;
+    const std::vector<char> on_position = position_rows();
+    std::vector<double> e(z(m)), dv(z(static_cast<int>(n())));
+    for (Eigen::Index j = 0; j < columns.count(); ++j) {
+      const VectorXd& off = residuals[static_cast<std::size_t>(j)];
+      for (int r = 0; r < m; ++r) e[z(r)] = on_position[z(r)] ? off[r] : 0;
+      nominal().dynamics.solver().solve_unrefined(e, {}, {}, dv);
+      columns.displacement.col(j) -= vector(dv);
+      for (int r = 0; r < m; ++r) e[z(r)] = off[m + r];
+      nominal().dynamics.solver().solve_unrefined(e, {}, {}, dv);
+      columns.velocity.col(j) -= vector(dv);
+    }
+  }
+  std::vector<char> position_rows() {
+    const IslandLayout& block = nominal().dynamics.assembly().layout;
+    std::vector<char> out;
+    for (std::size_t i = 0; i < block.constraints.size(); ++i)
+      out.insert(out.end(), z(block.row[i + 1] - block.row[i]),
+                 nominal().system.constraint(block.constraints[i]).function().level() == Level::position);
+    return out;
+  }
+
+  // ---- the start ----
+
+  /// Differentiates the assembled start.
+  void differentiate_start() {
+    sensitivity_ = Columns(n(), p());
+    const State& at = stepper_.state();
+    for (int j = 0; j < p(); ++j) {
+      const TangentVector along{VectorXd::Zero(n()), VectorXd::Zero(n()), 0, j};
+      const VectorXd slope =
+          family_.derivative(layout_, {}, at, along, [&](SystemVariant& of, const State&, VectorXd& value) {
+            const Stepper start(of.system, of.system.initial_state(), options_.stepper);
+            value.resize(2 * n());
+            difference(of.system, layout_, at, start.state(), value.head(n()), value.tail(n()));
+          });
+      sensitivity_.displacement.col(j) = slope.head(n());
+      sensitivity_.velocity.col(j) = slope.tail(n());
+    }
+    follow_enabled();
+  }
+
+  // ---- modes and events ----
+
+  void read_modes() {
+    modes_.clear();
+    for (const FrictionElement& e : stepper_.dynamics().friction_elements()) {
+      Vector6 sense = e.slip_velocity;
+      if (sense.norm() <= 1e-9) sense = e.slip_acceleration;
+      modes_.push_back({constraint_of(stepper_.dynamics(), e), e.law, e.term, e.sticks, sense});
+    }
+  }
+  static ConstraintId constraint_of(const Dynamics& dynamics, const FrictionElement& e) {
+    return dynamics.assembly().layout.constraints[z(e.constraint)];
+  }
+  static int element_of(const Dynamics& dynamics, const ConstraintId on, int law, int term) {
+    const auto elements = dynamics.friction_elements();
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      if (constraint_of(dynamics, elements[i]) == on && elements[i].law == law && elements[i].term == term)
+        return static_cast<int>(i);
+    return -1;
+  }
+  ElementMode* mode_of(ConstraintId on, int law, int term) {
+    const auto at = std::find_if(modes_.begin(), modes_.end(), [&](const ElementMode& mode) {
+      return mode.on == on && mode.law == law && mode.term == term;
+    });
+    return at == modes_.end() ? nullptr : &*at;
+  }
+
+  /// Sets the modes in all variants, from a state near the trajectory.
+  void apply_modes() {
+    if (modes_.empty()) return;
+    family_.each([&](SystemVariant& of) {
+      for (const ElementMode& mode : modes_) {
+        const int element = element_of(of.dynamics, mode.on, mode.law, mode.term);
+        if (element >= 0)
+          of.dynamics.set_friction_mode(element, mode.sticks ? FrictionMode::sticks : FrictionMode::slips,
+                                        Vector6(1e-12 * mode.sense.stableNormalized()));
+      }
+    });
+  }
+
+  /// Enables the constraints in all variants that the stepper has enabled.
+  void follow_enabled() {
+    for (int i = 0; i < stepped_.constraint_count(); ++i) {
+      const ConstraintId id = stepped_.constraint_at(i);
+      if (!stepped_.removed(id)) set_enabled(id, stepped_.enabled(id));
+    }
+  }
+  void set_enabled(ConstraintId id, bool on) {
+    bool changed = false;
+    family_.each([&](SystemVariant& of) {
+      if (of.system.enabled(id) == on) return;
+      of.system.enable(id, on);
+      of.dynamics.restructure();
+      changed = true;
+    });
+    if (changed) evaluate_all(stepper_.state());
+  }
+  /// Evaluates all variants, which lists their friction elements, and sets the modes.
+  void evaluate_all(const State& at) {
+    family_.each([&](SystemVariant& of) {
+      State own = at;
+      of.system.update_kinematic(own);
+      solve(of, own);
+    });
+    apply_modes();
+  }
+
+  /// Takes over the modes of the stepper where they differ: another element at its limit has changed with an event.
+  void compare_modes() {
+    bool changed = false;
+    for (const FrictionElement& e : stepper_.dynamics().friction_elements()) {
+      const ConstraintId on = constraint_of(stepper_.dynamics(), e);
+      ElementMode* const mode = mode_of(on, e.law, e.term);
+      if (mode == nullptr) {
+        read_modes();
+        changed = true;
+        break;
+      }
+      if (mode->sticks != e.sticks) mode->sense = e.slip_velocity.norm() > 1e-9 ? e.slip_velocity : e.slip_acceleration;
+      changed = changed || mode->sticks != e.sticks;
+      mode->sticks = e.sticks;
+      if (!e.sticks && e.slip_velocity.norm() > 1e-9) mode->sense = e.slip_velocity;
+    }
+    if (changed)
+      evaluate_all(stepper_.state());
+    else
+      apply_modes();  // The direction of a slip turns with the bodies.
+  }
+
+  /// The function whose zero is the event, in the mode before it.
+  double event_value(SystemVariant& of, const ModeSwitch& event, const State& at) {
+    if (event.what == ModeSwitch::What::engages) {
+      std::vector<BodyState> bodies;
+      for (const BodyId id : of.system.constraint(event.on).bodies()) bodies.push_back(at[id]);
+      double gap = 0;
+      of.system.constraint(event.on).function().residual(bodies, at.t, {&gap, 1});
+      return gap;
+    }
+    solve(of, at);
+    if (event.what == ModeSwitch::What::releases) {
+      const IslandLayout& block = of.dynamics.assembly().layout;
+      for (std::size_t i = 0; i < block.constraints.size(); ++i)
+        if (block.constraints[i] == event.on)
+          return of.dynamics.lambda()[z(block.row[i])] + of.dynamics.induced()[z(block.row[i])];
+      return 0;
+    }
+    const int element = element_of(of.dynamics, event.on, event.law, event.term);
+    if (element < 0) return 0;
+    const FrictionElement& e = of.dynamics.friction_elements()[z(element)];
+    if (event.what == ModeSwitch::What::slides) return e.bound - e.friction;
+    const ElementMode* const mode = mode_of(event.on, event.law, event.term);
+    return mode == nullptr ? 0 : e.slip_velocity.dot(mode->sense.stableNormalized());
+  }
+
+  /// Applies the jump of the columns at events of one time.
+  /// @param at  the state just before them
+  /// @return the state just after them
+  State pass_event(std::span<const ModeSwitch> events, const State& at, Columns& all) {
+    const ModeSwitch& event = events.front();
+    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
+      out.resize(1);
+      out[0] = event_value(of, event, state);
+    };
+    Columns before(n(), 1), after(n(), 1);
+    motion(at, before);
+    const double rate =
+        family_.derivative(layout_, scale, at, {before.displacement.col(0), before.velocity.col(0), 1, -1}, value)[0];
+    VectorXd times(all.count());
+    for (Eigen::Index j = 0; j < all.count(); ++j)
+      times[j] = -family_.derivative(layout_, scale, at, tangent(all, j), value)[0] / rate;
+    if (!times.allFinite())
+      throw std::invalid_argument("the motion has no derivative: at t = " + text(event.t) + " s, \"" +
+                                  stepped_.name(event.on) + "\" touches an event without crossing it");
+    record(events, at, before, times, all);
+    const bool impact = change_modes(events, at);
+    State end = at;
+    if (impact) {
+      reset(nominal(), end);
+      jump_with_reset(at, end, before, times, all);
+    }
+    motion(end, after);
+    if (!impact) all.displacement += before.displacement.col(0) * times.transpose();
+    if (!impact) all.velocity += before.velocity.col(0) * times.transpose();
+    all.displacement -= after.displacement.col(0) * times.transpose();
+    all.velocity -= after.velocity.col(0) * times.transpose();
+    end.t = event.t;
+    return end;
+  }
+
+  void record(std::span<const ModeSwitch> events, const State& at, const Columns& motion_before, const VectorXd& times,
+              const Columns& all) {
+    const VectorXd own = times.head(p());
+    SwitchSensitivity out{{}, {own.begin(), own.end()}, at, {}, {}};
+    write_row_major(all.displacement.leftCols(p()) + motion_before.displacement.col(0) * own.transpose(),
+                    out.displacement);
+    write_row_major(all.velocity.leftCols(p()) + motion_before.velocity.col(0) * own.transpose(), out.velocity);
+    for (const ModeSwitch& each : events) {
+      out.event = each;
+      switches_.push_back(out);
+    }
+  }
+
+  /// The direction of the motion itself.
+  void motion(const State& at, Columns& out) {
+    State own = at;
+    solve(nominal(), own);
+    out.displacement.col(0) = vector(nominal().dynamics.assembly().v);
+    out.velocity.col(0) = vector(nominal().dynamics.vdot());
+  }
+
+  /// Changes the modes as the events say. @return whether one of them is an impact
+  bool change_modes(std::span<const ModeSwitch> events, const State& at) {
+    bool impact = false;
+    for (const ModeSwitch& event : events) {
+      if (event.what == ModeSwitch::What::releases) {
+        set_enabled_at(event.on, false, at);
+      } else if (event.what == ModeSwitch::What::engages) {
+        set_enabled_at(event.on, true, at);
+        impact = true;
+      } else if (ElementMode* const mode = mode_of(event.on, event.law, event.term); mode != nullptr) {
+        mode->sticks = true;
+      }
+    }
+    evaluate_all(at);
+    solve(nominal(), at);
+    // An element that slides does so against the friction that would hold it.
+    for (const ModeSwitch& event : events) {
+      if (event.what != ModeSwitch::What::slides && event.what != ModeSwitch::What::turns) continue;
+      ElementMode* const mode = mode_of(event.on, event.law, event.term);
+      const int element = element_of(nominal().dynamics, event.on, event.law, event.term);
+      if (mode == nullptr || element < 0) continue;
+      mode->sense = -nominal().dynamics.friction_elements()[z(element)].force;
+      mode->sticks = false;
+    }
+    evaluate_all(at);
+    return impact;
+  }
+  void set_enabled_at(ConstraintId id, bool on, const State& at) {
+    family_.each([&](SystemVariant& of) {
+      of.system.enable(id, on);
+      of.dynamics.restructure();
+    });
+    evaluate_all(at);
+  }
+
+  /// Brings poses and velocities onto the constraints, as the stepper does at an impact.
+  void reset(SystemVariant& of, State& state) {
+    solve(of, state);
+    project_positions(of.system, of.dynamics, state, options_.stepper.newton_tolerance, options_.stepper.max_newton);
+    solve(of, state);
+    project_velocities(of.system, of.dynamics, state);
+  }
+
+  /// The columns after an impact, before the part of the time: the derivative of reset() along S + ẋ⁻ dt*/dp.
+  void jump_with_reset(const State& at, const State& end, const Columns& motion_before, const VectorXd& times,
+                       Columns& all) {
+    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    for (Eigen::Index j = 0; j < all.count(); ++j) {
+      TangentVector along = tangent(all, j);
+      along.displacement += motion_before.displacement.col(0) * times[j];
+      along.velocity += motion_before.velocity.col(0) * times[j];
+      along.time = times[j];
+      const VectorXd slope =
+          family_.derivative(layout_, scale, at, along, [&](SystemVariant& of, const State& state, VectorXd& out) {
+            State moved = state;
+            reset(of, moved);
+            out.resize(2 * n());
+            difference(of.system, layout_, end, moved, out.head(n()), out.tail(n()));
+          });
+      all.displacement.col(j) = slope.head(n());
+      all.velocity.col(j) = slope.tail(n());
+    }
+  }
+
+  // ---- results ----
+
+  OutputSensitivity outputs(int count, const OutputFunction& function, bool with_reactions) {
+    const State& at = stepper_.state();
+    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    std::vector<Reaction> reactions;
+    const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
+      out = VectorXd::Zero(count);
+      if (with_reactions) {
+        solve(of, state);
+        of.dynamics.reactions(state, reactions, false);
+      }
+      function({of.system, state, of.values, reactions}, {out.data(), z(count)});
+    };
+    OutputSensitivity out;
+    VectorXd now;
+    value(nominal(), at, now);
+    out.value.assign(now.begin(), now.end());
+    MatrixXd derivative(count, p());
+    for (int j = 0; j < p(); ++j)
+      derivative.col(j) = family_.derivative(layout_, scale, at, tangent(sensitivity_, j), value);
+    write_row_major(derivative, out.derivative);
+    return out;
+  }
+
+  std::vector<double> gradient(std::span<const StateWeights> weights) const {
+    if (!options_.keep_jacobians)
+      throw std::invalid_argument("gradient() needs SensitivityOptions::keep_jacobians from the start");
+    MatrixXd by_step = MatrixXd::Zero(2 * n(), static_cast<Eigen::Index>(jacobians_.size()) + 1);
+    for (const StateWeights& w : weights) {
+      if (w.step < 0 || w.step > static_cast<long>(jacobians_.size()))
+        throw std::invalid_argument("a weight is for step " + std::to_string(w.step) + ", but " +
+                                    std::to_string(jacobians_.size()) + " steps have been taken");
+      for (const std::vector<double>* part : {&w.displacement, &w.velocity})
+        if (!part->empty() && part->size() != static_cast<std::size_t>(n()))
+          throw std::invalid_argument("a weight has " + std::to_string(part->size()) + " numbers, but the system has " +
+                                      std::to_string(n()) + " columns");
+      if (!w.displacement.empty()) by_step.col(w.step).head(n()) += vector(w.displacement);
+      if (!w.velocity.empty()) by_step.col(w.step).tail(n()) += vector(w.velocity);
+    }
+    VectorXd adjoint = by_step.rightCols(1), gradient = VectorXd::Zero(p());
+    for (std::size_t k = jacobians_.size(); k-- > 0;) {
+      gradient += jacobians_[k].by_parameters.transpose() * adjoint;
+      adjoint = jacobians_[k].jacobian.transpose() * adjoint + by_step.col(static_cast<Eigen::Index>(k));
+    }
+    gradient += start_.displacement.transpose() * adjoint.head(n()) + start_.velocity.transpose() * adjoint.tail(n());
+    return {gradient.begin(), gradient.end()};
+  }
+
+  void publish() {
+    write_row_major(sensitivity_.displacement, displacement_);
+    write_row_major(sensitivity_.velocity, velocity_);
+    if (start_.count() != p() || start_.displacement.rows() != n()) start_ = sensitivity_;
+  }
+
+  TangentVector tangent(const Columns& columns, Eigen::Index j) const {
+    return {columns.displacement.col(j), columns.velocity.col(j), 0, j < p() ? static_cast<int>(j) : -1};
+  }
+  SystemVariant& nominal() { return family_.nominal(); }
+  Eigen::Index n() const { return layout_.n(); }
+  int p() const { return family_.parameters(); }
+
+  SensitivityOptions options_;
+  ParametricFamily family_;
+  System stepped_;
+  Stepper stepper_;
+  IslandLayout layout_;
+  std::vector<ElementMode> modes_;
+  Columns sensitivity_, start_;
+  std::vector<double> displacement_, velocity_;  // The same, row-major.
+  std::vector<SwitchSensitivity> switches_;
+  std::vector<StepJacobian> jacobians_;
+  double parts_per_second_ = 0;  // Parts of the sensitivities by the substeps of the last step.
+};
+
+SensitivityStepper::SensitivityStepper(const ParametricSystem& family, SensitivityOptions options)
+    : impl_(std::make_unique<Impl>(family, std::move(options))) {}
+SensitivityStepper::~SensitivityStepper() = default;
+SensitivityStepper::SensitivityStepper(SensitivityStepper&&) noexcept = default;
+
+const StepReport& SensitivityStepper::step(double dt) { return impl_->step(dt); }
+const Stepper& SensitivityStepper::stepper() const { return impl_->stepper_; }
+const State& SensitivityStepper::state() const { return impl_->stepper_.state(); }
+double SensitivityStepper::t() const { return state().t; }
+const IslandLayout& SensitivityStepper::layout() const { return impl_->layout_; }
+std::span<const double> SensitivityStepper::displacement() const { return impl_->displacement_; }
+std::span<const double> SensitivityStepper::velocity() const { return impl_->velocity_; }
+std::span<const SwitchSensitivity> SensitivityStepper::switches() const { return impl_->switches_; }
+OutputSensitivity SensitivityStepper::outputs(int count, const OutputFunction& function, bool with_reactions) const {
+  return impl_->outputs(count, function, with_reactions);
+}
+std::vector<double> SensitivityStepper::gradient(std::span<const StateWeights> weights) const {
+  return impl_->gradient(weights);
+}
+
+}  // namespace linchpin
