@@ -36,14 +36,25 @@ struct OutputSensitivity {
   std::vector<double> derivative;  ///< [outputs × parameters] Row-major.
 };
 
-/// How the time and the place of a mode change depend on the parameters.
-struct SwitchSensitivity {
-  ModeSwitch event;          ///< The mode change.
-  std::vector<double> time;  ///< [parameters] Derivative of its time [s/unit].
-  State state;               ///< The state just before it.
+/// How the time and the state of an event depend on the parameters.
+struct EventSensitivity {
+  double t = 0;              ///< Time of the event [s].
+  std::vector<double> time;  ///< [parameters] Derivatives of its time [s/unit].
+  State state;               ///< The state at the event. If the event changes it, the state just before.
   /// [n × parameters] Derivatives of that state, row-major: pose and velocity where the event is, and not at a given
   /// time.
   std::vector<double> displacement, velocity;
+};
+
+/// A mode change with its derivatives.
+struct SwitchSensitivity : EventSensitivity {
+  ModeSwitch event;  ///< The mode change.
+};
+
+/// A zero crossing of a function of SensitivityStepper::watch() with its derivatives.
+struct CrossingSensitivity : EventSensitivity {
+  int function = 0;     ///< Number that watch() returned.
+  bool rising = false;  ///< The function becomes positive.
 };
 
 /// Weights of the state after a number of steps, for gradient().
@@ -94,10 +105,21 @@ class LINCHPIN_API SensitivityStepper {
   /// Mode changes in the last step, in order of time.
   std::span<const SwitchSensitivity> switches() const;
 
+  /// Watches for zeros of a function without reactions, as Stepper::watch(). @return its number in
+  /// CrossingSensitivity::function
+  int watch(OutputFunction function);
+  /// Zero crossings in the last step, in order of time.
+  std::span<const CrossingSensitivity> crossings() const;
+
   /// Evaluates an output function at the present state, and differentiates it with respect to the parameters.
   /// @param count  number of outputs
   /// @param with_reactions  whether the function reads OutputPoint::reactions
   [[nodiscard]] OutputSensitivity outputs(int count, const OutputFunction& function, bool with_reactions = false) const;
+
+  /// The same at an event of the last step. The derivatives are those of the outputs at the event, whose time changes
+  /// with the parameters.
+  [[nodiscard]] OutputSensitivity outputs_at(const EventSensitivity& event, int count, const OutputFunction& function,
+                                             bool with_reactions = false) const;
 
   /// Gradient of a sum of weighted states by the adjoint method: the derivative with respect to the parameters. It
   /// costs one product with the transposed Jacobian of each step, for any number of parameters.

@@ -74,15 +74,23 @@ struct SensitivityStepper::Impl {
     const State before = stepper_.state();
     const StepReport& report = stepper_.step(dt);
     switches_.clear();
+    crossings_.clear();
     if (report.rejected) return report;
     parts_per_second_ = std::max(1, report.substeps) / std::max(dt, 1e-300);
     Columns all = begin_columns();
     State begin = before;
     const std::span<const ModeSwitch> events = stepper_.switches();
+    const std::span<const Crossing> crossed = stepper_.crossings();
+    std::size_t next = 0;
+    const auto pass_crossings = [&](double until) {
+      for (; next < crossed.size() && crossed[next].t <= until; ++next)
+        begin = pass_crossing(crossed[next], begin, all);
+    };
     for (std::size_t first = 0; first < events.size();) {
       std::size_t last = first + 1;
       while (last < events.size() && events[last].t - events[first].t <= before_event) ++last;
       const double end = events[first].t - before_event;
+      pass_crossings(end);
       if (end > begin.t) {
         const State at = stepper_.state_at(end);
         propagate(begin, at, all);
@@ -91,6 +99,7 @@ struct SensitivityStepper::Impl {
       begin = pass_event(events.subspan(first, last - first), begin, all);
       first = last;
     }
+    pass_crossings(stepper_.state().t);
     if (stepper_.state().t > begin.t) propagate(begin, stepper_.state(), all);
     end_columns(all);
     follow_enabled();
@@ -403,15 +412,60 @@ struct SensitivityStepper::Impl {
 
   void record(std::span<const ModeSwitch> events, const State& at, const Columns& motion_before, const VectorXd& times,
               const Columns& all) {
-    const VectorXd own = times.head(p());
-    SwitchSensitivity out{{}, {own.begin(), own.end()}, at, {}, {}};
-    write_row_major(all.displacement.leftCols(p()) + motion_before.displacement.col(0) * own.transpose(),
-                    out.displacement);
-    write_row_major(all.velocity.leftCols(p()) + motion_before.velocity.col(0) * own.transpose(), out.velocity);
     for (const ModeSwitch& each : events) {
+      SwitchSensitivity out;
+      static_cast<EventSensitivity&>(out) = event_sensitivity(each.t, at, motion_before, times, all);
       out.event = each;
-      switches_.push_back(out);
+      switches_.push_back(std::move(out));
     }
+  }
+  EventSensitivity event_sensitivity(double t, const State& at, const Columns& motion_there, const VectorXd& times,
+                                     const Columns& all) const {
+    const VectorXd own = times.head(p());
+    EventSensitivity out{t, {own.begin(), own.end()}, at, {}, {}};
+    write_row_major(all.displacement.leftCols(p()) + motion_there.displacement.col(0) * own.transpose(),
+                    out.displacement);
+    write_row_major(all.velocity.leftCols(p()) + motion_there.velocity.col(0) * own.transpose(), out.velocity);
+    return out;
+  }
+
+  // ---- zero crossings ----
+
+  int watch(OutputFunction function) {
+    watched_.push_back(std::move(function));
+    const std::size_t number = watched_.size() - 1;
+    return stepper_.watch([this, number](const State& state) {
+      double value = 0;
+      watched_[number]({stepped_, state, nominal().values, {}}, {&value, 1});
+      return value;
+    });
+  }
+
+  /// Propagates the columns to a zero crossing, and finds its derivatives. @return the state there
+  State pass_crossing(const Crossing& crossing, const State& begin, Columns& all) {
+    if (crossing.state.t > begin.t) propagate(begin, crossing.state, all);
+    const State& at = crossing.state;
+    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    const OutputFunction& function = watched_[z(crossing.function)];
+    const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
+      out.resize(1);
+      function({of.system, state, of.values, {}}, {out.data(), 1});
+    };
+    Columns motion_there(n(), 1);
+    motion(at, motion_there);
+    const double rate = family_.derivative(
+        layout_, scale, at, {motion_there.displacement.col(0), motion_there.velocity.col(0), 1, -1}, value)[0];
+    VectorXd times(p());
+    for (int j = 0; j < p(); ++j) times[j] = -family_.derivative(layout_, scale, at, tangent(all, j), value)[0] / rate;
+    if (!times.allFinite())
+      throw std::invalid_argument("the motion has no derivative: at t = " + text(crossing.t) +
+                                  " s, a watched function touches zero without crossing it");
+    CrossingSensitivity out;
+    static_cast<EventSensitivity&>(out) = event_sensitivity(crossing.t, at, motion_there, times, all);
+    out.function = crossing.function;
+    out.rising = crossing.rising;
+    crossings_.push_back(std::move(out));
+    return at;
   }
 
   /// The direction of the motion itself.
@@ -488,8 +542,8 @@ struct SensitivityStepper::Impl {
 
   // ---- results ----
 
-  OutputSensitivity outputs(int count, const OutputFunction& function, bool with_reactions) {
-    const State& at = stepper_.state();
+  OutputSensitivity outputs(const State& at, const Columns& columns, std::span<const double> times, int count,
+                            const OutputFunction& function, bool with_reactions) {
     const MotionScale scale = motion_scale(stepped_, layout_, at);
     std::vector<Reaction> reactions;
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
@@ -505,10 +559,24 @@ struct SensitivityStepper::Impl {
     value(nominal(), at, now);
     out.value.assign(now.begin(), now.end());
     MatrixXd derivative(count, p());
-    for (int j = 0; j < p(); ++j)
-      derivative.col(j) = family_.derivative(layout_, scale, at, tangent(sensitivity_, j), value);
+    for (int j = 0; j < p(); ++j) {
+      TangentVector along = tangent(columns, j);
+      if (!times.empty()) along.time = times[z(j)];
+      derivative.col(j) = family_.derivative(layout_, scale, at, along, value);
+    }
     write_row_major(derivative, out.derivative);
     return out;
+  }
+  OutputSensitivity outputs_at(const EventSensitivity& event, int count, const OutputFunction& function,
+                               bool with_reactions) {
+    if (event.time.size() != z(p()) || event.displacement.size() != z(static_cast<int>(n()) * p()) ||
+        event.velocity.size() != event.displacement.size())
+      throw std::invalid_argument("the event has derivatives by another number of parameters");
+    using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    Columns columns;
+    columns.displacement = Eigen::Map<const RowMajor>(event.displacement.data(), n(), p());
+    columns.velocity = Eigen::Map<const RowMajor>(event.velocity.data(), n(), p());
+    return outputs(event.state, columns, event.time, count, function, with_reactions);
   }
 
   std::vector<double> gradient(std::span<const StateWeights> weights) const {
@@ -557,6 +625,8 @@ struct SensitivityStepper::Impl {
   Columns sensitivity_, start_;
   std::vector<double> displacement_, velocity_;  // The same, row-major.
   std::vector<SwitchSensitivity> switches_;
+  std::vector<CrossingSensitivity> crossings_;
+  std::vector<OutputFunction> watched_;
   std::vector<StepJacobian> jacobians_;
   double parts_per_second_ = 0;  // Parts of the sensitivities by the substeps of the last step.
 };
@@ -575,8 +645,14 @@ std::span<const double> SensitivityStepper::displacement() const { return impl_-
 std::span<const double> SensitivityStepper::velocity() const { return impl_->velocity_; }
 std::span<const SwitchSensitivity> SensitivityStepper::switches() const { return impl_->switches_; }
 OutputSensitivity SensitivityStepper::outputs(int count, const OutputFunction& function, bool with_reactions) const {
-  return impl_->outputs(count, function, with_reactions);
+  return impl_->outputs(state(), impl_->sensitivity_, {}, count, function, with_reactions);
 }
+OutputSensitivity SensitivityStepper::outputs_at(const EventSensitivity& event, int count,
+                                                 const OutputFunction& function, bool with_reactions) const {
+  return impl_->outputs_at(event, count, function, with_reactions);
+}
+int SensitivityStepper::watch(OutputFunction function) { return impl_->watch(std::move(function)); }
+std::span<const CrossingSensitivity> SensitivityStepper::crossings() const { return impl_->crossings_; }
 std::vector<double> SensitivityStepper::gradient(std::span<const StateWeights> weights) const {
   return impl_->gradient(weights);
 }
