@@ -28,6 +28,8 @@ void add_equilibrium(CLI::App& app, int& exit_code);
 void add_linearize(CLI::App& app, int& exit_code);
 /// linchpin sweep SCENE
 void add_sweep(CLI::App& app, int& exit_code);
+/// linchpin sensitivities SCENE --to PARAMETERS
+void add_sensitivities(CLI::App& app, int& exit_code);
 /// linchpin report RECORDING…
 void add_report(CLI::App& app, int& exit_code);
 /// linchpin bench [SCENE]

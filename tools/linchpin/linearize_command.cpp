@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <numbers>
@@ -34,12 +33,6 @@ struct LinearizeArguments {
   int starts = 24;
   bool equilibrium = false, json = false;
 };
-
-std::string significant(double x, int digits = 7) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*g", digits, x + 0.0);
-  return text;
-}
 
 Json complex_json(const std::complex<double>& x) { return {x.real() + 0.0, x.imag() + 0.0}; }
 

@@ -66,6 +66,12 @@ void complain(const std::string& path, std::string_view text, const std::string&
   std::cerr << "  " << source << "\n  " << std::string(column > 0 ? column - 1 : 0, ' ') << "^\n";
 }
 
+std::string significant(double x, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, x + 0.0);
+  return text;
+}
+
 ProgressLine::ProgressLine(double patience) : terminal_(::isatty(STDERR_FILENO) != 0), next_(patience) {}
 
 ProgressLine::~ProgressLine() {

@@ -35,6 +35,9 @@ std::string said(const std::exception& error);
 /// "1 body", "3 bodies": the number with the noun that belongs to it. @param many  without: `one` and an s
 std::string counted(long n, const std::string& one, const std::string& many = {});
 
+/// A number with so many significant digits, without a sign of zero.
+std::string significant(double x, int digits = 7);
+
 /// One line on stderr that says how far a command has come, gone when the object goes; nothing where stderr is no
 /// terminal.
 class ProgressLine {
