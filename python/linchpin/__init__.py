@@ -12,6 +12,7 @@ from .linearization import Linearization, linearize
 from .reactions import Reaction, Reactions, Wrench
 from .rollout import Rollout, rollout
 from .scene import Scene
+from .sensitivities import Sensitivities, SensitivityEvent, sensitivities
 from .simulation import ControllerFailure, Simulation, load, loads
 from .state import State
 from .sweep import Sweep, sweep
@@ -32,6 +33,8 @@ __all__ = [
     "Rollout",
     "Scene",
     "SceneError",
+    "Sensitivities",
+    "SensitivityEvent",
     "Simulation",
     "Solution",
     "State",
@@ -44,6 +47,7 @@ __all__ = [
     "load",
     "loads",
     "rollout",
+    "sensitivities",
     "solve",
     "sweep",
 ]

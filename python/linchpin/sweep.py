@@ -120,7 +120,7 @@ def sweep(
     :param workers: number of threads. Default: the number of processors.
     :raises SceneError: for a fault of the scene.
     """
-    text, path = _text_of(scene)
+    text, path = text_of("sweep", scene)
     if isinstance(columns, str):
         raise TypeError(f"sweep: columns must be a list of quantities; write columns=[{columns!r}]")
     if equilibrium and until:
@@ -148,7 +148,7 @@ def sweep(
     )
 
 
-def _text_of(scene: str | os.PathLike[str] | Scene) -> tuple[str, str]:
+def text_of(caller: str, scene: str | os.PathLike[str] | Scene) -> tuple[str, str]:
     """The text of a scene, and its path for messages and includes."""
     if isinstance(scene, Scene):
         return scene._text_and_path()
@@ -157,7 +157,7 @@ def _text_of(scene: str | os.PathLike[str] | Scene) -> tuple[str, str]:
         with open(path, encoding="utf-8") as file:
             return file.read(), path
     except UnicodeDecodeError:
-        raise ValueError(f"sweep: {path} is no text in UTF-8") from None
+        raise ValueError(f"{caller}: {path} is no text in UTF-8") from None
 
 
 def _cases(params: Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]) -> tuple[list[str], list[list[float]]]:

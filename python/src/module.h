@@ -12,6 +12,7 @@ void add_simulation(nanobind::module_& m);     ///< models and simulations
 void add_recording(nanobind::module_& m);      ///< recordings of simulations
 void add_experiment(nanobind::module_& m);     ///< cases of a sweep
 void add_linearization(nanobind::module_& m);  ///< linearised equations
+void add_sensitivities(nanobind::module_& m);  ///< derivatives of motions
 void add_rollout(nanobind::module_& m);        ///< states, and many steps of one start
 void add_dynamics(nanobind::module_& m);       ///< mass matrix, Jacobians, operational space
 
