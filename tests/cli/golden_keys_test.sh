@@ -132,6 +132,8 @@ call check "$scenes/rolling-disk.toml"
 call explain other.toml
 call explain "$scenes/bead-on-turning-arm.toml"
 call linearize "$scenes/brake-squeal.toml"
+call sensitivities "$scenes/rough-circle.toml" --to mu --column bead.y --duration 1.2
+call sensitivities "$scenes/rough-circle.toml" --to mu --until bead.x --csv sensitivities.csv
 call equilibrium other.toml
 call equilibrium "$scenes/bead-on-turning-arm.toml"
 call equilibrium "$scenes/rotating-hoop.toml"
