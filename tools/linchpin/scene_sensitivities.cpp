@@ -18,7 +18,7 @@ bool locates_events(Method method) {
   return method == Method::rk4 || method == Method::adaptive || method == Method::adaptive8;
 }
 
-std::vector<std::string> titles(const scene::Model& model, std::size_t count) {
+std::vector<std::string> titles_of_channels(const scene::Model& model, std::size_t count) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < count; ++i) {
     const scene::Channel& channel = model.logs[i];
@@ -62,9 +62,9 @@ class Reader {
   std::vector<std::string> logs_;
 };
 
-class Run {
+class DifferentiatedRun {
  public:
-  Run(const SensitivityRequest& request, const std::function<void(const scene::Model&)>& look)
+  DifferentiatedRun(const SensitivityRequest& request, const std::function<void(const scene::Model&)>& look)
       : request_(request), reader_(request), values_(own_values()), scene_(reader_, request.parameters, values_) {
     const scene::Model& model = scene_.model();
     look(model);
@@ -85,7 +85,7 @@ class Run {
           "as norm(body.velocity) by " +
           request.column_option);
     out_.values = values_;
-    out_.columns = titles(model, model.logs.size() - (until ? 1 : 0));
+    out_.columns = titles_of_channels(model, model.logs.size() - (until ? 1 : 0));
   }
 
   SceneSensitivities result() {
@@ -166,7 +166,7 @@ class Run {
 
 SceneSensitivities scene_sensitivities(const SensitivityRequest& request,
                                        const std::function<void(const scene::Model&)>& look) {
-  return Run(request, look).result();
+  return DifferentiatedRun(request, look).result();
 }
 
 }  // namespace linchpin::cli

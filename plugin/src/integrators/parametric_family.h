@@ -9,6 +9,7 @@
 
 #include <Eigen/Core>
 
+#include <cmath>
 #include <memory>
 #include <stdexcept>
 #include <vector>
