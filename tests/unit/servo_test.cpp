@@ -192,6 +192,65 @@ TEST(Servo, NamesWhatNoActuatorReaches) {
   EXPECT_EQ(control.unreachable, std::vector<std::string>{"load path row 1"});
 }
 
+/// Progress of a load along its path in 3 s, from 0 to 1, with four derivatives that are 0 at both ends.
+template <class T>
+T progress(const T& t) {
+  const T x = t / 3.0;
+  return x * x * x * x * x * (126.0 + x * (-420.0 + x * (540.0 + x * (-315.0 + 70.0 * x))));
+}
+/// Its second derivative [1/s²].
+template <class T>
+T progress_acceleration(const T& t) {
+  const T x = t / 3.0;
+  return x * x * x * (2520.0 + x * (-12600.0 + x * (22680.0 + x * (-17640.0 + 5040.0 * x)))) / 9.0;
+}
+
+TEST(Servo, HasTheForcesOfAFlatCrane) {
+  // A trolley drives on a rail, and winds the rope of its load. The path of the load determines that of the trolley:
+  // the rope has the direction of the acceleration of the load minus gravity. So the trolley has a condition, too.
+  System system;
+  system.set_gravity({0, -g, 0});
+  const BodyId trolley = system.add_particle("trolley", 10, {0, 0, 0}),
+               load = system.add_particle("load", 100, {0, -4, 0});
+  system.add(holonomic("rail", {trolley}, [](const auto& s) { return rows(s[0].position().y, s[0].position().z); }));
+  system.add(holonomic("plane", {load}, [](const auto& s) { return s[0].position().z; }));
+  const Servo path{holonomic("load path", {load},
+                             [](const auto& s) {
+                               return rows(s[0].position().x - 5.0 * progress(s.t),
+                                           s[0].position().y + 4.0 - 3.0 * progress(s.t));
+                             }),
+                   0};
+  const auto place = [](const auto& t) {
+    const auto s = progress(t), a = progress_acceleration(t);
+    return 5.0 * s + (4.0 - 3.0 * s) * (5.0 * a) / (g + 3.0 * a);
+  };
+  const Servo drive{
+      holonomic("trolley path", {trolley}, [place](const auto& s) { return s[0].position().x - place(s.t); }), 0};
+  const Actuator winch{Force("winch", {trolley, load}, [](ForceFrame& f) {
+    const Vector3d up = (f[0].p - f[1].p).normalized();
+    f.add_force(0, -up);
+    f.add_force(1, up);
+  })};
+  ServoController controller(system, {path, drive}, {{push("drive", trolley)}, winch});
+  // Time, position of the trolley, length and tension of the rope, force on the trolley.
+  const double known[3][5] = {{0.75, 1.6581329240790688, 4.1042979425804, 1339.8186936546508, 417.5182843904383},
+                              {1.5, 2.5, 2.5, 981, 6.8700735850857075},
+                              {2.25, 4.003877483118229, 1.371072556510235, 841.8629772661671, -497.26170676542154}};
+  for (const auto& [t, x, length, tension, force] : known) {
+    State at = system.initial_state();
+    at.t = t;
+    at[load].p = {5 * progress(t), 3 * progress(t) - 4, 0};
+    at[trolley].p = {place(t), 0, 0};
+    EXPECT_NEAR(at[trolley].p.x(), x, 1e-14);
+    EXPECT_NEAR((at[load].p - at[trolley].p).norm(), length, 1e-13);
+    const ServoControl& control = controller.control(at);
+    EXPECT_TRUE(control.is_exact()) << control.residual;
+    EXPECT_EQ(control.rank, 2);
+    EXPECT_NEAR(control.input[1], tension, 1e-12 * tension);
+    EXPECT_NEAR(control.input[0], force, 1e-12 * tension);
+  }
+}
+
 TEST(Servo, CountsFrictionThatFollowsTheControl) {
   // A block that slides on a floor is pushed down and along. Its friction grows with the push.
   System system;
