@@ -1,11 +1,22 @@
 """Fixtures of the tests of the Python package. pytest runs with PYTHONPATH=build/<preset>/python."""
 
+import importlib.machinery
+import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[2]
+
+
+def notebook_tool() -> ModuleType:
+    """scripts/notebooks as a module."""
+    loader = importlib.machinery.SourceFileLoader("notebooks", str(SOURCE / "scripts" / "notebooks"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("notebooks", loader))
+    loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

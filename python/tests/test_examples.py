@@ -1,11 +1,11 @@
-"""The examples run, and print what they promise."""
+"""The examples run, and print what they promise. Their notebooks have the same cells."""
 
 import re
 import subprocess
 import sys
 
 import pytest
-from conftest import SOURCE
+from conftest import SOURCE, notebook_tool
 
 EXAMPLES = sorted((SOURCE / "python" / "examples").glob("*.py"))
 
@@ -62,3 +62,12 @@ def test_mujoco_leg():
 def test_every_example_has_a_test():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert {path.stem for path in EXAMPLES} <= tested
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+def test_a_notebook_has_the_cells_of_its_script(script):
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(script.with_suffix(".ipynb"), as_version=4)
+    cells = notebook_tool().cells_of(script.read_text())
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == cells, "run scripts/notebooks"
+    assert any(cell.get("outputs") for cell in notebook.cells), "run scripts/notebooks"
