@@ -72,20 +72,24 @@ class Linearization:
         return np.where(size > 0, -self.eigenvalues.real / np.where(size > 0, size, 1), 0.0)
 
     def __repr__(self) -> str:
-        return f"<Linearization of {len(self.A)} coordinates, {self.stability}>"
+        unsteady = "" if self.is_steady else ", not about a steady motion"
+        return f"<Linearization of {len(self.A)} coordinates, {self.stability}{unsteady}>"
 
 
 def linearize(simulation: Simulation, *, equilibrium: bool = False, starts: int = 24) -> Linearization:
     """Linearises the equations of motion about the present state of a simulation.
 
     :param equilibrium: linearise about the stable equilibrium of the lowest potential, or the lowest if none is stable.
-    :param starts: number of start poses in the search for an equilibrium.
+    :param starts: number of start poses in the search for an equilibrium, from 1 to 10000.
     :raises ValueError: if there is no equilibrium, or the equations have no derivative at the state: dry friction
         sticks, or a law has an internal state.
     """
     if not isinstance(simulation, Simulation):
         raise TypeError(f"linearize: simulation must be a linchpin.Simulation, not {simulation!r}")
-    made: dict[str, Any] = _core.linearize(simulation._core, bool(equilibrium), whole("linearize: starts", starts, 1))
+    starts = whole("linearize: starts", starts, 1)
+    if starts > 10000:
+        raise ValueError(f"linearize: starts is {starts}. It must be at most 10000")
+    made: dict[str, Any] = _core.linearize(simulation._core, bool(equilibrium), starts)
     for name in ("eigenvalues", "shapes", "velocity_shapes"):
         real, imaginary = made[name]
         made[name] = real + 1j * imaginary

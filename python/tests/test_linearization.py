@@ -45,3 +45,10 @@ def test_errors_name_the_cause(pendulum):
         linchpin.linearize(3)
     with pytest.raises((TypeError, ValueError), match="starts"):
         linchpin.linearize(pendulum().simulate(), equilibrium=True, starts=0)
+    with pytest.raises(ValueError, match="starts is 1000000000. It must be at most 10000"):
+        linchpin.linearize(pendulum().simulate(), equilibrium=True, starts=10**9)
+
+
+def test_a_state_that_is_not_steady_says_so(pendulum):
+    about = linchpin.linearize(pendulum().simulate())
+    assert not about.is_steady and repr(about).endswith(", not about a steady motion>")

@@ -268,6 +268,54 @@ TEST(Servo, CountsFrictionThatFollowsTheControl) {
   EXPECT_NEAR(control.power[0], control.input[0], 1e-9);
 }
 
+TEST(Servo, StartsABlockThatSticks) {
+  System system;
+  system.set_gravity({0, 0, -g});
+  const BodyId block = system.add_particle("block", 2, {0, 0, 0});
+  const ConstraintId floor = system.add(holonomic("floor", {block}, [](const auto& s) { return s[0].position().z; }));
+  add_law(system, floor, laws::coulomb(0.3));
+  const Servo speed{nonholonomic(
+      "speed", {block}, [](const auto& s) { return rows(s[0].velocity().x - 0.01 * s.t, s[0].velocity().y); })};
+  ServoController controller(system, {speed}, {{push("push", block)}});
+  const ServoControl& control = controller.control(system.initial_state());
+  EXPECT_TRUE(control.is_exact()) << control.residual;
+  EXPECT_NEAR(control.input[0], 2 * (0.01 + 0.3 * g), 1e-9);
+}
+
+TEST(Servo, ReleasesAnInputFromItsLimit) {
+  // Two pushes on one mass, and one on the other: u1 + u2 = 10, where the first is weak, and the second is limited.
+  System system;
+  const BodyId mass = system.add_particle("mass", 1, {0, 0, 0});
+  const Servo row{on_acceleration(
+      "row", {mass}, [](const auto& s) { return rows(s[0].acceleration().x - 10.0, s[0].acceleration().y - 1.0); })};
+  const auto along = [&](const char* name, const Vector3d& way, double weight, double most) {
+    return Actuator{Force(name, {mass}, [way](ForceFrame& f) { f.add_force(0, way); }), weight, most};
+  };
+  // Least effort alone would give b = 5 and c = 5. With b at 2, c must be 8, and a takes the rest.
+  ServoController controller(
+      system, {row}, {along("a", {0, 1, 0}, 1, 100), along("b", {1, 0, 0}, 1, 2), along("c", {1, 0, 0}, 1, 100)});
+  const ServoControl& control = controller.control(system.initial_state());
+  EXPECT_TRUE(control.is_exact()) << control.residual;
+  EXPECT_NEAR(control.input[0], 1, 1e-12);
+  EXPECT_NEAR(control.input[1], 2, 1e-12);
+  EXPECT_NEAR(control.input[2], 8, 1e-12);
+  EXPECT_EQ(control.saturated, std::vector<std::string>{"b"});
+}
+
+TEST(Servo, LeavesNoForceBehind) {
+  TwoMasses masses;
+  {
+    ServoController controller(masses.system, {masses.sum()}, {{push("a", masses.light)}});
+    controller.set_input(std::vector{5.0});
+  }
+  Dynamics dynamics(masses.system);
+  ASSERT_NE(dynamics.evaluate(masses.system.initial_state()), Status::invalid);
+  for (const double a : dynamics.vdot()) EXPECT_EQ(a, 0);
+  EXPECT_THROW(ServoController(masses.system, {masses.sum()}, {{push("b", masses.light)}, {push("a", masses.light)}}),
+               std::invalid_argument);
+  EXPECT_EQ(masses.system.forces().size(), 1u);
+}
+
 TEST(Servo, ThatIsNotFiniteIsNoControl) {
   TwoMasses masses;
   ServoController controller(
@@ -292,9 +340,10 @@ TEST(Servo, RefusesWrongSettings) {
   };
   EXPECT_TRUE(refuses({}, {{push("a", masses.light)}}, "at least one servo"));
   EXPECT_TRUE(refuses({masses.sum()}, {}, "at least one actuator"));
-  EXPECT_TRUE(
-      refuses({masses.sum()}, {{push("b", masses.light), 0}}, "\"b\" has the weight 0, expected a number above 0"));
+  EXPECT_TRUE(refuses({masses.sum()}, {{push("b", masses.light), 0}},
+                      "\"b\" has the weight 0, expected a finite number above 0"));
   EXPECT_TRUE(refuses({masses.sum()}, {{push("c", masses.light), 1, NAN}}, "\"c\" has the largest input"));
+  EXPECT_TRUE(refuses({masses.sum()}, {{push("c", masses.light), INFINITY}}, "\"c\" has the weight inf"));
   Servo wrong = masses.sum();
   wrong.frequency = -1;
   EXPECT_TRUE(refuses({wrong}, {{push("d", masses.light)}}, "\"sum\" has the frequency -1"));

@@ -66,14 +66,17 @@ struct ServoControl {
 class LINCHPIN_API ServoController {
  public:
   /// @throws std::invalid_argument for no servos or actuators, a weight that is not above 0, a frequency, damping ratio
-  /// or largest input that is negative or NaN, and for a body or a name that the system refuses
+  /// or largest input that is negative or NaN, a weight, frequency or damping ratio that is not finite, a body that
+  /// does not exist, and the name of another force. The system is then unchanged.
   ServoController(System& system, std::vector<Servo> servos, std::vector<Actuator> actuators,
                   SolveOptions options = {});
+  /// Sets the inputs to 0. The forces of the actuators stay in the system, without effect.
   ~ServoController();
   ServoController(ServoController&&) noexcept;
 
-  /// Computes and sets the inputs for a state. Forces of laws that depend on the control, such as friction with the
-  /// coupled normal force, are found by iteration. The result is valid until the next call.
+  /// Computes and sets the inputs for a state. Kinematic bodies are those of the system at State::t. Forces of laws
+  /// that depend on the control, such as friction with the coupled normal force, are found by iteration. The result is
+  /// valid until the next call.
   const ServoControl& control(const State& state);
   /// The inputs that act now.
   std::span<const double> input() const;

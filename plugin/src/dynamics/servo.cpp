@@ -24,8 +24,8 @@ using Eigen::VectorXd;
 constexpr double independent = 1e-10;
 
 void check_number(const std::string& name, const char* what, double value, bool is_positive) {
-  if (value > 0 || (!is_positive && value == 0)) return;
-  throw std::invalid_argument("\"" + name + "\" has the " + what + " " + text(value) + ", expected a number " +
+  if (std::isfinite(value) && (value > 0 || (!is_positive && value == 0))) return;
+  throw std::invalid_argument("\"" + name + "\" has the " + what + " " + text(value) + ", expected a finite number " +
                               (is_positive ? "above 0" : "from 0"));
 }
 
@@ -51,6 +51,8 @@ struct ServoController::Impl {
       for (int r = 1; r <= m; ++r) names.push_back(m == 1 ? name : name + " row " + std::to_string(r));
     }
   }
+
+  ~Impl() { std::fill(inputs->begin(), inputs->end(), 0.0); }
 
   /// Adds the force of an actuator, which follows its input.
   void add_force(std::size_t j) {
@@ -82,14 +84,21 @@ struct ServoController::Impl {
     }
     for (const Actuator& a : actuators) {
       check_number(a.unit.name(), "weight", a.weight, true);
-      check_number(a.unit.name(), "largest input", a.max_input, false);
+      if (!(a.max_input >= 0))  // Infinity: there is no limit.
+        throw std::invalid_argument("\"" + a.unit.name() + "\" has the largest input " + text(a.max_input) +
+                                    ", expected a number from 0");
+      const auto has_name = [&](const auto& force) { return force.name() == a.unit.name(); };
+      const auto is_same = [&](const Actuator& other) { return has_name(other.unit); };
+      if (std::ranges::any_of(system.forces(), has_name) || std::ranges::count_if(actuators, is_same) > 1)
+        throw std::invalid_argument("there is another force with the name of the actuator \"" + a.unit.name() +
+                                    "\". Give it a name of its own");
     }
   }
 
   const IslandLayout& layout() const { return dynamics->assembly().layout; }
 
   /// Writes the rows of all servos for the columns of the system, and what they require of the accelerations.
-  void assemble_rows(const State& state) {
+  void assemble_rows() {
     const Eigen::Index count = static_cast<Eigen::Index>(names.size());
     rows = MatrixXd::Zero(count, layout().n());
     required = VectorXd::Zero(count);
@@ -123,7 +132,7 @@ struct ServoController::Impl {
   }
 
   /// The force of a unit of each input on the columns, and the accelerations that it makes with the constraints.
-  void assemble_responses(const State& state) {
+  void assemble_responses() {
     const Eigen::Index n = layout().n(), count = static_cast<Eigen::Index>(actuators.size());
     forces = MatrixXd::Zero(n, count);
     responses = MatrixXd::Zero(n, count);
@@ -166,6 +175,26 @@ struct ServoController::Impl {
   VectorXd bounded_inputs(const MatrixXd& P, const VectorXd& e) {
     is_free.assign(actuators.size(), 1);
     VectorXd held = VectorXd::Zero(P.cols());
+    VectorXd out = hold_excess(P, e, held);
+    // An input that reached its limit while others were still free may be within it now.
+    for (std::size_t j = 0; j < actuators.size(); ++j) {
+      if (is_free[j]) continue;
+      const std::vector<char> free_before = is_free;
+      const VectorXd held_before = held;
+      is_free[j] = 1;
+      held[static_cast<Eigen::Index>(j)] = 0;
+      const VectorXd released = hold_excess(P, e, held);
+      if (is_free[j]) {
+        out = released;
+        continue;
+      }
+      is_free = free_before;
+      held = held_before;
+    }
+    return out;
+  }
+  /// Holds free inputs at their limits until the others are within theirs. @param held  inputs that are held
+  VectorXd hold_excess(const MatrixXd& P, const VectorXd& e, VectorXd& held) {
     for (;;) {
       const VectorXd out = least_inputs(P, e - P * held) + held;
       bool saturates = false;
@@ -204,14 +233,16 @@ struct ServoController::Impl {
 
   VectorXd accelerations() const { return Eigen::Map<const VectorXd>(dynamics->vdot().data(), layout().n()); }
 
-  void control(const State& state) {
+  void control(const State& given) {
     result = {};
     std::fill(inputs->begin(), inputs->end(), 0.0);
+    state = given;
+    system.update_kinematic(state);
     result.input = result.power = *inputs;
     result.status = dynamics->evaluate(state);
     if (result.status == Status::invalid) return refuse(dynamics->reason());
-    assemble_rows(state);
-    assemble_responses(state);
+    assemble_rows();
+    assemble_responses();
     for (Eigen::Index r = 0; r < rows.rows(); ++r)
       if (!rows.row(r).allFinite() || !std::isfinite(required[r]))
         return refuse("the servo " + names[static_cast<std::size_t>(r)] + " is not finite at this state");
@@ -219,7 +250,7 @@ struct ServoController::Impl {
     const MatrixXd P = rows * responses;
     find_rank(P);
     VectorXd u = VectorXd::Zero(P.cols());
-    if (!find_inputs(state, P, size, u)) return refuse(dynamics->reason());
+    if (!find_inputs(P, size, u)) return refuse(dynamics->reason());
     name_unreachable(size);
     write(u);
   }
@@ -229,25 +260,35 @@ struct ServoController::Impl {
   }
 
   /// Finds inputs u that meet the rows. Laws that follow the control change the accelerations, so each iteration
-  /// corrects the error that is left. @return whether the equation could be solved
-  bool find_inputs(const State& state, const MatrixXd& P, double size, VectorXd& u) {
-    constexpr int most_iterations = 20;
+  /// corrects the error that is left. Static friction hides the effect of inputs below its bound, so they grow until it
+  /// slides. @return whether the equation could be solved
+  bool find_inputs(const MatrixXd& P, double size, VectorXd& u) {
+    constexpr int most_iterations = 60;
     const std::vector<double> Q = dynamics->assembly().problem.Q;
     std::vector<double> driven = Q;
     is_free.assign(actuators.size(), 1);
-    double last = std::numeric_limits<double>::infinity();
+    double last = std::numeric_limits<double>::infinity(), growth = 1;
+    bool was_stuck = false;
     for (int iteration = 0; iteration < most_iterations; ++iteration) {
       const VectorXd off = required - rows * accelerations();
       result.residual = size > 0 ? off.cwiseAbs().maxCoeff() / size : 0;
-      if (iteration > 0 && (result.residual <= 1e-14 || result.residual > 0.5 * last)) break;
+      const bool stalls = iteration > 0 && result.residual > 0.5 * last, is_stuck = sticks();
+      if (iteration > 0 && (result.residual <= 1e-14 || (stalls && !is_stuck && !was_stuck))) break;
       last = result.residual;
+      growth = stalls && is_stuck ? 2 * growth : 1;
+      was_stuck = is_stuck;
       if (result.rank == 0) break;  // No input has an effect.
-      u = bounded_inputs(P, off + P * u);
+      u = bounded_inputs(P, growth * off + P * u);
       const VectorXd force = forces * u;
       for (std::size_t i = 0; i < Q.size(); ++i) driven[i] = Q[i] + force[static_cast<Eigen::Index>(i)];
       if (dynamics->resolve(state, driven) == Status::invalid) return false;
     }
     return true;
+  }
+
+  bool sticks() const {
+    return std::ranges::any_of(dynamics->friction_elements(),
+                               [](const FrictionElement& e) { return e.sticks && e.dim > 0; });
   }
 
   /// Sets the inputs, and writes them into the result.
@@ -266,6 +307,7 @@ struct ServoController::Impl {
   std::shared_ptr<std::vector<double>> inputs;  // Read by the forces of the actuators.
   std::unique_ptr<Dynamics> dynamics;
   ServoControl result;
+  State state;  // Of the last control, with kinematic bodies at its time.
   MatrixXd rows, forces, responses;
   MatrixXd left_null;  // Combinations of rows that no input changes, as columns.
   VectorXd required;
