@@ -1,7 +1,7 @@
 // The linearised equations of motion (T16). Directions of the tangent space come from the rows of the constraints in
 // the mass metric. The derivatives along them are extrapolated central differences of the evaluated equation. The
 // result is constant in the frame in which the motion is steady.
-#include "dynamics/displacement.h"
+#include "dynamics/state_directions.h"
 #include "math/vector_ops.h"
 #include "model/format.h"
 
@@ -133,11 +133,15 @@ class BlockRotation {
 class Linearizer {
  public:
   Linearizer(const System& system, const State& state, const LinearizeOptions& options)
-      : system_(system), dynamics_(system, options.solve), state_(state), rotation_(system, layout()) {
+      : system_(system),
+        dynamics_(system, options.solve),
+        state_(state),
+        rotation_(system, layout()),
+        directions_(system, layout()) {
     evaluate(state_);
     list_rows();
     check(options);
-    scale_ = motion_scale(system_, layout(), state_);
+    directions_.measure(state_);
     weight_by_mass();
   }
 
@@ -294,19 +298,13 @@ class Linearizer {
     velocities_ = null_space(unit_rows([&](int r) { return level_of_row(r) != Level::acceleration; }));
   }
 
-  /// The largest part of a displacement that is small for the mechanism, and of a velocity change that is small beside
-  /// the present velocities or one characteristic velocity.
-  double largest_step(const VectorXd& dq, const VectorXd& dv) const {
-    constexpr double angle = 0.1;
-    const double size = relative_size(system_, layout(), scale_, dq, dv);
-    return size > 0 ? angle / size : angle;
-  }
+  static std::span<const double> numbers(const VectorXd& x) { return {x.data(), static_cast<std::size_t>(x.size())}; }
 
   /// Derivatives along a displacement and a velocity change at a state: Lᵀ of the acceleration, and the velocity
   /// residuals of the rows of unit length.
   Slope along(const State& state, const VectorXd& dq, const VectorXd& dv) {
     const auto value = [&](double part, VectorXd& out) {
-      displace(system_, layout(), state, dq, dv, part, displaced_);
+      directions_.displace(state, numbers(dq), numbers(dv), part, displaced_);
       if (dynamics_.evaluate(displaced_) == Status::invalid || sticking_element() != nullptr) return false;
       const Assembly& a = dynamics_.assembly();
       out.resize(n() + a.problem.m());
@@ -315,7 +313,9 @@ class Linearizer {
         out[n() + r] = level_of_row(r) == Level::acceleration ? 0 : a.velocity[z(r)] / row_lengths_[r];
       return out.allFinite();
     };
-    const Slope slope = derivative(value, largest_step(dq, dv));
+    constexpr double largest = 0.1;  // Step in units of the size of a direction.
+    const double size = directions_.size_of(numbers(dq), numbers(dv));
+    const Slope slope = derivative(value, size > 0 ? largest / size : largest);
     if (slope.value.size() == 0)
       throw std::invalid_argument(
           "the equations have no derivative at this state: beside it, they cannot be evaluated, or dry friction "
@@ -390,13 +390,13 @@ class Linearizer {
       const BodyId id = layout().bodies[s];
       if (system_.kind(id) == BodyKind::coordinate) continue;
       const int at = layout().column[s];
-      add(state_[id].v, acceleration.segment<3>(at), 1 / (scale_.length * scale_.length));
+      add(state_[id].v, acceleration.segment<3>(at), 1 / (directions_.length() * directions_.length()));
       if (system_.kind(id) != BodyKind::rigid) continue;
       add(state_[id].w, acceleration.segment<3>(at + 3), 1);
       if (state_[id].w.norm() > fastest.norm()) fastest = state_[id].w;
     }
     for (const BodyId id : kinematic_bodies()) {
-      add(state_[id].v, state_[id].a, 1 / (scale_.length * scale_.length));
+      add(state_[id].v, state_[id].a, 1 / (directions_.length() * directions_.length()));
       add(state_[id].w, state_[id].alpha, 1);
       if (state_[id].w.norm() > fastest.norm()) fastest = state_[id].w;
     }
@@ -440,8 +440,7 @@ class Linearizer {
     return off < 1 ? off : 1;
   }
   double change_along_motion(const MatrixXd& A, const VectorXd& acceleration, const Vector3d& rate) {
-    const double fastest =
-        std::max({speed_of_motion(system_, layout(), state_, scale_.length), rate.norm(), 1e-3 * A.norm()});
+    const double fastest = std::max({directions_.rate_of(state_), rate.norm(), 1e-3 * A.norm()});
     const double time = fastest > 0 ? 0.3 / fastest : 1;
     const Matrix3d R = Eigen::AngleAxisd(time * rate.norm(),
                                          rate.norm() > 0 ? Vector3d(rate.normalized()) : Vector3d(Vector3d::UnitX()))
@@ -534,8 +533,8 @@ class Linearizer {
   Dynamics dynamics_;
   State state_, displaced_;
   BlockRotation rotation_;
+  StateDirections directions_;
   std::vector<const Constraint*> constraint_of_row_;
-  MotionScale scale_;
   MatrixXd L_;  // M = L Lᵀ.
   VectorXd row_lengths_;
   MatrixXd displacements_, velocities_;  // Tangent directions, orthonormal in the mass metric.

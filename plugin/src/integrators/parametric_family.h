@@ -2,7 +2,7 @@
 // parameter together. Private to the core.
 #pragma once
 
-#include "dynamics/displacement.h"
+#include "dynamics/state_directions.h"
 
 #include <linchpin/dynamics.h>
 #include <linchpin/parametric_system.h>
@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -49,10 +50,11 @@ class ParametricFamily {
   }
 
   /// Differentiates a function of a system and a state.
+  /// @param directions  measured at the state
   /// @param value  value(variant, state, out) writes a vector
   template <class Value>
-  Eigen::VectorXd derivative(const IslandLayout& layout, const MotionScale& scale, const State& at,
-                             const TangentVector& along, Value value) {
+  Eigen::VectorXd derivative(const StateDirections& directions, const State& at, const TangentVector& along,
+                             Value value) {
     // The scale is that of a change that differences resolve well. A large change of the state has a step of its own.
     constexpr double small = 1e-3, large = 1e-2;
     const double size =
@@ -60,7 +62,7 @@ class ParametricFamily {
     Eigen::VectorXd out;
     const auto add = [&](SystemVariant& variant, double part, double weight, bool move) {
       if (move) {
-        displace(variant.system, layout, at, along.displacement, along.velocity, part, displaced_);
+        directions.displace(at, dq, dv, part, displaced_);
         displaced_.t += part * along.time;
       } else {
         displaced_ = at;

@@ -1,6 +1,6 @@
 // Sensitivities of a trajectory (T19): the linearised equations of motion along the states of a Stepper, and the jump
 // of the sensitivities at events.
-#include "dynamics/displacement.h"
+#include "dynamics/state_directions.h"
 #include "integrators/parametric_family.h"
 #include "integrators/sensitivity_data.h"
 #include "math/vector_ops.h"
@@ -175,11 +175,11 @@ struct SensitivityStepper::Impl {
   /// @param projected  receives the columns on the linearised constraints, if given
   Columns rates(const State& at, const Columns& columns, Columns* projected = nullptr) {
     Columns out(n(), columns.count());
-    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    directions_.measure(at);
     std::vector<VectorXd> residuals;
     for (Eigen::Index j = 0; j < columns.count(); ++j) {
       const VectorXd slope = family_.derivative(
-          layout_, scale, at, tangent(columns, j),
+          directions_, at, tangent(columns, j),
           [&](SystemVariant& of, const State& state, VectorXd& value) { evaluate(of, state, value); });
       out.velocity.col(j) = slope.head(n());
       if (projected != nullptr) residuals.push_back(slope.tail(slope.size() - n()));
@@ -249,10 +249,9 @@ struct SensitivityStepper::Impl {
     for (int j = 0; j < p(); ++j) {
       const TangentVector along{VectorXd::Zero(n()), VectorXd::Zero(n()), 0, j};
       const VectorXd slope =
-          family_.derivative(layout_, {}, at, along, [&](SystemVariant& of, const State&, VectorXd& value) {
+          family_.derivative(directions_, at, along, [&](SystemVariant& of, const State&, VectorXd& value) {
             const Stepper start(of.system, of.system.initial_state(), options_.stepper);
-            value.resize(2 * n());
-            difference(of.system, layout_, at, start.state(), value.head(n()), value.tail(n()));
+            difference(at, start.state(), value);
           });
       sensitivity_.displacement.col(j) = slope.head(n());
       sensitivity_.velocity.col(j) = slope.tail(n());
@@ -379,7 +378,7 @@ struct SensitivityStepper::Impl {
   /// @return the state just after them
   State pass_event(std::span<const ModeSwitch> events, const State& at, Columns& all) {
     const ModeSwitch& event = events.front();
-    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    directions_.measure(at);
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
       out[0] = event_value(of, event, state);
@@ -387,10 +386,10 @@ struct SensitivityStepper::Impl {
     Columns before(n(), 1), after(n(), 1);
     motion(at, before);
     const double rate =
-        family_.derivative(layout_, scale, at, {before.displacement.col(0), before.velocity.col(0), 1, -1}, value)[0];
+        family_.derivative(directions_, at, {before.displacement.col(0), before.velocity.col(0), 1, -1}, value)[0];
     VectorXd times(all.count());
     for (Eigen::Index j = 0; j < all.count(); ++j)
-      times[j] = -family_.derivative(layout_, scale, at, tangent(all, j), value)[0] / rate;
+      times[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / rate;
     if (!times.allFinite())
       throw std::invalid_argument("the motion has no derivative: at t = " + text(event.t) + " s, \"" +
                                   stepped_.name(event.on) + "\" touches an event without crossing it");
@@ -445,7 +444,7 @@ struct SensitivityStepper::Impl {
   State pass_crossing(const Crossing& crossing, const State& begin, Columns& all) {
     if (crossing.state.t > begin.t) propagate(begin, crossing.state, all);
     const State& at = crossing.state;
-    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    directions_.measure(at);
     const OutputFunction& function = watched_[z(crossing.function)];
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
@@ -454,9 +453,9 @@ struct SensitivityStepper::Impl {
     Columns motion_there(n(), 1);
     motion(at, motion_there);
     const double rate = family_.derivative(
-        layout_, scale, at, {motion_there.displacement.col(0), motion_there.velocity.col(0), 1, -1}, value)[0];
+        directions_, at, {motion_there.displacement.col(0), motion_there.velocity.col(0), 1, -1}, value)[0];
     VectorXd times(p());
-    for (int j = 0; j < p(); ++j) times[j] = -family_.derivative(layout_, scale, at, tangent(all, j), value)[0] / rate;
+    for (int j = 0; j < p(); ++j) times[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / rate;
     if (!times.allFinite())
       throw std::invalid_argument("the motion has no derivative: at t = " + text(crossing.t) +
                                   " s, a watched function touches zero without crossing it");
@@ -522,18 +521,17 @@ struct SensitivityStepper::Impl {
   /// The columns after an impact, before the part of the time: the derivative of reset() along S + ẋ⁻ dt*/dp.
   void jump_with_reset(const State& at, const State& end, const Columns& motion_before, const VectorXd& times,
                        Columns& all) {
-    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    directions_.measure(at);
     for (Eigen::Index j = 0; j < all.count(); ++j) {
       TangentVector along = tangent(all, j);
       along.displacement += motion_before.displacement.col(0) * times[j];
       along.velocity += motion_before.velocity.col(0) * times[j];
       along.time = times[j];
       const VectorXd slope =
-          family_.derivative(layout_, scale, at, along, [&](SystemVariant& of, const State& state, VectorXd& out) {
+          family_.derivative(directions_, at, along, [&](SystemVariant& of, const State& state, VectorXd& out) {
             State moved = state;
             reset(of, moved);
-            out.resize(2 * n());
-            difference(of.system, layout_, end, moved, out.head(n()), out.tail(n()));
+            difference(end, moved, out);
           });
       all.displacement.col(j) = slope.head(n());
       all.velocity.col(j) = slope.tail(n());
@@ -544,7 +542,7 @@ struct SensitivityStepper::Impl {
 
   OutputSensitivity outputs(const State& at, const Columns& columns, std::span<const double> times, int count,
                             const OutputFunction& function, bool with_reactions) {
-    const MotionScale scale = motion_scale(stepped_, layout_, at);
+    directions_.measure(at);
     std::vector<Reaction> reactions;
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out = VectorXd::Zero(count);
@@ -562,7 +560,7 @@ struct SensitivityStepper::Impl {
     for (int j = 0; j < p(); ++j) {
       TangentVector along = tangent(columns, j);
       if (!times.empty()) along.time = times[z(j)];
-      derivative.col(j) = family_.derivative(layout_, scale, at, along, value);
+      derivative.col(j) = family_.derivative(directions_, at, along, value);
     }
     write_row_major(derivative, out.derivative);
     return out;
@@ -609,6 +607,12 @@ struct SensitivityStepper::Impl {
     if (start_.count() != p() || start_.displacement.rows() != n()) start_ = sensitivity_;
   }
 
+  /// Writes the displacement and the velocity change [2n] from one state to another.
+  void difference(const State& from, const State& to, VectorXd& out) const {
+    out.resize(2 * n());
+    const std::span<double> all(out);
+    directions_.difference(from, to, all.first(z(static_cast<int>(n()))), all.last(z(static_cast<int>(n()))));
+  }
   TangentVector tangent(const Columns& columns, Eigen::Index j) const {
     return {columns.displacement.col(j), columns.velocity.col(j), 0, j < p() ? static_cast<int>(j) : -1};
   }
@@ -621,6 +625,7 @@ struct SensitivityStepper::Impl {
   System stepped_;
   Stepper stepper_;
   IslandLayout layout_;
+  StateDirections directions_{stepped_, layout_};
   std::vector<ElementMode> modes_;
   Columns sensitivity_, start_;
   std::vector<double> displacement_, velocity_;  // The same, row-major.
