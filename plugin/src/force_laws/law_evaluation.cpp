@@ -549,8 +549,16 @@ void LawSolver::set_internal_state(std::span<const double> values) {
   }
 }
 
-// Collects sites, unknown terms and friction elements at this state, and evaluates all smooth laws.
+/// Collects the terms of all laws at this state, and decides how each is solved.
 void LawSolver::gather(const Scene& scene) {
+  collect_terms(scene);
+  classify_smooth(scene);
+  if (persistent_.requested_modes.size() != elements.size())
+    persistent_.requested_modes.assign(elements.size(), ModeRequest{});
+}
+
+/// Collects sites, unknown terms and friction elements at this state, and evaluates all smooth laws.
+void LawSolver::collect_terms(const Scene& scene) {
   const IslandLayout& layout = scene.assembly.layout;
   sites_.clear();
   unknown_terms_.clear();
@@ -575,9 +583,6 @@ void LawSolver::gather(const Scene& scene) {
   persistent_.memories.resize(z(memory_count));  // Entries of removed laws would have dangling pointers.
   internal_state_now.resize(3 * z(memory_count));
   internal_state_rate.resize(3 * z(memory_count));
-  classify_smooth(scene);
-  if (persistent_.requested_modes.size() != elements.size())
-    persistent_.requested_modes.assign(elements.size(), ModeRequest{});
 }
 
 /// Adds constraint i with its laws: its acting point, free directions, motion and reaction.

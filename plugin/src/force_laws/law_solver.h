@@ -282,8 +282,10 @@ class LawSolver {
     unsigned long law_changes = 0;  // Identifies the set of laws with that fault.
   };
   class LawCallbacks;
+  friend class LawPartials;
 
   void gather(const Scene& scene);
+  void collect_terms(const Scene& scene);
   void add_site(const Scene& scene, int constraint);
   void add_term(const Scene& scene, int law, int index, const Law::Term& term, int& memory_count);
   void add_rows(const Scene& scene, Site& site);
