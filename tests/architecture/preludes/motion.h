@@ -1,4 +1,4 @@
-// The snippets of docs/how-to/linearize.md and docs/how-to/servo.md use these names.
+// The snippets of docs/how-to/linearize.md, docs/how-to/servo.md and docs/how-to/derivatives.md use these names.
 #include <linchpin/constraint.h>
 #include <linchpin/linearization.h>
 #include <linchpin/servo.h>
