@@ -4,6 +4,7 @@
 
 #include "dynamics/state_directions.h"
 
+#include <linchpin/assembly.h>
 #include <linchpin/dynamics.h>
 #include <linchpin/parametric_system.h>
 
@@ -24,6 +25,7 @@ struct SystemVariant {
   System system;
   Dynamics dynamics;
   std::vector<double> values;  // Of the parameters.
+  Assembly assembly;           // For rows alone. Its layout is that of `dynamics`.
 };
 
 /// A direction in which a state and one parameter change together.
@@ -33,6 +35,10 @@ struct TangentVector {
   int parameter = -1;  // Changes by 1. −1: none.
 };
 
+inline std::span<const double> numbers(const Eigen::VectorXd& x) {
+  return {x.data(), static_cast<std::size_t>(x.size())};
+}
+
 /// The systems at the points of a difference formula of order 4 for each parameter.
 class ParametricFamily {
  public:
@@ -40,6 +46,10 @@ class ParametricFamily {
   ParametricFamily(const ParametricSystem& family, const SolveOptions& options);
 
   int parameters() const { return static_cast<int>(stencils_.size()); }
+  /// Returns whether the differences for a parameter are one-sided, because it is at the end of its range.
+  bool is_one_sided(int parameter) const {
+    return stencils_[static_cast<std::size_t>(parameter)].points.size() > std::size(central_nodes);
+  }
   SystemVariant& nominal() { return *nominal_; }
   template <class Visit>
   void each(Visit visit) {
@@ -57,8 +67,8 @@ class ParametricFamily {
                              Value value) {
     // The scale is that of a change that differences resolve well. A large change of the state has a step of its own.
     constexpr double small = 1e-3, large = 1e-2;
-    const double size =
-        relative_size(system(), layout, scale, along.displacement, along.velocity) + std::fabs(along.time) * scale.rate;
+    const std::span<const double> dq = numbers(along.displacement), dv = numbers(along.velocity);
+    const double size = directions.size_of(dq, dv) + std::fabs(along.time) * directions.characteristic_rate();
     Eigen::VectorXd out;
     const auto add = [&](SystemVariant& variant, double part, double weight, bool move) {
       if (move) {

@@ -7,6 +7,7 @@
 #include "model/format.h"
 
 #include <linchpin/constraint.h>
+#include <linchpin/derivatives.h>
 #include <linchpin/laws.h>
 #include <linchpin/projection.h>
 #include <linchpin/sensitivity.h>
@@ -15,6 +16,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -47,6 +50,7 @@ struct SensitivityStepper::Impl {
         stepped_(given.make(given.values)),
         stepper_(stepped_, stepped_.initial_state(), checked(options_.stepper)),
         layout_(whole_system(stepped_)) {
+    derivatives_.emplace(nominal().system, with_enabled_constraints(given), options_.stepper.solve);
     follow_enabled();
     if (nominal().dynamics.evaluate(stepper_.state()) == Status::invalid)
       throw std::invalid_argument("the equation cannot be evaluated at the start: " + nominal().dynamics.reason());
@@ -54,9 +58,23 @@ struct SensitivityStepper::Impl {
       throw std::invalid_argument(
           "a law has an internal state, whose sensitivities are not computed. Use a law without one");
     read_modes();
-    apply_modes();
     differentiate_start();
+    evaluate_all(stepper_.state());
     publish();
+  }
+
+  /// Systems of the family with the constraints enabled that are so in the present one.
+  ParametricSystem with_enabled_constraints(const ParametricSystem& given) {
+    ParametricSystem out = given;
+    out.make = [make = given.make, &system = family_.nominal().system](std::span<const double> values) {
+      System made = make(values);
+      for (int i = 0; i < system.constraint_count(); ++i) {
+        const ConstraintId id = system.constraint_at(i);
+        if (!system.removed(id)) made.enable(id, system.enabled(id));
+      }
+      return made;
+    };
+    return out;
   }
 
   static const StepOptions& checked(const StepOptions& options) {
@@ -84,7 +102,7 @@ struct SensitivityStepper::Impl {
     std::size_t next = 0;
     const auto pass_crossings = [&](double until) {
       for (; next < crossed.size() && crossed[next].t <= until; ++next)
-        begin = pass_crossing(crossed[next], begin, all);
+        begin = pass_crossing(crossed[next], crossed[next].state, begin, all);
     };
     for (std::size_t first = 0; first < events.size();) {
       std::size_t last = first + 1;
@@ -96,6 +114,9 @@ struct SensitivityStepper::Impl {
         propagate(begin, at, all);
         begin = at;
       }
+      // A crossing at the event itself is one of the motion before it.
+      for (; next < crossed.size() && crossed[next].t <= events[first].t + before_event; ++next)
+        begin = pass_crossing(crossed[next], begin, begin, all);
       begin = pass_event(events.subspan(first, last - first), begin, all);
       first = last;
     }
@@ -135,28 +156,41 @@ struct SensitivityStepper::Impl {
 
   /// Integrates the columns from one state to a later one, without an event between.
   void propagate(const State& from, const State& to, Columns& all) {
-    const double time = to.t - from.t;
-    const bool by_tolerance = options_.stepper.method != Method::rk4;
-    for (int parts = std::max(1, static_cast<int>(std::lround(time * parts_per_second_)));;) {
+    // The local error of the method is (rate · step)⁵/120. Steps by tolerance are longer than their own method needs.
+    const double most = options_.stepper.method == Method::rk4
+                            ? 0.5
+                            : std::min(0.5, std::pow(120 * options_.stepper.relative_tolerance, 0.2));
+    constexpr double growth = 2, safety = 0.8, shortest = 1e-8;  // Shortest part with a Runge–Kutta step [s].
+    double planned = 1 / parts_per_second_;
+    State at = from;
+    while (to.t > at.t) {
+      const double left = to.t - at.t, part = std::min({left, planned, longest_part(at)});
+      const bool is_last = left - part < 1e-3 * part;
+      const State end = is_last ? to : stepper_.state_at(at.t + part);
       Columns result = all;
-      double rate_times_step = 0;
-      State at = from;
-      for (int i = 1; i <= parts; ++i) {
-        const State middle = stepper_.state_at(from.t + time * (i - 0.5) / parts);
-        const State end = i == parts ? to : stepper_.state_at(from.t + time * i / parts);
-        rate_times_step = std::max(rate_times_step, runge_kutta(at, middle, end, result));
-        at = end;
-      }
-      // The local error of the method is (rate · step)⁵/120. Steps by tolerance are longer than their own method needs.
-      const double most = std::pow(120 * options_.stepper.relative_tolerance, 0.2);
-      constexpr int most_parts = 1000;
-      if (by_tolerance && rate_times_step > most && parts < most_parts) {
-        parts = std::min(most_parts, static_cast<int>(std::ceil(parts * std::min(10.0, rate_times_step / most))));
+      if (end.t - at.t <= shortest) {
+        result = all.plus(end.t - at.t, rates(at, all));
+      } else if (const double rate =
+                     runge_kutta(at, stepper_.state_at(0.5 * (at.t + end.t)), end, result) / (end.t - at.t);
+                 rate * (end.t - at.t) > most && part > 1e3 * shortest) {
+        planned = safety * std::max(0.1 * part, most / rate);
         continue;
       }
       all = std::move(result);
-      return;
+      at = end;
+      planned = std::min(growth * std::max(part, planned), 1 / parts_per_second_);
     }
+  }
+  /// The time in which no direction of slip turns much: friction in a plane turns a slow slip fast.
+  double longest_part(const State& at) {
+    double out = std::numeric_limits<double>::infinity();
+    if (std::ranges::all_of(modes_, [](const ElementMode& mode) { return mode.sticks; })) return out;
+    constexpr double fraction = 0.2, least = 1e-9;  // In s.
+    solve(nominal(), at);
+    for (const FrictionElement& e : nominal().dynamics.friction_elements())
+      if (!e.sticks && e.dim > 1 && e.slip_acceleration.norm() > 0)
+        out = std::min(out, std::max(least, fraction * e.slip_velocity.norm() / e.slip_acceleration.norm()));
+    return out;
   }
 
   /// One step of the classical method. @return the rate of the equations times the step
@@ -171,68 +205,84 @@ struct SensitivityStepper::Impl {
     return change > 0 ? 2 * (k3.velocity - k2.velocity).norm() / change : 0;
   }
 
-  /// Rates of the columns at a state (T19).
+  /// Rates of the columns at a state (T19), with derivatives of v̇ (T18).
   /// @param projected  receives the columns on the linearised constraints, if given
   Columns rates(const State& at, const Columns& columns, Columns* projected = nullptr) {
     Columns out(n(), columns.count());
-    directions_.measure(at);
-    std::vector<VectorXd> residuals;
-    for (Eigen::Index j = 0; j < columns.count(); ++j) {
-      const VectorXd slope = family_.derivative(
-          directions_, at, tangent(columns, j),
-          [&](SystemVariant& of, const State& state, VectorXd& value) { evaluate(of, state, value); });
-      out.velocity.col(j) = slope.head(n());
-      if (projected != nullptr) residuals.push_back(slope.tail(slope.size() - n()));
-    }
-    if (projected != nullptr) project(at, residuals, *projected);
-    const Columns& used = projected != nullptr ? *projected : columns;
-    out.displacement = used.velocity;
-    for (std::size_t s = 0; s < layout_.bodies.size(); ++s) {
-      if (stepped_.kind(layout_.bodies[s]) != BodyKind::rigid) continue;
-      const int row = layout_.column[s] + 3;
-      // The rotation of a body turns its displacement: dδθ/dt = δω + ω × δθ.
-      for (Eigen::Index j = 0; j < used.count(); ++j)
-        out.displacement.col(j).segment<3>(row) +=
-            at[layout_.bodies[s]].w.cross(Vector3d(used.displacement.col(j).segment<3>(row)));
+    try {
+      derivatives_->evaluate(at);
+      if (projected != nullptr) project(at, *projected);
+      const Columns& used = projected != nullptr ? *projected : columns;
+      out.displacement = used.velocity;
+      turn_displacements(at, used, out);
+      std::vector<double> parameters(z(p()));
+      for (Eigen::Index j = 0; j < used.count(); ++j) {
+        const TangentVector along = tangent(used, j);
+        std::fill(parameters.begin(), parameters.end(), 0.0);
+        const bool by_family = along.parameter >= 0 && family_.is_one_sided(along.parameter);
+        if (along.parameter >= 0 && !by_family) parameters[z(along.parameter)] = 1;
+        const InputChange change{
+            .displacement = numbers(along.displacement), .velocity = numbers(along.velocity), .parameters = parameters};
+        out.velocity.col(j) = vector(derivatives_->forward(change).vdot);
+        if (by_family) out.velocity.col(j) += by_parameter(at, along.parameter);
+      }
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument("the motion has no derivative at t = " + text(at.t) + " s: " + e.what());
     }
     return out;
   }
-
-  /// v̇, then the residuals of positions and velocities.
-  void evaluate(SystemVariant& of, const State& state, VectorXd& value) {
-    solve(of, state);
-    const Assembly& a = of.dynamics.assembly();
-    const Eigen::Index m = a.problem.m();
-    value.resize(n() + 2 * m);
-    value << vector(of.dynamics.vdot()), vector(a.position), vector(a.velocity);
+  /// ∂v̇/∂p of a parameter at the end of its range, by one-sided differences of solutions.
+  VectorXd by_parameter(const State& at, int parameter) {
+    directions_.measure(at);
+    return family_.derivative(directions_, at, {VectorXd::Zero(n()), VectorXd::Zero(n()), 0, parameter},
+                              [&](SystemVariant& of, const State& state, VectorXd& vdot) {
+                                solve(of, state);
+                                vdot = vector(of.dynamics.vdot());
+                              });
   }
+  /// The rotation of a body turns its displacement: dδθ/dt = δω + ω × δθ.
+  void turn_displacements(const State& at, const Columns& columns, Columns& rate) const {
+    for (std::size_t s = 0; s < layout_.bodies.size(); ++s) {
+      if (stepped_.kind(layout_.bodies[s]) != BodyKind::rigid) continue;
+      const int row = layout_.column[s] + 3;
+      for (Eigen::Index j = 0; j < columns.count(); ++j)
+        rate.displacement.col(j).segment<3>(row) +=
+            at[layout_.bodies[s]].w.cross(Vector3d(columns.displacement.col(j).segment<3>(row)));
+    }
+  }
+
   void solve(SystemVariant& of, const State& state) {
     if (of.dynamics.evaluate(state) == Status::invalid)
       throw std::invalid_argument("the equation cannot be differentiated at t = " + text(state.t) +
                                   " s, because it cannot be evaluated next to the trajectory: " + of.dynamics.reason());
   }
 
-  /// Projects columns onto the linearised constraints, in the mass metric.
-  /// @param residuals  by column: changes of φ, then those of φ̇ and ψ
-  void project(const State& at, const std::vector<VectorXd>& residuals, Columns& columns) {
-    solve(nominal(), at);
-    const Assembly& a = nominal().dynamics.assembly();
-    const int m = a.problem.m();
+  /// Projects columns onto the linearised constraints, in the mass metric, with the factor of the derivatives.
+  void project(const State& at, Columns& columns) {
+    const ConstraintFactorization& factor = derivatives_->dynamics().solver();
+    const int m = derivatives_->dynamics().assembly().problem.m();
     if (m == 0) return;
+    directions_.measure(at);
     const std::vector<char> on_position = position_rows();
     std::vector<double> e(z(m)), dv(z(static_cast<int>(n())));
     for (Eigen::Index j = 0; j < columns.count(); ++j) {
-      const VectorXd& off = residuals[static_cast<std::size_t>(j)];
+      const VectorXd off = family_.derivative(directions_, at, tangent(columns, j),
+                                              [&](SystemVariant& of, const State& state, VectorXd& residuals) {
+                                                of.assembly.layout = derivatives_->dynamics().assembly().layout;
+                                                assemble_constraints(of.system, state, of.assembly);
+                                                residuals.resize(2 * m);
+                                                residuals << vector(of.assembly.position), vector(of.assembly.velocity);
+                                              });
       for (int r = 0; r < m; ++r) e[z(r)] = on_position[z(r)] ? off[r] : 0;
-      nominal().dynamics.solver().solve_unrefined(e, {}, {}, dv);
+      factor.solve_unrefined(e, {}, {}, dv);
       columns.displacement.col(j) -= vector(dv);
       for (int r = 0; r < m; ++r) e[z(r)] = off[m + r];
-      nominal().dynamics.solver().solve_unrefined(e, {}, {}, dv);
+      factor.solve_unrefined(e, {}, {}, dv);
       columns.velocity.col(j) -= vector(dv);
     }
   }
   std::vector<char> position_rows() {
-    const IslandLayout& block = nominal().dynamics.assembly().layout;
+    const IslandLayout& block = derivatives_->dynamics().assembly().layout;
     std::vector<char> out;
     for (std::size_t i = 0; i < block.constraints.size(); ++i)
       out.insert(out.end(), z(block.row[i + 1] - block.row[i]),
@@ -286,17 +336,20 @@ struct SensitivityStepper::Impl {
     return at == modes_.end() ? nullptr : &*at;
   }
 
-  /// Sets the modes in all variants, from a state near the trajectory.
+  /// Sets the modes in all equations. The nominal one has been evaluated with the present constraints.
   void apply_modes() {
     if (modes_.empty()) return;
-    family_.each([&](SystemVariant& of) {
+    derivatives_->reset_friction_modes();
+    const auto set = [&](auto& equation, const Dynamics& listed) {
       for (const ElementMode& mode : modes_) {
-        const int element = element_of(of.dynamics, mode.on, mode.law, mode.term);
+        const int element = element_of(listed, mode.on, mode.law, mode.term);
         if (element >= 0)
-          of.dynamics.set_friction_mode(element, mode.sticks ? FrictionMode::sticks : FrictionMode::slips,
-                                        Vector6(1e-12 * mode.sense.stableNormalized()));
+          equation.set_friction_mode(element, mode.sticks ? FrictionMode::sticks : FrictionMode::slips,
+                                     Vector6(1e-12 * mode.sense.stableNormalized()));
       }
-    });
+    };
+    family_.each([&](SystemVariant& of) { set(of.dynamics, of.dynamics); });
+    set(*derivatives_, nominal().dynamics);
   }
 
   /// Enables the constraints in all variants that the stepper has enabled.
@@ -373,40 +426,61 @@ struct SensitivityStepper::Impl {
     return mode == nullptr ? 0 : e.slip_velocity.dot(mode->sense.stableNormalized());
   }
 
-  /// Applies the jump of the columns at events of one time.
+  /// Applies the jump of the columns at events of one time. The first one determines the time. The others follow from
+  /// it: an impact after which a contact opens again, or friction that sticks after it.
   /// @param at  the state just before them
   /// @return the state just after them
   State pass_event(std::span<const ModeSwitch> events, const State& at, Columns& all) {
-    const ModeSwitch& event = events.front();
+    Columns before(n(), 1), after(n(), 1);
+    motion(at, before);
+    const VectorXd times = event_times(events.front(), at, before, all);
+    record(events, at, before, times, all);
+    const bool impact = begin_events(events, at);
+    State end = at;
+    bring_to_rest(nominal(), end, impact);
+    if (add_modes(end)) {
+      end = at;
+      bring_to_rest(nominal(), end, impact);
+    }
+    if (impact || comes_to_rest(events)) {
+      jump_to_rest(at, end, before, times, impact, all);
+    } else {
+      all.displacement += before.displacement.col(0) * times.transpose();
+      all.velocity += before.velocity.col(0) * times.transpose();
+    }
+    end_events(events, end);
+    motion(end, after);
+    all.displacement -= after.displacement.col(0) * times.transpose();
+    all.velocity -= after.velocity.col(0) * times.transpose();
+    end.t = events.front().t;
+    return end;
+  }
+
+  /// Derivatives of the time of an event along the columns.
+  VectorXd event_times(const ModeSwitch& event, const State& at, const Columns& motion_before, const Columns& all) {
     directions_.measure(at);
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
       out[0] = event_value(of, event, state);
     };
-    Columns before(n(), 1), after(n(), 1);
-    motion(at, before);
-    const double rate =
-        family_.derivative(directions_, at, {before.displacement.col(0), before.velocity.col(0), 1, -1}, value)[0];
-    VectorXd times(all.count());
+    const double rate = family_.derivative(
+        directions_, at, {motion_before.displacement.col(0), motion_before.velocity.col(0), 1, -1}, value)[0];
+    VectorXd out(all.count());
     for (Eigen::Index j = 0; j < all.count(); ++j)
-      times[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / rate;
-    if (!times.allFinite())
+      out[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / rate;
+    constexpr double touch = 1e-6;  // Relative to the characteristic velocity.
+    const bool touches = event.what == ModeSwitch::What::engages &&
+                         std::fabs(rate) < touch * directions_.length() * directions_.characteristic_rate();
+    if (touches || !out.allFinite())
       throw std::invalid_argument("the motion has no derivative: at t = " + text(event.t) + " s, \"" +
                                   stepped_.name(event.on) + "\" touches an event without crossing it");
-    record(events, at, before, times, all);
-    const bool impact = change_modes(events, at);
-    State end = at;
-    if (impact) {
-      reset(nominal(), end);
-      jump_with_reset(at, end, before, times, all);
-    }
-    motion(end, after);
-    if (!impact) all.displacement += before.displacement.col(0) * times.transpose();
-    if (!impact) all.velocity += before.velocity.col(0) * times.transpose();
-    all.displacement -= after.displacement.col(0) * times.transpose();
-    all.velocity -= after.velocity.col(0) * times.transpose();
-    end.t = event.t;
-    return end;
+    return out;
+  }
+
+  static bool comes_to_rest(std::span<const ModeSwitch> events) {
+    return std::ranges::any_of(events, [](const ModeSwitch& event) {
+      return event.what == ModeSwitch::What::sticks || event.what == ModeSwitch::What::turns;
+    });
   }
 
   void record(std::span<const ModeSwitch> events, const State& at, const Columns& motion_before, const VectorXd& times,
@@ -431,6 +505,7 @@ struct SensitivityStepper::Impl {
   // ---- zero crossings ----
 
   int watch(OutputFunction function) {
+    if (!function) throw std::invalid_argument("watch() needs a function");
     watched_.push_back(std::move(function));
     const std::size_t number = watched_.size() - 1;
     return stepper_.watch([this, number](const State& state) {
@@ -440,10 +515,9 @@ struct SensitivityStepper::Impl {
     });
   }
 
-  /// Propagates the columns to a zero crossing, and finds its derivatives. @return the state there
-  State pass_crossing(const Crossing& crossing, const State& begin, Columns& all) {
-    if (crossing.state.t > begin.t) propagate(begin, crossing.state, all);
-    const State& at = crossing.state;
+  /// Propagates the columns to the state of a zero crossing, and finds its derivatives. @return that state
+  State pass_crossing(const Crossing& crossing, const State& at, const State& begin, Columns& all) {
+    if (at.t > begin.t) propagate(begin, at, all);
     directions_.measure(at);
     const OutputFunction& function = watched_[z(crossing.function)];
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
@@ -475,23 +549,26 @@ struct SensitivityStepper::Impl {
     out.velocity.col(0) = vector(nominal().dynamics.vdot());
   }
 
-  /// Changes the modes as the events say. @return whether one of them is an impact
-  bool change_modes(std::span<const ModeSwitch> events, const State& at) {
+  /// Closes contacts and stops friction elements, as the events say. @return whether one of them is an impact
+  bool begin_events(std::span<const ModeSwitch> events, const State& at) {
     bool impact = false;
     for (const ModeSwitch& event : events) {
-      if (event.what == ModeSwitch::What::releases) {
-        set_enabled_at(event.on, false, at);
-      } else if (event.what == ModeSwitch::What::engages) {
-        set_enabled_at(event.on, true, at);
+      if (event.what == ModeSwitch::What::engages) {
+        enable_in_all(event.on, true);
         impact = true;
-      } else if (ElementMode* const mode = mode_of(event.on, event.law, event.term); mode != nullptr) {
+      } else if (ElementMode* const mode = mode_of(event.on, event.law, event.term);
+                 mode != nullptr && event.what != ModeSwitch::What::releases) {
         mode->sticks = true;
       }
     }
     evaluate_all(at);
+    return impact;
+  }
+  /// Opens contacts, and lets elements slide against the friction that would hold them.
+  void end_events(std::span<const ModeSwitch> events, const State& at) {
     solve(nominal(), at);
-    // An element that slides does so against the friction that would hold it.
     for (const ModeSwitch& event : events) {
+      if (event.what == ModeSwitch::What::releases) enable_in_all(event.on, false);
       if (event.what != ModeSwitch::What::slides && event.what != ModeSwitch::What::turns) continue;
       ElementMode* const mode = mode_of(event.on, event.law, event.term);
       const int element = element_of(nominal().dynamics, event.on, event.law, event.term);
@@ -500,27 +577,52 @@ struct SensitivityStepper::Impl {
       mode->sticks = false;
     }
     evaluate_all(at);
-    return impact;
   }
-  void set_enabled_at(ConstraintId id, bool on, const State& at) {
+  void enable_in_all(ConstraintId id, bool on) {
     family_.each([&](SystemVariant& of) {
       of.system.enable(id, on);
       of.dynamics.restructure();
     });
-    evaluate_all(at);
+  }
+  /// Adds the modes of elements whose contact has just closed. @return whether there are any
+  bool add_modes(const State& at) {
+    solve(nominal(), at);
+    bool any = false;
+    for (const FrictionElement& e : nominal().dynamics.friction_elements()) {
+      const ConstraintId on = constraint_of(nominal().dynamics, e);
+      if (mode_of(on, e.law, e.term) != nullptr) continue;
+      modes_.push_back(
+          {on, e.law, e.term, e.sticks, e.slip_velocity.norm() > 1e-9 ? e.slip_velocity : e.slip_acceleration});
+      any = true;
+    }
+    if (any) evaluate_all(at);
+    return any;
   }
 
-  /// Brings poses and velocities onto the constraints, as the stepper does at an impact.
-  void reset(SystemVariant& of, State& state) {
+  /// Brings poses and velocities onto the constraints at an impact, and takes the slip of sticking elements, as the
+  /// stepper does.
+  void bring_to_rest(SystemVariant& of, State& state, bool impact) {
     solve(of, state);
-    project_positions(of.system, of.dynamics, state, options_.stepper.newton_tolerance, options_.stepper.max_newton);
-    solve(of, state);
-    project_velocities(of.system, of.dynamics, state);
+    if (impact) {
+      project_positions(of.system, of.dynamics, state, options_.stepper.newton_tolerance, options_.stepper.max_newton);
+      solve(of, state);
+      project_velocities(of.system, of.dynamics, state);
+      solve(of, state);
+    }
+    if (std::ranges::none_of(modes_, [](const ElementMode& mode) { return mode.sticks; })) return;
+    std::vector<double> v = of.dynamics.assembly().v;
+    if (!(of.dynamics.reapply_stick(state, v) > 0)) return;
+    for (std::size_t s = 0; s < layout_.bodies.size(); ++s) {
+      BodyState& body = state[layout_.bodies[s]];
+      const int at = layout_.column[s], size = layout_.column[s + 1] - at;
+      for (int i = 0; i < std::min(3, size); ++i) body.v[i] = v[z(at + i)];
+      for (int i = 3; i < size; ++i) body.w[i - 3] = v[z(at + i)];
+    }
   }
 
-  /// The columns after an impact, before the part of the time: the derivative of reset() along S + ẋ⁻ dt*/dp.
-  void jump_with_reset(const State& at, const State& end, const Columns& motion_before, const VectorXd& times,
-                       Columns& all) {
+  /// The columns after bring_to_rest(), before the part of the time: its derivative along S + ẋ⁻ dt*/dp.
+  void jump_to_rest(const State& at, const State& end, const Columns& motion_before, const VectorXd& times, bool impact,
+                    Columns& all) {
     directions_.measure(at);
     for (Eigen::Index j = 0; j < all.count(); ++j) {
       TangentVector along = tangent(all, j);
@@ -530,7 +632,7 @@ struct SensitivityStepper::Impl {
       const VectorXd slope =
           family_.derivative(directions_, at, along, [&](SystemVariant& of, const State& state, VectorXd& out) {
             State moved = state;
-            reset(of, moved);
+            bring_to_rest(of, moved, impact);
             difference(end, moved, out);
           });
       all.displacement.col(j) = slope.head(n());
@@ -542,6 +644,9 @@ struct SensitivityStepper::Impl {
 
   OutputSensitivity outputs(const State& at, const Columns& columns, std::span<const double> times, int count,
                             const OutputFunction& function, bool with_reactions) {
+    if (!function || count < 0)
+      throw std::invalid_argument("outputs need a function and a number of outputs from 0, but the number is " +
+                                  std::to_string(count));
     directions_.measure(at);
     std::vector<Reaction> reactions;
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
@@ -610,8 +715,8 @@ struct SensitivityStepper::Impl {
   /// Writes the displacement and the velocity change [2n] from one state to another.
   void difference(const State& from, const State& to, VectorXd& out) const {
     out.resize(2 * n());
-    const std::span<double> all(out);
-    directions_.difference(from, to, all.first(z(static_cast<int>(n()))), all.last(z(static_cast<int>(n()))));
+    const std::size_t count = z(static_cast<int>(n()));
+    directions_.difference(from, to, {out.data(), count}, {out.data() + count, count});
   }
   TangentVector tangent(const Columns& columns, Eigen::Index j) const {
     return {columns.displacement.col(j), columns.velocity.col(j), 0, j < p() ? static_cast<int>(j) : -1};
@@ -626,6 +731,7 @@ struct SensitivityStepper::Impl {
   Stepper stepper_;
   IslandLayout layout_;
   StateDirections directions_{stepped_, layout_};
+  std::optional<Derivatives> derivatives_;
   std::vector<ElementMode> modes_;
   Columns sensitivity_, start_;
   std::vector<double> displacement_, velocity_;  // The same, row-major.
