@@ -30,6 +30,8 @@ void add_linearize(CLI::App& app, int& exit_code);
 void add_sweep(CLI::App& app, int& exit_code);
 /// linchpin sensitivities SCENE --to PARAMETERS
 void add_sensitivities(CLI::App& app, int& exit_code);
+/// linchpin fit SCENE DATA…
+void add_fit(CLI::App& app, int& exit_code);
 /// linchpin report RECORDING…
 void add_report(CLI::App& app, int& exit_code);
 /// linchpin bench [SCENE]

@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
   linchpin::cli::add_linearize(app, exit_code);
   linchpin::cli::add_sensitivities(app, exit_code);
   linchpin::cli::add_sweep(app, exit_code);
+  linchpin::cli::add_fit(app, exit_code);
   linchpin::cli::add_report(app, exit_code);
   linchpin::cli::add_solve(app, exit_code);
   linchpin::cli::add_bench(app, exit_code);

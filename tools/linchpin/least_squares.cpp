@@ -1,0 +1,423 @@
+#include "least_squares.h"
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace linchpin::cli {
+
+namespace {
+
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
+
+constexpr int most_iterations = 100, most_trials = 14;
+constexpr double step_tolerance = 1e-9;  // of steps: directions below it are left out
+
+/// The state of the search at one point.
+struct Point {
+  VectorXd x, residuals;  // measured − predicted
+  VectorXd squares;       // by column: sum of squares of residuals
+  double merit = 0;
+};
+
+class Search {
+ public:
+  Search(const Predictor& predict, const MeasuredValues& measured, const std::vector<FreeParameter>& parameters)
+      : predict_(predict),
+        measured_(measured),
+        parameters_(parameters),
+        n_(static_cast<Eigen::Index>(measured.values.size())),
+        p_(static_cast<Eigen::Index>(parameters.size())) {
+    if (n_ < p_)
+      throw std::invalid_argument("there are " + std::to_string(n_) + " measurements for " + std::to_string(p_) +
+                                  " parameters");
+    take_scales();
+  }
+
+  LeastSquaresFit run() {
+    VectorXd x(p_);
+    for (Eigen::Index j = 0; j < p_; ++j) x[j] = within(j, parameters_[size_t(j)].start);
+    // The likelihood of all noise levels has useless maxima far away, at which one column alone is met. So the search
+    // begins with levels in proportion to the data.
+    if (unknown_levels() > 1) {
+      levels_known_ = true;
+      point_ = at(x);
+      iterate(1e-2);
+      x = point_.x;
+      levels_known_ = false;
+    }
+    point_ = at(x);
+    iterate(0);
+    return result();
+  }
+
+ private:
+  static std::size_t size_t(Eigen::Index i) { return static_cast<std::size_t>(i); }
+
+  double within(Eigen::Index j, double x) const {
+    return std::clamp(x, parameters_[size_t(j)].low, parameters_[size_t(j)].high);
+  }
+
+  std::size_t unknown_levels() const {
+    return static_cast<std::size_t>(std::count_if(measured_.columns.begin(), measured_.columns.end(),
+                                                  [](const NoiseColumn& each) { return !each.sigma; }));
+  }
+
+  /// The size of the data of each column, which a level of the noise is compared with.
+  void take_scales() {
+    const auto columns = static_cast<Eigen::Index>(measured_.columns.size());
+    VectorXd mean = VectorXd::Zero(columns), square = mean, largest = mean;
+    counts_ = mean;
+    for (std::size_t i = 0; i < measured_.values.size(); ++i) {
+      const auto c = static_cast<Eigen::Index>(measured_.column[i]);
+      counts_[c] += 1;
+      mean[c] += measured_.values[i];
+      largest[c] = std::max(largest[c], std::fabs(measured_.values[i]));
+    }
+    for (Eigen::Index c = 0; c < columns; ++c) mean[c] /= std::max(counts_[c], 1.0);
+    for (std::size_t i = 0; i < measured_.values.size(); ++i) {
+      const auto c = static_cast<Eigen::Index>(measured_.column[i]);
+      square[c] += std::pow(measured_.values[i] - mean[c], 2);
+    }
+    scales_.resize(columns);
+    for (Eigen::Index c = 0; c < columns; ++c) {
+      const double spread = std::sqrt(square[c] / std::max(counts_[c], 1.0));
+      scales_[c] = spread > 1e-9 * largest[c] ? spread : largest[c] > 0 ? largest[c] : 1;
+    }
+  }
+
+  Point at(const VectorXd& x) {
+    Point out;
+    out.x = x;
+    const Prediction made = call(x, false);
+    take_residuals(out, made);
+    return out;
+  }
+
+  Prediction call(const VectorXd& x, bool with_jacobian) {
+    ++predictions_;
+    return predict_({x.data(), size_t(x.size())}, with_jacobian);
+  }
+
+  void take_residuals(Point& point, const Prediction& made) const {
+    point.residuals.resize(n_);
+    point.squares = VectorXd::Zero(scales_.size());
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      point.residuals[i] = measured_.values[size_t(i)] - made.values[size_t(i)];
+      if (!std::isfinite(point.residuals[i])) throw NoPrediction("a predicted value is not finite");
+      point.squares[column(i)] += point.residuals[i] * point.residuals[i];
+    }
+    point.merit = merit(point.squares);
+  }
+
+  Eigen::Index column(Eigen::Index i) const { return static_cast<Eigen::Index>(measured_.column[size_t(i)]); }
+  bool known(Eigen::Index c) const { return measured_.columns[size_t(c)].sigma.has_value(); }
+  double rounding(Eigen::Index c) const { return counts_[c] * std::pow(1e-14 * scales_[c], 2); }
+
+  /// Minus twice the logarithm of the likelihood, but for constants.
+  double merit(const VectorXd& squares) const {
+    double out = 0;
+    for (Eigen::Index c = 0; c < squares.size(); ++c) {
+      if (counts_[c] == 0) continue;
+      if (known(c))
+        out += squares[c] / std::pow(*measured_.columns[size_t(c)].sigma, 2);
+      else if (levels_known_)
+        out += squares[c] / std::pow(scales_[c], 2);
+      else
+        out += counts_[c] * std::log(squares[c] + rounding(c));
+    }
+    return out;
+  }
+
+  /// 1/σ by column, of which the gradient of the merit is that of the weighted sum of squares.
+  VectorXd weights(const VectorXd& squares) const {
+    VectorXd out(squares.size());
+    for (Eigen::Index c = 0; c < squares.size(); ++c) {
+      if (known(c))
+        out[c] = 1 / *measured_.columns[size_t(c)].sigma;
+      else if (levels_known_)
+        out[c] = 1 / scales_[c];
+      else
+        out[c] = std::sqrt(std::max(counts_[c], 1.0) / (squares[c] + rounding(c)));
+    }
+    return out;
+  }
+
+  /// One linear problem min |J d − r| in the parameters that are free to move, with columns of unit length.
+  struct Linear {
+    std::vector<Eigen::Index> free;
+    VectorXd lengths;   // of the columns of J, by free parameter
+    MatrixXd R;         // of the columns of unit length
+    VectorXd q;         // Qᵀ r
+    double rest = 0;    // |r|² − |q|²
+    double cosine = 0;  // largest, between a column and r
+
+    /// The step with damping; 0: the step of least length.
+    VectorXd step(double damping) const {
+      if (free.empty()) return {};
+      const Eigen::JacobiSVD<MatrixXd> svd(R, Eigen::ComputeThinU | Eigen::ComputeThinV);
+      const VectorXd& s = svd.singularValues();
+      VectorXd inner = svd.matrixU().transpose() * q;
+      for (Eigen::Index k = 0; k < s.size(); ++k)
+        inner[k] *= s[k] > step_tolerance * s[0] ? s[k] / (s[k] * s[k] + damping) : 0;
+      return (svd.matrixV() * inner).cwiseQuotient(lengths);
+    }
+    /// How far the squares fall in the linear problem.
+    double fall(const VectorXd& step) const {
+      if (free.empty()) return 0;
+      const VectorXd scaled = step.cwiseProduct(lengths);
+      return q.squaredNorm() - (q - R * scaled).squaredNorm();
+    }
+  };
+
+  Linear linear(const Point& point) const {
+    const VectorXd w = weights(point.squares);
+    VectorXd r = point.residuals;
+    MatrixXd J = jacobian_;
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      r[i] *= w[column(i)];
+      J.row(i) *= w[column(i)];
+    }
+    Linear out;
+    const VectorXd pull = J.transpose() * r;  // minus the gradient
+    for (Eigen::Index j = 0; j < p_; ++j) {
+      const FreeParameter& of = parameters_[size_t(j)];
+      const bool held = (point.x[j] <= of.low && pull[j] < 0) || (point.x[j] >= of.high && pull[j] > 0);
+      if (!held && J.col(j).norm() > 0) out.free.push_back(j);
+    }
+    const auto m = static_cast<Eigen::Index>(out.free.size());
+    MatrixXd unit(n_, m);
+    out.lengths.resize(m);
+    const double size = r.norm();
+    for (Eigen::Index k = 0; k < m; ++k) {
+      const Eigen::Index j = out.free[size_t(k)];
+      out.lengths[k] = J.col(j).norm();
+      unit.col(k) = J.col(j) / out.lengths[k];
+      if (size > 0) out.cosine = std::max(out.cosine, std::fabs(pull[j]) / (out.lengths[k] * size));
+    }
+    if (m > 0) {
+      const Eigen::HouseholderQR<MatrixXd> qr(unit);
+      out.R = qr.matrixQR().topRows(m).triangularView<Eigen::Upper>();
+      out.q = (qr.householderQ().transpose() * r).head(m);
+    }
+    return out;
+  }
+
+  void take_jacobian() {
+    const Prediction made = call(point_.x, true);
+    jacobian_ = Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
+        made.jacobian.data(), n_, p_);
+    if (!jacobian_.allFinite()) throw NoPrediction("a derivative of a predicted value is not finite");
+    take_residuals(point_, made);
+  }
+
+  /// @return the step along which parameters stay within their bounds
+  VectorXd clipped(const Linear& of, const VectorXd& step) const {
+    VectorXd out = step;
+    for (std::size_t k = 0; k < of.free.size(); ++k) {
+      const Eigen::Index j = of.free[k];
+      const auto at = static_cast<Eigen::Index>(k);
+      out[at] = within(j, point_.x[j] + step[at]) - point_.x[j];
+    }
+    return out;
+  }
+
+  VectorXd moved(const Linear& of, const VectorXd& step) const {
+    VectorXd out = point_.x;
+    for (std::size_t k = 0; k < of.free.size(); ++k) out[of.free[k]] += step[static_cast<Eigen::Index>(k)];
+    for (Eigen::Index j = 0; j < p_; ++j) out[j] = within(j, out[j]);
+    return out;
+  }
+
+  /// Largest part of the step against the parameters.
+  double relative(const Linear& of, const VectorXd& step) const {
+    double out = 0;
+    for (std::size_t k = 0; k < of.free.size(); ++k) {
+      const Eigen::Index j = of.free[k];
+      const double size = std::max(std::fabs(point_.x[j]), 1e-6 * parameters_[size_t(j)].typical());
+      out = std::max(out, std::fabs(step[static_cast<Eigen::Index>(k)]) / size);
+    }
+    return out;
+  }
+
+  /// Steps until the merit is minimal. @param enough  relative fall of the merit at which to stop; 0: to the end
+  void iterate(double enough) {
+    converged_ = false;
+    double damping = 1e-3;
+    take_jacobian();
+    for (int trials = 0; iterations_ < most_iterations;) {
+      const Linear of = linear(point_);
+      const VectorXd full = clipped(of, of.step(0));
+      if (of.free.empty() || of.cosine < 1e-9 || relative(of, full) < 1e-12) {
+        converged_ = true;
+        return;
+      }
+      const VectorXd step = clipped(of, of.step(damping));
+      std::optional<Point> next;
+      try {
+        next = at(moved(of, step));
+      } catch (const NoPrediction& e) {
+        reason_ = e.what();
+        no_prediction_ = true;
+      }
+      if (!next || !(next->merit < point_.merit)) {
+        // At the rounding of the residuals no step is better.
+        if (next && (relative(of, full) < 1e-7 || of.cosine < 1e-6)) {
+          converged_ = true;
+          return;
+        }
+        damping = std::max(damping, 1e-8) * 8;
+        if (next && !no_prediction_) reason_ = "no step makes the residuals smaller";
+        if (++trials > most_trials) return;
+        continue;
+      }
+      const double fell = point_.merit - next->merit;
+      point_ = std::move(*next);
+      trials = 0;
+      no_prediction_ = false;
+      ++iterations_;
+      damping = damping < 1e-12 ? 0 : damping * 0.1;
+      try {
+        take_jacobian();
+      } catch (const NoPrediction& e) {
+        reason_ = e.what();
+        no_prediction_ = true;
+        return;
+      }
+      if (enough > 0 && fell < enough * std::fabs(point_.merit)) return;
+    }
+    no_prediction_ = false;
+    reason_ = "the limit of " + std::to_string(most_iterations) + " steps was reached";
+  }
+
+  LeastSquaresFit result() {
+    LeastSquaresFit out;
+    out.converged = converged_;
+    if (!converged_)
+      out.reason = reason_ + (no_prediction_ ? ". Bounds keep the parameters where there is a result" : "");
+    out.iterations = iterations_;
+    out.predictions = predictions_;
+    out.parameters.assign(point_.x.data(), point_.x.data() + p_);
+    for (Eigen::Index i = 0; i < n_; ++i) out.predicted.push_back(measured_.values[size_t(i)] - point_.residuals[i]);
+    out.measurements = measured_.values.size();
+    add_bounds(out);
+    add_columns(out);
+    add_jacobian(out);
+    return out;
+  }
+
+  void add_bounds(LeastSquaresFit& out) const {
+    const Linear of = linear(point_);
+    for (Eigen::Index j = 0; j < p_; ++j) {
+      const FreeParameter& each = parameters_[size_t(j)];
+      const bool moves = std::find(of.free.begin(), of.free.end(), j) != of.free.end();
+      out.bounds.push_back(moves                      ? AtBound::no
+                           : point_.x[j] <= each.low  ? AtBound::low
+                           : point_.x[j] >= each.high ? AtBound::high
+                                                      : AtBound::no);
+    }
+  }
+
+  /// Whether some parameter changes what is predicted for a column.
+  std::vector<char> affected() const {
+    std::vector<char> out(size_t(scales_.size()), 0);
+    for (Eigen::Index i = 0; i < n_; ++i)
+      for (Eigen::Index j = 0; j < p_; ++j)
+        if (std::fabs(jacobian_(i, j)) * parameters_[size_t(j)].typical() > 1e-9 * scales_[column(i)])
+          out[size_t(column(i))] = 1;
+    return out;
+  }
+
+  void add_columns(LeastSquaresFit& out) const {
+    const std::vector<char> moved = affected();
+    double estimated = 0;
+    std::size_t levels = 0;
+    for (Eigen::Index c = 0; c < scales_.size(); ++c) {
+      if (known(c) || counts_[c] == 0) continue;
+      ++levels;
+      if (moved[size_t(c)]) estimated += counts_[c];
+    }
+    const auto at_bounds =
+        std::count_if(out.bounds.begin(), out.bounds.end(), [](AtBound each) { return each != AtBound::no; });
+    const double parameters = double(p_ - at_bounds);
+    if (estimated > 0) out.freedoms = std::max(estimated - parameters, 0.0);
+    out.estimates = static_cast<std::size_t>(p_) + levels;
+    for (Eigen::Index c = 0; c < scales_.size(); ++c) {
+      ColumnFit of;
+      of.count = static_cast<std::size_t>(counts_[c]);
+      of.affected = moved[size_t(c)] != 0;
+      of.sigma_given = known(c);
+      of.rms = std::sqrt(point_.squares[c] / std::max(counts_[c], 1.0));
+      const double unbiased = out.freedoms > 0 ? std::sqrt(estimated / out.freedoms) : 1;
+      const double level = std::sqrt((point_.squares[c] + rounding(c)) / std::max(counts_[c], 1.0));
+      of.sigma = known(c) ? *measured_.columns[size_t(c)].sigma : level * unbiased;
+      if (counts_[c] > 0) {
+        const double sigma = known(c) ? of.sigma : level;
+        out.log_likelihood -= 0.5 * counts_[c] * std::log(2 * std::numbers::pi * sigma * sigma) +
+                              0.5 * point_.squares[c] / (sigma * sigma);
+      }
+      add_autocorrelation(c, of);
+      out.columns.push_back(of);
+    }
+  }
+
+  void add_autocorrelation(Eigen::Index c, ColumnFit& of) const {
+    double sum = 0, last = 0;
+    bool first = true;
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      if (column(i) != c) continue;
+      if (!first) sum += last * point_.residuals[i];
+      last = point_.residuals[i];
+      first = false;
+    }
+    if (of.count < 10 || point_.squares[c] <= 1e4 * rounding(c)) return;
+    of.autocorrelation = sum / point_.squares[c];
+    of.residuals_follow = of.autocorrelation > 2.33 / std::sqrt(double(of.count));
+  }
+
+  void add_jacobian(LeastSquaresFit& out) const {
+    for (Eigen::Index i = 0; i < n_; ++i) {
+      const ColumnFit& of = out.columns[size_t(column(i))];
+      if (!of.affected) continue;
+      for (Eigen::Index j = 0; j < p_; ++j) out.weighted_jacobian.push_back(jacobian_(i, j) / of.sigma);
+    }
+  }
+
+  const Predictor& predict_;
+  const MeasuredValues& measured_;
+  const std::vector<FreeParameter>& parameters_;
+  const Eigen::Index n_, p_;
+  VectorXd scales_, counts_;  // by column
+  bool levels_known_ = false;
+  Point point_;
+  MatrixXd jacobian_;  // of the predicted values, at point_
+  bool converged_ = false;
+  std::string reason_;
+  bool no_prediction_ = false;  // is the reason
+  int iterations_ = 0, predictions_ = 0;
+};
+
+}  // namespace
+
+double FreeParameter::typical() const {
+  if (start != 0) return std::fabs(start);
+  if (std::isfinite(high - low) && high > low) return 0.1 * (high - low);
+  return 1;
+}
+
+double LeastSquaresFit::aic() const { return 2 * double(estimates) - 2 * log_likelihood; }
+
+double LeastSquaresFit::aicc() const {
+  const double k = double(estimates), left = double(measurements) - k - 1;
+  return left > 0 ? aic() + 2 * k * (k + 1) / left : std::numeric_limits<double>::infinity();
+}
+
+LeastSquaresFit least_squares(const Predictor& predict, const MeasuredValues& measured,
+                              const std::vector<FreeParameter>& parameters) {
+  return Search(predict, measured, parameters).run();
+}
+
+}  // namespace linchpin::cli

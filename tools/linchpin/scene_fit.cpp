@@ -1,0 +1,599 @@
+#include "scene_fit.h"
+
+#include "messages.h"
+#include "units.h"
+
+#include <linchpin/scene/joint_limits.h>
+#include <linchpin/scene/modes.h>
+#include <linchpin/stepper.h>
+#include <linchpin/system.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+namespace linchpin::cli {
+
+namespace {
+
+constexpr double unbounded = std::numeric_limits<double>::infinity();
+
+std::string six_digits(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", x + 0.0);
+  return text;
+}
+
+/// Calls a function with the numbers from 0 to count − 1, in several threads. @throws the first exception
+void in_threads(int threads, std::size_t count, const std::function<void(std::size_t)>& call) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex lock;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) try {
+        call(i);
+      } catch (...) {
+        const std::lock_guard<std::mutex> guard(lock);
+        if (!failure) failure = std::current_exception();
+        next = count;
+      }
+  };
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(std::max(threads, 1))); ++i)
+    others.emplace_back(work);
+  work();
+  for (std::thread& each : others) each.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+/// Ends of titles of `run --csv` that are results of the solver.
+constexpr std::string_view no_measurements[] = {".gap", ".qw", ".qx", ".qy", ".qz"};
+
+bool is_no_measurement(const std::string& name) {
+  return std::any_of(std::begin(no_measurements), std::end(no_measurements),
+                     [&](std::string_view end) { return name.ends_with(end); });
+}
+
+/// A title of `run --csv` as an expression: "bead.vx" is bead.velocity.x, "rod.Fx" is reaction(rod).x.
+std::string expression_of_table(const std::string& name) {
+  struct End {
+    std::string_view end;
+    const char *before, *after;
+  };
+  static constexpr End ends[] = {{".vx", "", ".velocity.x"},  {".vy", "", ".velocity.y"},  {".vz", "", ".velocity.z"},
+                                 {".wx", "", ".omega.x"},     {".wy", "", ".omega.y"},     {".wz", "", ".omega.z"},
+                                 {".Fx", "reaction(", ").x"}, {".Fy", "reaction(", ").y"}, {".Fz", "reaction(", ").z"},
+                                 {".Mx", "moment(", ").x"},   {".My", "moment(", ").y"},   {".Mz", "moment(", ").z"}};
+  for (const End& each : ends)
+    if (name.size() > each.end.size() && name.ends_with(each.end))
+      return each.before + scene::quoted(name.substr(0, name.size() - each.end.size())) + each.after;
+  for (const char* part : {".x", ".y", ".z"})
+    if (name.ends_with(part)) return scene::quoted(name.substr(0, name.size() - 2)) + part;
+  return name;
+}
+
+}  // namespace
+
+struct SceneFit::Impl {
+  /// A quantity of the scene that a column measures.
+  struct Quantity {
+    std::string expression, unit;
+  };
+
+  /// A parameter of one recording or of all.
+  struct Slot {
+    std::string name;
+    std::optional<std::size_t> recording;  // of which alone it is a parameter
+  };
+
+  /// When which channels of one recording are compared.
+  struct Schedule {
+    struct Sample {
+      std::size_t channel, index;  // among the columns, and among all measurements
+    };
+    std::vector<double> times;
+    std::vector<std::vector<Sample>> samples;  // by time
+  };
+
+  SceneFitOptions options;
+  std::string text;
+  std::vector<Recording> recordings;
+  std::vector<std::string> files;
+  std::vector<FittedColumn> columns;
+  std::vector<std::string> expressions;  // by column
+  std::vector<double> factors;           // by column: from the unit of the scene to that of the column
+  std::vector<FittedSeries> series;
+  std::vector<Schedule> schedules;  // by recording
+  std::vector<Slot> slots;          // by parameter
+  std::vector<FreeParameter> parameters;
+  MeasuredValues measured;
+  std::vector<std::string> remarks;
+  double duration = 0;
+
+  scene::Overrides overrides(std::size_t recording) const {
+    scene::Overrides out;
+    out.mjcf_scene = options.import_mjcf;
+    for (const auto& [name, value] : options.values) out.params[name] = value;
+    for (const auto& [name, value] : recordings[recording].known) out.params[name] = value;
+    return out;
+  }
+
+  scene::Model load(const scene::Overrides& with) const {
+    return scene::load_text(text, options.scene, options.import, with);
+  }
+
+  void read(const std::function<void(const scene::Model&)>& look) {
+    if (recordings.empty()) throw std::invalid_argument("there are no measurements");
+    const scene::Model model = load(overrides(0));
+    if (look) look(model);
+    files = model.files;
+    const Simulation simulation = options.simulation(model);
+    duration = simulation.dt * static_cast<double>(simulation.steps);
+    for (std::size_t r = 1; r < recordings.size(); ++r) (void)load(overrides(r));
+    take_parameters(model);
+    for (std::size_t r = 0; r < recordings.size(); ++r) take_columns(r, model);
+    take_sigma();
+    make_schedules();
+    if (model.options.method == Method::semi_implicit && has_laws(model))
+      remarks.push_back(
+          "the scene steps by the method semi-implicit, which locates stick and slip at the ends of steps only. "
+          "method = \"rk4\" in [solver] makes estimates exact");
+  }
+
+  static bool has_laws(const scene::Model& model) {
+    return std::any_of(model.constraints.begin(), model.constraints.end(),
+                       [](const scene::SceneConstraint& c) { return !c.laws.empty(); });
+  }
+
+  // ---- parameters
+
+  void take_parameters(const scene::Model&) {
+    if (options.free.empty()) throw std::invalid_argument("no parameter is free. Name one, as in --free mu");
+    std::set<std::string> names;
+    for (const FreeName& each : options.free) {
+      if (!names.insert(each.name).second) throw std::invalid_argument("\"" + each.name + "\" is free twice");
+      if (!(each.low < each.high))
+        throw std::invalid_argument("the bounds of \"" + each.name + "\" are " + six_digits(each.low) + " and " +
+                                    six_digits(each.high) + ". The first must be smaller");
+      for (std::size_t r = 0; r < (each.of_each_recording ? recordings.size() : 1); ++r) take_parameter(each, r);
+      for (std::size_t r = 0; r < recordings.size(); ++r)
+        if (recordings[r].known.contains(each.name) && !each.of_each_recording)
+          throw std::invalid_argument("\"" + each.name + "\" is free, but " + recordings[r].measured.file +
+                                      " gives it a value");
+    }
+  }
+
+  void take_parameter(const FreeName& of, std::size_t recording) {
+    Slot slot{of.name, {}};
+    FreeParameter parameter{of.name, start_of(of.name, recording), of.low, of.high};
+    if (of.of_each_recording) {
+      slot.recording = recording;
+      if (recordings.size() > 1) parameter.name += " of " + recordings[recording].measured.file;
+    }
+    if (parameter.start < of.low || parameter.start > of.high)
+      throw std::invalid_argument("the start value of \"" + of.name + "\" is " + six_digits(parameter.start) +
+                                  ", outside of its bounds from " + six_digits(of.low) + " to " + six_digits(of.high) +
+                                  ". Another start value is possible: --set " + of.name + "=VALUE");
+    slots.push_back(slot);
+    parameters.push_back(parameter);
+  }
+
+  /// The value of a number of [params]. @throws std::invalid_argument if there is none
+  double start_of(const std::string& name, std::size_t recording) const {
+    scene::Overrides with = overrides(recording);
+    with.params[name] = 0;
+    try {
+      (void)load(with);  // of the messages about names
+    } catch (const scene::SceneError&) {
+    }
+    with = overrides(recording);
+    with.logs = {name};
+    const scene::Model model = load(with);
+    const System system = model.system();
+    const State start = system.initial_state();
+    return model.logs.back()({system, start, {}})[0];
+  }
+
+  // ---- columns
+
+  void take_columns(std::size_t recording, const scene::Model& model) {
+    const MeasuredFile& file = recordings[recording].measured;
+    std::size_t before = 0, after = 0;
+    for (const MeasuredColumn& column : file.columns) {
+      const Quantity quantity = quantity_of(file, column, model, overrides(recording));
+      double factor = 1;  // from its unit to that of the scene
+      try {
+        factor = conversion(column.unit, quantity.unit);
+      } catch (const std::invalid_argument& e) {
+        throw measurement_error(file, file.title_line, column.column, "\"" + column.name + "\": " + e.what());
+      }
+      const std::size_t number = number_of(column, quantity, factor);
+      add_series(recording, number, column, factor * factors[number], before, after);
+    }
+    if (before + after == 0) return;
+    std::size_t left = 0;
+    for (const FittedSeries& each : series)
+      if (each.recording == recording) left += each.t.size();
+    if (left == 0) throw no_overlap(file);
+    remarks.push_back(counted(static_cast<long>(before + after), "sample") + " of " + file.file +
+                      (before + after == 1 ? " lies" : " lie") + " outside of the run from 0 to " +
+                      six_digits(duration) + " s" + (before + after == 1 ? " and is" : " and are") + " left out");
+  }
+
+  scene::SceneError no_overlap(const MeasuredFile& file) const {
+    double first = unbounded, last = -unbounded;
+    std::size_t line = 0;
+    for (const MeasuredColumn& column : file.columns) {
+      if (column.t.empty()) continue;
+      if (column.t.front() < first && !column.lines.empty()) line = column.lines.front();
+      first = std::min(first, column.t.front());
+      last = std::max(last, column.t.back());
+    }
+    return measurement_error(file, line, line > 0 ? 1 : 0,
+                             "the times do not overlap with the run: they are from " + six_digits(first) + " to " +
+                                 six_digits(last) + " s, and the run is from 0 to " + six_digits(duration) +
+                                 " s. Subtract the time of the start, or give a longer --duration");
+  }
+
+  /// Finds what a column measures. @throws SceneError at its title
+  Quantity quantity_of(const MeasuredFile& file, const MeasuredColumn& column, const scene::Model& model,
+                       scene::Overrides with) const {
+    std::vector<std::string> titles;
+    for (const scene::Channel& log : model.logs) {
+      titles.push_back(log.title());
+      if (log.title() == column.name && log.size() == 1) return {log.text(), log.unit()};
+      for (const char* part : {".x", ".y", ".z"})
+        if (log.size() == 3 && log.title() + part == column.name) return {"(" + log.text() + ")" + part, log.unit()};
+    }
+    std::optional<std::string> failure;
+    for (const std::string& expression : {column.name, expression_of_table(column.name)}) {
+      with.logs = {expression};
+      try {
+        const scene::Model read = load(with);
+        const scene::Channel& channel = read.logs.back();
+        if (channel.size() == 1) return {expression, channel.unit()};
+        failure = "\"" + column.name + "\" is a vector. Measure a component, such as " + column.name + ".x";
+      } catch (const scene::SceneError& e) {
+        if (e.file != "column") throw;
+        const std::string_view what = "column: ";
+        if (!failure)
+          failure = "\"" + column.name + "\" is no quantity of " + options.scene + ": " +
+                    (e.message.starts_with(what) ? e.message.substr(what.size()) : e.message);
+      }
+    }
+    const std::string near = scene::nearest(column.name, titles);
+    throw measurement_error(file, file.title_line, column.column,
+                            *failure + (failure->ends_with('?') ? "" : ".") +
+                                (near.empty() ? "" : " A log has the name \"" + near + "\".") +
+                                " The option --column names the columns that are measurements");
+  }
+
+  std::size_t number_of(const MeasuredColumn& column, const Quantity& quantity, double factor) {
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (expressions[i] == quantity.expression) return i;
+    columns.push_back({column.name, column.unit});
+    expressions.push_back(quantity.expression);
+    factors.push_back(1 / factor);
+    measured.columns.push_back({column.name, {}});
+    return columns.size() - 1;
+  }
+
+  void add_series(std::size_t recording, std::size_t column, const MeasuredColumn& from, double factor,
+                  std::size_t& before, std::size_t& after) {
+    FittedSeries out;
+    out.recording = recording;
+    out.column = column;
+    out.first = measured.values.size();
+    for (std::size_t i = 0; i < from.t.size(); ++i) {
+      if (from.t[i] < 0) {
+        ++before;
+        continue;
+      }
+      if (from.t[i] > duration * (1 + 1e-12)) {
+        ++after;
+        continue;
+      }
+      out.t.push_back(from.t[i]);
+      out.measured.push_back(factor * from.values[i]);
+      measured.values.push_back(out.measured.back());
+      measured.column.push_back(column);
+    }
+    series.push_back(std::move(out));
+  }
+
+  // ---- noise levels
+
+  void take_sigma() {
+    for (const auto& [name, level] : options.sigma) {
+      std::vector<std::string> names;
+      bool found = false;
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        names.push_back(columns[i].name);
+        if (columns[i].name != name) continue;
+        measured.columns[i].sigma = sigma_of(columns[i], level);
+        found = true;
+      }
+      const std::string near = scene::nearest(name, names);
+      if (!found)
+        throw std::invalid_argument("--sigma: there is no column \"" + name + "\"" +
+                                    (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+    }
+  }
+
+  static double sigma_of(const FittedColumn& column, const std::string& text) {
+    double out = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+    const std::string unit(end, text.data() + text.size());
+    const auto first = unit.find_first_not_of(' ');
+    if (error != std::errc() || !(out > 0) || !std::isfinite(out))
+      throw std::invalid_argument("--sigma of \"" + column.name + "\" is \"" + text +
+                                  "\", expected a positive number, with or without a unit");
+    if (first == std::string::npos) return out;
+    try {
+      return out * conversion(unit.substr(first), column.unit);
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument("--sigma of \"" + column.name + "\": " + e.what());
+    }
+  }
+
+  // ---- runs
+
+  void make_schedules() {
+    schedules.resize(recordings.size());
+    for (std::size_t r = 0; r < recordings.size(); ++r) {
+      std::map<double, std::vector<Schedule::Sample>> by_time;
+      for (const FittedSeries& each : series)
+        for (std::size_t i = 0; each.recording == r && i < each.t.size(); ++i)
+          by_time[each.t[i]].push_back({each.column, each.first + i});
+      for (auto& [t, samples] : by_time) {
+        schedules[r].times.push_back(t);
+        schedules[r].samples.push_back(std::move(samples));
+      }
+    }
+  }
+
+  /// Predicts the samples of one recording.
+  void predict(std::size_t recording, std::span<const double> x, std::span<double> values) const try {
+    scene::Overrides with = overrides(recording);
+    for (std::size_t j = 0; j < slots.size(); ++j)
+      if (!slots[j].recording || *slots[j].recording == recording) with.params[slots[j].name] = x[j];
+    with.logs = expressions;
+    const scene::Model read = load(with);
+    const Simulation simulation = options.simulation(read);
+    const scene::Model model = scene::with_joint_limits(read);
+    System system = model.system();
+    if (simulation.gravity)
+      system.set_gravity({(*simulation.gravity)[0], (*simulation.gravity)[1], (*simulation.gravity)[2]});
+    StepOptions steps = model.options;
+    steps.dense_output = false;
+    Stepper stepper(system, system.initial_state(), steps);
+    scene::ModeRecord modes;
+    (void)stepper.reactions();
+    modes.begin(system, stepper.dynamics(), stepper.t());
+    const std::span<const scene::Channel> channels(model.logs.end() - static_cast<std::ptrdiff_t>(expressions.size()),
+                                                   model.logs.end());
+    const bool forces =
+        std::any_of(channels.begin(), channels.end(), [](const scene::Channel& c) { return c.reads_forces(); });
+    const Schedule& schedule = schedules[recording];
+    for (std::size_t k = 0; k < schedule.times.size(); ++k) {
+      advance(stepper, system, modes, schedule.times[k], simulation.dt);
+      const scene::Observation at{system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>(),
+                                  &modes};
+      for (const Schedule::Sample& each : schedule.samples[k])
+        values[each.index] = factors[each.channel] * channels[each.channel](at)[0];
+    }
+  } catch (const scene::SceneError& e) {
+    throw NoPrediction((e.line > 0 ? "line " + std::to_string(e.line) + " of the scene: " : "") + e.message);
+  } catch (const std::invalid_argument& e) {
+    throw NoPrediction(said(e));
+  }
+
+  /// Steps to a time, in equal parts that are not longer than a step of the scene.
+  static void advance(Stepper& stepper, const System& system, scene::ModeRecord& modes, double to, double dt) {
+    const double from = stepper.t();
+    const long parts = static_cast<long>(std::ceil((to - from) / dt - 1e-6));
+    for (long i = 0; i < parts; ++i) {
+      const double end = i + 1 == parts ? to : from + (to - from) * double(i + 1) / double(parts);
+      const StepReport& report = stepper.step(end - stepper.t());
+      if (report.rejected) throw NoPrediction("the run stopped at " + six_digits(stepper.t()) + " s: " + report.reason);
+      modes.add(system, stepper.switches());
+    }
+  }
+
+  std::vector<double> values(std::span<const double> x) const {
+    std::vector<double> out(measured.values.size());
+    in_threads(options.threads, recordings.size(), [&](std::size_t r) { predict(r, x, out); });
+    return out;
+  }
+
+  // ---- derivatives by differences
+
+  /// Predictions at two places beside a point, for the derivative with respect to one parameter.
+  struct Difference {
+    double step = 0;
+    int first = -1, second = 1;  // multiples of the step; 0 is the point itself
+    std::vector<double> at_first, at_second;
+  };
+
+  Difference difference_of(std::size_t j, double x) const {
+    const FreeParameter& of = parameters[j];
+    Difference out;
+    out.step = std::min(6e-6 * std::max(std::fabs(x), 0.1 * of.typical()), 0.4 * (of.high - of.low));
+    if (x - out.step < of.low) out.first = 1, out.second = 2;
+    if (x + out.step > of.high) out.first = -1, out.second = -2;
+    return out;
+  }
+
+  /// Predicts at both places. Where the scene has no result on one side, both places are on the other one.
+  void predict(Difference& of, std::size_t j, std::size_t recording, std::span<const double> x) const {
+    const auto at = [&](int multiple, std::vector<double>& values) {
+      std::vector<double> moved(x.begin(), x.end());
+      moved[j] += multiple * of.step;
+      predict(recording, moved, values);
+    };
+    try {
+      at(of.first, of.at_first);
+      at(of.second, of.at_second);
+    } catch (const NoPrediction&) {
+      if (of.first != -1 || of.second != 1) throw;
+      of.first = 1, of.second = 2;
+      try {
+        at(of.first, of.at_first);
+        at(of.second, of.at_second);
+      } catch (const NoPrediction&) {
+        of.first = -1, of.second = -2;
+        at(of.first, of.at_first);
+        at(of.second, of.at_second);
+      }
+    }
+  }
+
+  Prediction predict_all(std::span<const double> x, bool with_jacobian) const {
+    Prediction out;
+    out.values = values(x);
+    if (!with_jacobian) return out;
+    struct Job {
+      std::size_t parameter, recording;
+      Difference difference;
+    };
+    std::vector<Job> jobs;
+    for (std::size_t j = 0; j < slots.size(); ++j)
+      for (std::size_t r = 0; r < recordings.size(); ++r)
+        if (!slots[j].recording || *slots[j].recording == r) jobs.push_back({j, r, difference_of(j, x[j])});
+    in_threads(options.threads, jobs.size(), [&](std::size_t n) {
+      jobs[n].difference.at_first = jobs[n].difference.at_second = out.values;
+      predict(jobs[n].difference, jobs[n].parameter, jobs[n].recording, x);
+    });
+    out.jacobian.resize(out.values.size() * slots.size());
+    for (const Job& job : jobs)
+      for (const FittedSeries& each : series)
+        for (std::size_t i = each.first; each.recording == job.recording && i < each.first + each.t.size(); ++i)
+          out.jacobian[i * slots.size() + job.parameter] = slope(job.difference, out.values[i], i);
+    return out;
+  }
+
+  /// Of second order, whichever the two places are.
+  static double slope(const Difference& of, double middle, std::size_t i) {
+    const double a = of.first * of.step, b = of.second * of.step;
+    return (of.at_first[i] - middle) / a * (b / (b - a)) - (of.at_second[i] - middle) / b * (a / (b - a));
+  }
+};
+
+SceneFit::SceneFit(SceneFitOptions options, std::string text, std::vector<Recording> recordings,
+                   const std::function<void(const scene::Model&)>& look)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->options = std::move(options);
+  impl_->text = std::move(text);
+  impl_->recordings = std::move(recordings);
+  impl_->read(look);
+}
+
+SceneFit::~SceneFit() = default;
+SceneFit::SceneFit(SceneFit&&) noexcept = default;
+
+const std::vector<std::string>& SceneFit::files() const { return impl_->files; }
+
+SceneFitResult SceneFit::run() const {
+  const Impl& of = *impl_;
+  SceneFitResult out;
+  out.scene = of.options.scene;
+  out.parameters = of.parameters;
+  out.columns = of.columns;
+  for (const Recording& each : of.recordings) out.recordings.push_back(each.measured.file);
+  out.series = of.series;
+  out.remarks = of.remarks;
+  out.fit =
+      least_squares([&](std::span<const double> x, bool with_jacobian) { return of.predict_all(x, with_jacobian); },
+                    of.measured, of.parameters);
+  out.identifiability = identifiability(out.fit, of.parameters);
+  for (std::size_t c = 0; c < out.columns.size(); ++c) {
+    const ColumnFit& column = out.fit.columns[c];
+    if (!column.affected)
+      out.remarks.push_back("the column \"" + out.columns[c].name + "\" does not depend on the free parameters");
+    else if (column.residuals_follow)
+      out.remarks.push_back("the residuals of \"" + out.columns[c].name + "\" follow each other (autocorrelation " +
+                            six_digits(std::round(100 * column.autocorrelation) / 100) +
+                            "). The scene lacks something, or the noise is not independent. The true errors are then "
+                            "larger than the standard errors");
+  }
+  return out;
+}
+
+namespace {
+
+bool is_asked_for(const std::string& asked, const std::string& name, const std::string& title) {
+  return asked == name || asked == title;
+}
+
+[[noreturn]] void refuse_column(const std::string& asked, const MeasuredFile& file,
+                                const std::vector<std::string>& seen) {
+  const std::string near = scene::nearest(asked, seen);
+  throw measurement_error(
+      file, file.title_line, file.title_line > 0 ? 1 : 0,
+      "there is no column \"" + asked + "\"" + (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
+}
+
+}  // namespace
+
+MeasuredFile read_recording(const std::string& file, std::string bytes, const std::vector<std::string>& columns,
+                            std::vector<std::string>& seen) {
+  const auto wanted = [&](const std::string& name, const std::string& title) {
+    if (std::find(seen.begin(), seen.end(), name) == seen.end()) seen.push_back(name);
+    if (columns.empty()) return !is_no_measurement(name);
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](const std::string& each) { return is_asked_for(each, name, title); });
+  };
+  MeasuredFile out = read_measurements(file, std::move(bytes), wanted);
+  if (!out.columns.empty()) return out;
+  if (!columns.empty()) refuse_column(columns.front(), out, seen);
+  throw measurement_error(out, out.title_line, 1, "there is no column beside the time");
+}
+
+void demand_columns(const std::vector<std::string>& columns, const std::vector<Recording>& recordings,
+                    const std::vector<std::string>& seen) {
+  for (const std::string& asked : columns) {
+    bool found = false;
+    for (const Recording& recording : recordings)
+      for (const MeasuredColumn& each : recording.measured.columns)
+        found = found || is_asked_for(asked, each.name, each.name + " [" + each.unit + "]");
+    if (!found) refuse_column(asked, recordings.front().measured, seen);
+  }
+}
+
+ModelComparison compare_models(const std::vector<SceneFitResult>& fits) {
+  ModelComparison out;
+  for (const SceneFitResult& each : fits) out.corrected = out.corrected && std::isfinite(each.fit.aicc());
+  std::vector<double> criterion;
+  for (const SceneFitResult& each : fits) criterion.push_back(out.corrected ? each.fit.aicc() : each.fit.aic());
+  out.best = static_cast<std::size_t>(std::min_element(criterion.begin(), criterion.end()) - criterion.begin());
+  double sum = 0, second = unbounded;
+  for (std::size_t i = 0; i < fits.size(); ++i) {
+    out.excess.push_back(criterion[i] - criterion[out.best]);
+    out.weights.push_back(std::exp(-0.5 * out.excess.back()));
+    sum += out.weights.back();
+    if (i != out.best) second = std::min(second, out.excess.back());
+  }
+  for (double& each : out.weights) each /= sum;
+  const std::string& best = fits[out.best].scene;
+  const std::string name = out.corrected ? "AICc" : "AIC";
+  if (!std::isfinite(second)) return out;
+  if (second < 2)
+    out.verdict = "the data do not decide: another scene is within " + six_digits(second) + " of the smallest " + name;
+  else if (second < 6)
+    out.verdict = best + " is better, but the evidence is weak: its " + name + " is smaller by " + six_digits(second);
+  else
+    out.verdict = best + " is better: its " + name + " is smaller by " + six_digits(second);
+  return out;
+}
+
+}  // namespace linchpin::cli
