@@ -168,6 +168,14 @@ std::optional<SceneFit> prepare(const FitArguments& arguments, const std::string
   });
 }
 
+/// @throws std::invalid_argument for a name of --set that no scene has
+void demand_values(const FitArguments& arguments, const std::vector<SceneFit>& scenes) {
+  for (const std::string& text : arguments.sets)
+    for (const auto& [name, value] : assignments("--set", text))
+      if (std::none_of(scenes.begin(), scenes.end(), [&](const SceneFit& each) { return each.has(name); }))
+        throw std::invalid_argument("--set: no scene has a number \"" + name + "\" in [params]");
+}
+
 // ---- what is printed
 
 /// As many digits as the error leaves.
@@ -266,6 +274,7 @@ int run_fit(const FitArguments& arguments) try {
     input.insert(input.end(), made->files().begin(), made->files().end());
     all.push_back(*std::move(made));
   }
+  demand_values(arguments, all);
   for (const Recording& each : *recordings) input.push_back(each.measured.file);
   demand_other_places({{"--out", arguments.out}, {"--report", arguments.report}});
   OutputFile table("--out", arguments.out, input), page("--report", arguments.report, input);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 namespace linchpin::cli {
 
@@ -13,6 +14,8 @@ namespace {
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
+// The search ends where the squares, divided by σ², would fall by less. Parameters then change by 1e-4 of their errors.
+constexpr double enough_fall = 1e-8;
 constexpr int most_iterations = 100, most_trials = 14;
 constexpr double step_tolerance = 1e-9;  // of steps: directions below it are left out
 
@@ -51,6 +54,7 @@ class Search {
     }
     point_ = at(x);
     iterate(0);
+    take_jacobian(Derivatives::accurate);
     return result();
   }
 
@@ -92,14 +96,14 @@ class Search {
   Point at(const VectorXd& x) {
     Point out;
     out.x = x;
-    const Prediction made = call(x, false);
+    const Prediction made = call(x, Derivatives::none);
     take_residuals(out, made);
     return out;
   }
 
-  Prediction call(const VectorXd& x, bool with_jacobian) {
+  Prediction call(const VectorXd& x, Derivatives derivatives) {
     ++predictions_;
-    return predict_({x.data(), size_t(x.size())}, with_jacobian);
+    return predict_({x.data(), size_t(x.size())}, derivatives);
   }
 
   void take_residuals(Point& point, const Prediction& made) const {
@@ -149,21 +153,43 @@ class Search {
   /// One linear problem min |J d − r| in the parameters that are free to move, with columns of unit length.
   struct Linear {
     std::vector<Eigen::Index> free;
-    VectorXd lengths;   // of the columns of J, by free parameter
-    MatrixXd R;         // of the columns of unit length
-    VectorXd q;         // Qᵀ r
-    double rest = 0;    // |r|² − |q|²
-    double cosine = 0;  // largest, between a column and r
+    VectorXd lengths;  // of the columns of J, by free parameter
+    MatrixXd R;        // of the columns of unit length
+    VectorXd q;        // Qᵀ r
 
-    /// The step with damping; 0: the step of least length.
-    VectorXd step(double damping) const {
-      if (free.empty()) return {};
-      const Eigen::JacobiSVD<MatrixXd> svd(R, Eigen::ComputeThinU | Eigen::ComputeThinV);
+    /// The step with damping; 0: the step of least length. A parameter that would leave its bounds stops at them, and
+    /// the others take the step that is then the best.
+    /// @param low, high  ends of the step
+    VectorXd step(double damping, const VectorXd& low, const VectorXd& high) const {
+      VectorXd out = VectorXd::Zero(lengths.size());
+      std::vector<Eigen::Index> open(free.size());
+      std::iota(open.begin(), open.end(), Eigen::Index(0));
+      VectorXd left = q;
+      while (!open.empty()) {
+        const VectorXd part = solution(open, left, damping);
+        std::vector<Eigen::Index> inside;
+        for (std::size_t k = 0; k < open.size(); ++k) {
+          const Eigen::Index j = open[k];
+          out[j] = std::clamp(part[static_cast<Eigen::Index>(k)] / lengths[j], low[j], high[j]);
+          if (out[j] > low[j] && out[j] < high[j])
+            inside.push_back(j);
+          else
+            left -= R.col(j) * (out[j] * lengths[j]);
+        }
+        if (inside.size() == open.size()) break;
+        open = inside;
+      }
+      return out;
+    }
+    VectorXd solution(const std::vector<Eigen::Index>& open, const VectorXd& left, double damping) const {
+      MatrixXd part(R.rows(), static_cast<Eigen::Index>(open.size()));
+      for (std::size_t k = 0; k < open.size(); ++k) part.col(static_cast<Eigen::Index>(k)) = R.col(open[k]);
+      const Eigen::JacobiSVD<MatrixXd> svd(part, Eigen::ComputeThinU | Eigen::ComputeThinV);
       const VectorXd& s = svd.singularValues();
-      VectorXd inner = svd.matrixU().transpose() * q;
+      VectorXd inner = svd.matrixU().transpose() * left;
       for (Eigen::Index k = 0; k < s.size(); ++k)
         inner[k] *= s[k] > step_tolerance * s[0] ? s[k] / (s[k] * s[k] + damping) : 0;
-      return (svd.matrixV() * inner).cwiseQuotient(lengths);
+      return svd.matrixV() * inner;
     }
     /// How far the squares fall in the linear problem.
     double fall(const VectorXd& step) const {
@@ -191,12 +217,10 @@ class Search {
     const auto m = static_cast<Eigen::Index>(out.free.size());
     MatrixXd unit(n_, m);
     out.lengths.resize(m);
-    const double size = r.norm();
     for (Eigen::Index k = 0; k < m; ++k) {
       const Eigen::Index j = out.free[size_t(k)];
       out.lengths[k] = J.col(j).norm();
       unit.col(k) = J.col(j) / out.lengths[k];
-      if (size > 0) out.cosine = std::max(out.cosine, std::fabs(pull[j]) / (out.lengths[k] * size));
     }
     if (m > 0) {
       const Eigen::HouseholderQR<MatrixXd> qr(unit);
@@ -206,23 +230,23 @@ class Search {
     return out;
   }
 
-  void take_jacobian() {
-    const Prediction made = call(point_.x, true);
+  void take_jacobian(Derivatives derivatives) {
+    const Prediction made = call(point_.x, derivatives);
     jacobian_ = Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
         made.jacobian.data(), n_, p_);
     if (!jacobian_.allFinite()) throw NoPrediction("a derivative of a predicted value is not finite");
     take_residuals(point_, made);
   }
 
-  /// @return the step along which parameters stay within their bounds
-  VectorXd clipped(const Linear& of, const VectorXd& step) const {
-    VectorXd out = step;
+  /// A step that stays within the bounds.
+  VectorXd step(const Linear& of, double damping) const {
+    VectorXd low(of.lengths.size()), high(of.lengths.size());
     for (std::size_t k = 0; k < of.free.size(); ++k) {
       const Eigen::Index j = of.free[k];
-      const auto at = static_cast<Eigen::Index>(k);
-      out[at] = within(j, point_.x[j] + step[at]) - point_.x[j];
+      low[static_cast<Eigen::Index>(k)] = parameters_[size_t(j)].low - point_.x[j];
+      high[static_cast<Eigen::Index>(k)] = parameters_[size_t(j)].high - point_.x[j];
     }
-    return out;
+    return of.step(damping, low, high);
   }
 
   VectorXd moved(const Linear& of, const VectorXd& step) const {
@@ -246,30 +270,30 @@ class Search {
   /// Steps until the merit is minimal. @param enough  relative fall of the merit at which to stop; 0: to the end
   void iterate(double enough) {
     converged_ = false;
-    double damping = 1e-3;
-    take_jacobian();
+    double damping = 0;
+    take_jacobian(Derivatives::quick);
     for (int trials = 0; iterations_ < most_iterations;) {
       const Linear of = linear(point_);
-      const VectorXd full = clipped(of, of.step(0));
-      if (of.free.empty() || of.cosine < 1e-9 || relative(of, full) < 1e-12) {
+      const VectorXd full = step(of, 0);
+      if (of.free.empty() || of.fall(full) < enough_fall || relative(of, full) < 1e-12) {
         converged_ = true;
         return;
       }
-      const VectorXd step = clipped(of, of.step(damping));
+      const VectorXd trial = step(of, damping);
       std::optional<Point> next;
       try {
-        next = at(moved(of, step));
+        next = at(moved(of, trial));
       } catch (const NoPrediction& e) {
         reason_ = e.what();
         no_prediction_ = true;
       }
       if (!next || !(next->merit < point_.merit)) {
         // At the rounding of the residuals no step is better.
-        if (next && (relative(of, full) < 1e-7 || of.cosine < 1e-6)) {
+        if (next && (relative(of, full) < 1e-7 || of.fall(full) < 1e4 * enough_fall)) {
           converged_ = true;
           return;
         }
-        damping = std::max(damping, 1e-8) * 8;
+        damping = std::max(10 * damping, 1e-5);
         if (next && !no_prediction_) reason_ = "no step makes the residuals smaller";
         if (++trials > most_trials) return;
         continue;
@@ -279,9 +303,9 @@ class Search {
       trials = 0;
       no_prediction_ = false;
       ++iterations_;
-      damping = damping < 1e-12 ? 0 : damping * 0.1;
+      damping = damping < 1e-4 ? 0 : damping * 0.1;
       try {
-        take_jacobian();
+        take_jacobian(Derivatives::quick);
       } catch (const NoPrediction& e) {
         reason_ = e.what();
         no_prediction_ = true;

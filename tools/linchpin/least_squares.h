@@ -16,6 +16,13 @@
 
 namespace linchpin::cli {
 
+/// How exact derivatives of predictions must be.
+enum class Derivatives {
+  none,     ///< not asked for
+  quick,    ///< enough for the direction of a step, about six digits
+  accurate  ///< for standard errors and to decide what the measurements determine, about nine digits
+};
+
 /// Values for all measurements, and their derivatives.
 struct Prediction {
   std::vector<double> values;    ///< [measurements]
@@ -28,7 +35,7 @@ struct NoPrediction : std::runtime_error {
 };
 
 /// Predicts measurements from values of the parameters. @throws NoPrediction
-using Predictor = std::function<Prediction(std::span<const double> parameters, bool with_jacobian)>;
+using Predictor = std::function<Prediction(std::span<const double> parameters, Derivatives)>;
 
 /// A parameter that is estimated.
 struct FreeParameter {

@@ -134,6 +134,7 @@ struct SceneFit::Impl {
 
   void read(const std::function<void(const scene::Model&)>& look) {
     if (recordings.empty()) throw std::invalid_argument("there are no measurements");
+    leave_out_values();
     const scene::Model model = load(overrides(0));
     if (look) look(model);
     files = model.files;
@@ -204,12 +205,29 @@ struct SceneFit::Impl {
     return model.logs.back()({system, start, {}})[0];
   }
 
+  void leave_out_values() {
+    for (auto each = options.values.begin(); each != options.values.end();) {
+      scene::Overrides with;
+      with.mjcf_scene = options.import_mjcf;
+      with.params[each->first] = each->second;
+      try {
+        (void)load(with);
+      } catch (const std::invalid_argument&) {
+        each = options.values.erase(each);
+        continue;
+      } catch (const scene::SceneError&) {  // of the value
+      }
+      ++each;
+    }
+  }
+
   // ---- columns
 
   void take_columns(std::size_t recording, const scene::Model& model) {
     const MeasuredFile& file = recordings[recording].measured;
     std::size_t before = 0, after = 0;
     for (const MeasuredColumn& column : file.columns) {
+      if (is_rate_of_point(column.name, model)) continue;
       const Quantity quantity = quantity_of(file, column, model, overrides(recording));
       double factor = 1;  // from its unit to that of the scene
       try {
@@ -228,6 +246,14 @@ struct SceneFit::Impl {
     remarks.push_back(counted(static_cast<long>(before + after), "sample") + " of " + file.file +
                       (before + after == 1 ? " lies" : " lie") + " outside of the run from 0 to " +
                       six_digits(duration) + " s" + (before + after == 1 ? " and is" : " and are") + " left out");
+  }
+
+  /// Whether a column of `run --csv` is the angular velocity of a body that has none.
+  static bool is_rate_of_point(const std::string& name, const scene::Model& model) {
+    for (const scene::SceneBody& body : model.bodies)
+      for (const char* part : {".wx", ".wy", ".wz"})
+        if (body.kind == BodyKind::particle && body.name + part == name) return true;
+    return false;
   }
 
   scene::SceneError no_overlap(const MeasuredFile& file) const {
@@ -418,74 +444,73 @@ struct SceneFit::Impl {
 
   // ---- derivatives by differences
 
-  /// Predictions at two places beside a point, for the derivative with respect to one parameter.
+  /// Predictions at one or two places beside a point, for the derivative with respect to one parameter.
   struct Difference {
+    std::size_t parameter, recording;
     double step = 0;
-    int first = -1, second = 1;  // multiples of the step; 0 is the point itself
-    std::vector<double> at_first, at_second;
+    std::vector<int> multiples;               // of the step, at which the scene runs
+    std::vector<std::vector<double>> values;  // by place
+
+    double slope(double middle, std::size_t i) const {
+      const double a = multiples[0] * step;
+      if (multiples.size() == 1) return (values[0][i] - middle) / a;
+      const double b = multiples[1] * step;
+      return (values[0][i] - middle) / a * (b / (b - a)) - (values[1][i] - middle) / b * (a / (b - a));
+    }
   };
 
-  Difference difference_of(std::size_t j, double x) const {
-    const FreeParameter& of = parameters[j];
-    Difference out;
-    out.step = std::min(6e-6 * std::max(std::fabs(x), 0.1 * of.typical()), 0.4 * (of.high - of.low));
-    if (x - out.step < of.low) out.first = 1, out.second = 2;
-    if (x + out.step > of.high) out.first = -1, out.second = -2;
-    return out;
+  /// Places in the order in which they are tried. Some may be where the scene has no result.
+  static std::vector<std::vector<int>> places(Derivatives derivatives) {
+    if (derivatives == Derivatives::quick) return {{1}, {-1}};
+    return {{-1, 1}, {1, 2}, {-1, -2}};
   }
 
-  /// Predicts at both places. Where the scene has no result on one side, both places are on the other one.
-  void predict(Difference& of, std::size_t j, std::size_t recording, std::span<const double> x) const {
-    const auto at = [&](int multiple, std::vector<double>& values) {
-      std::vector<double> moved(x.begin(), x.end());
-      moved[j] += multiple * of.step;
-      predict(recording, moved, values);
-    };
-    try {
-      at(of.first, of.at_first);
-      at(of.second, of.at_second);
-    } catch (const NoPrediction&) {
-      if (of.first != -1 || of.second != 1) throw;
-      of.first = 1, of.second = 2;
+  void predict(Difference& of, std::span<const double> x, Derivatives derivatives,
+               const std::vector<double>& middle) const {
+    const FreeParameter& parameter = parameters[of.parameter];
+    const double value = x[of.parameter];
+    of.step = std::min(
+        (derivatives == Derivatives::quick ? 1e-6 : 6e-6) * std::max(std::fabs(value), 0.1 * parameter.typical()),
+        0.4 * (parameter.high - parameter.low));
+    std::string reason = "the bounds leave no room for a derivative";
+    for (const std::vector<int>& multiples : places(derivatives)) {
+      const auto is_possible = [&](int multiple) {
+        const double at = value + multiple * of.step;
+        return at >= parameter.low && at <= parameter.high;
+      };
+      if (!std::all_of(multiples.begin(), multiples.end(), is_possible)) continue;
+      of.multiples = multiples;
+      of.values.assign(multiples.size(), middle);
       try {
-        at(of.first, of.at_first);
-        at(of.second, of.at_second);
-      } catch (const NoPrediction&) {
-        of.first = -1, of.second = -2;
-        at(of.first, of.at_first);
-        at(of.second, of.at_second);
+        for (std::size_t k = 0; k < multiples.size(); ++k) {
+          std::vector<double> moved(x.begin(), x.end());
+          moved[of.parameter] += multiples[k] * of.step;
+          predict(of.recording, moved, of.values[k]);
+        }
+        return;
+      } catch (const NoPrediction& e) {
+        reason = e.what();
       }
     }
+    throw NoPrediction(reason);
   }
 
-  Prediction predict_all(std::span<const double> x, bool with_jacobian) const {
+  /// @param known  the values at x; empty: they are predicted
+  Prediction predict_all(std::span<const double> x, Derivatives derivatives, std::vector<double> known) const {
     Prediction out;
-    out.values = values(x);
-    if (!with_jacobian) return out;
-    struct Job {
-      std::size_t parameter, recording;
-      Difference difference;
-    };
-    std::vector<Job> jobs;
+    out.values = known.empty() ? values(x) : std::move(known);
+    if (derivatives == Derivatives::none) return out;
+    std::vector<Difference> all;
     for (std::size_t j = 0; j < slots.size(); ++j)
       for (std::size_t r = 0; r < recordings.size(); ++r)
-        if (!slots[j].recording || *slots[j].recording == r) jobs.push_back({j, r, difference_of(j, x[j])});
-    in_threads(options.threads, jobs.size(), [&](std::size_t n) {
-      jobs[n].difference.at_first = jobs[n].difference.at_second = out.values;
-      predict(jobs[n].difference, jobs[n].parameter, jobs[n].recording, x);
-    });
+        if (!slots[j].recording || *slots[j].recording == r) all.push_back({j, r, 0, {}, {}});
+    in_threads(options.threads, all.size(), [&](std::size_t n) { predict(all[n], x, derivatives, out.values); });
     out.jacobian.resize(out.values.size() * slots.size());
-    for (const Job& job : jobs)
+    for (const Difference& of : all)
       for (const FittedSeries& each : series)
-        for (std::size_t i = each.first; each.recording == job.recording && i < each.first + each.t.size(); ++i)
-          out.jacobian[i * slots.size() + job.parameter] = slope(job.difference, out.values[i], i);
+        for (std::size_t i = each.first; each.recording == of.recording && i < each.first + each.t.size(); ++i)
+          out.jacobian[i * slots.size() + of.parameter] = of.slope(out.values[i], i);
     return out;
-  }
-
-  /// Of second order, whichever the two places are.
-  static double slope(const Difference& of, double middle, std::size_t i) {
-    const double a = of.first * of.step, b = of.second * of.step;
-    return (of.at_first[i] - middle) / a * (b / (b - a)) - (of.at_second[i] - middle) / b * (a / (b - a));
   }
 };
 
@@ -501,6 +526,8 @@ SceneFit::SceneFit(SceneFitOptions options, std::string text, std::vector<Record
 SceneFit::~SceneFit() = default;
 SceneFit::SceneFit(SceneFit&&) noexcept = default;
 
+bool SceneFit::has(const std::string& name) const { return impl_->options.values.contains(name); }
+
 const std::vector<std::string>& SceneFit::files() const { return impl_->files; }
 
 SceneFitResult SceneFit::run() const {
@@ -512,9 +539,15 @@ SceneFitResult SceneFit::run() const {
   for (const Recording& each : of.recordings) out.recordings.push_back(each.measured.file);
   out.series = of.series;
   out.remarks = of.remarks;
-  out.fit =
-      least_squares([&](std::span<const double> x, bool with_jacobian) { return of.predict_all(x, with_jacobian); },
-                    of.measured, of.parameters);
+  std::vector<double> place, values;  // of the last prediction
+  const auto predict = [&](std::span<const double> x, Derivatives derivatives) {
+    const bool same = std::equal(x.begin(), x.end(), place.begin(), place.end());
+    Prediction made = of.predict_all(x, derivatives, same ? values : std::vector<double>());
+    place.assign(x.begin(), x.end());
+    values = made.values;
+    return made;
+  };
+  out.fit = least_squares(predict, of.measured, of.parameters);
   out.identifiability = identifiability(out.fit, of.parameters);
   for (std::size_t c = 0; c < out.columns.size(); ++c) {
     const ColumnFit& column = out.fit.columns[c];

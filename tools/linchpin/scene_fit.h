@@ -41,10 +41,11 @@ struct SceneFitOptions {
   std::function<Simulation(const scene::Model&)> simulation;
   scene::BulletImporter import;                                     ///< reads included .bullet files
   std::function<scene::MjcfScene(const std::string&)> import_mjcf;  ///< reads MJCF files
-  std::map<std::string, double> values;                             ///< of parameters, in place of those of the scene
-  std::vector<FreeName> free;                                       ///< what is estimated
-  NoiseLevels sigma;                                                ///< by column
-  int threads = 1;                                                  ///< that run the scene at the same time
+  /// Values of parameters in place of those of the scene. Names that the scene has not are left out.
+  std::map<std::string, double> values;
+  std::vector<FreeName> free;  ///< what is estimated
+  NoiseLevels sigma;           ///< by column
+  int threads = 1;             ///< that run the scene at the same time
 };
 
 /// A quantity that is measured and predicted.
@@ -82,6 +83,8 @@ class SceneFit {
   ~SceneFit();
   SceneFit(SceneFit&&) noexcept;
 
+  /// Returns whether a name of SceneFitOptions::values is a number of [params] of the scene.
+  bool has(const std::string& name) const;
   const std::vector<std::string>& files() const;  ///< all files of the scene, itself first
   /// Estimates the parameters. @throws NoPrediction if the scene does not run with the values of the start
   SceneFitResult run() const;
