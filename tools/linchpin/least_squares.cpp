@@ -17,7 +17,8 @@ using Eigen::VectorXd;
 // The search ends where the squares, divided by σ², would fall by less. Parameters then change by 1e-4 of their errors.
 constexpr double enough_fall = 1e-8;
 constexpr int most_iterations = 100, most_trials = 14;
-constexpr double step_tolerance = 1e-9;  // of steps: directions below it are left out
+// Directions of smaller singular values get no step. Quick derivatives have errors of about 1e-6.
+constexpr double step_tolerance = 1e-5;
 
 /// The state of the search at one point.
 struct Point {

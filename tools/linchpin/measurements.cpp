@@ -204,7 +204,8 @@ class Messages {
     const std::string& topic = message.topic;
     const auto named = [&](std::string_view kind) { return topic.substr(kind.size()); };
     const auto unit = message.metadata.find("unit");
-    const std::string of = unit == message.metadata.end() ? "" : unit->second;
+    // That of a wrench is "N, N m, m": of force, moment and point.
+    const std::string of = unit == message.metadata.end() ? "" : unit->second.substr(0, unit->second.find(','));
     const double t = 1e-9 * static_cast<double>(message.ns);
     const auto json = nlohmann::json::parse(message.data, nullptr, false);
     if (topic.starts_with("/signal/")) {
@@ -230,10 +231,7 @@ class Messages {
   }
 
   MeasuredFile finish() {
-    if (out_.columns.empty())
-      throw measurement_error(out_, 0, 0,
-                              others_.empty() ? "the file has no messages of linchpin in JSON"
-                                              : "the file has none of the columns. It has " + others_);
+    if (number_.empty()) throw measurement_error(out_, 0, 0, "the file has no messages of linchpin in JSON");
     return std::move(out_);
   }
 
@@ -247,7 +245,6 @@ class Messages {
     const auto [known, added] = number_.try_emplace(name, out_.columns.size());
     if (added && !wanted_(name, unit.empty() ? name : name + " [" + unit + "]")) {
       known->second = left_out;
-      if (others_.size() < 300) others_ += (others_.empty() ? "\"" : ", \"") + name + "\"";
     } else if (added) {
       out_.columns.push_back({name, unit, 0, {}, {}, {}});
     }
@@ -264,7 +261,6 @@ class Messages {
   const WantedColumn& wanted_;
   MeasuredFile out_;
   std::map<std::string, std::size_t> number_;
-  std::string others_;  // names of columns that are left out, for messages
 };
 
 }  // namespace
