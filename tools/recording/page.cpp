@@ -70,7 +70,10 @@ std::string title_of(const Json& recording) {
   look(scene, "title");
   look(recording, "title");
   look(scene, "file");
-  return title + (recording.value("kind", Json()) == "linchpin sweep" ? " – linchpin sweep" : " – linchpin report");
+  const Json kind = recording.value("kind", Json());
+  return title + (kind == "linchpin sweep" ? " – linchpin sweep"
+                  : kind == "linchpin fit" ? " – linchpin fit"
+                                           : " – linchpin report");
 }
 
 /// Text of an HTML element.

@@ -9,14 +9,14 @@
 
 namespace linchpin::recording {
 
-/// What made a recording or a sweep: its first keys, `kind` and `verb` still to be said.
+/// What made a recording, a sweep or a fit: its first keys, `kind` and `verb` still to be said.
 /// @param scene  file, bytes, text
 nlohmann::ordered_json provenance(const std::string& command, nlohmann::ordered_json scene);
 
 /// Verdict and notes, from the comparison in it.
 void add_words(nlohmann::ordered_json& recording);
 
-/// The page that shows a recording or a sweep.
+/// The page that shows a recording, a sweep or a fit.
 std::string report_page(const nlohmann::ordered_json& recording);
 
 /// Recordings of one scene as one: the solvers of all. @throws std::invalid_argument where they are not of one scene,

@@ -1,4 +1,4 @@
-// One page for both: a recording of motions, or the table of a sweep.
+// One page for all: a recording of motions, the table of a sweep, or a fit.
 import { damage, recording } from './data.js';
 
 // Whatever the page holds, it says what is the matter with it: never a page of empty boxes.
@@ -8,11 +8,11 @@ function sorry(error) {
   line.textContent = `This page cannot be drawn. Its data are damaged, or come from another version of linchpin (${error.message}). Make the page again.`;
   $('verdict').prepend(line);
   $('verdict').className = 'bad';
-  for (const id of ['look', 'swept', 'rows', 'recorded']) $(id).hidden = true;
+  for (const id of ['look', 'swept', 'rows', 'fitted', 'residuals', 'recorded']) $(id).hidden = true;
   if (!$('table').rows.length) $('solvers').hidden = true;
   if (!$('made').children.length) $('provenance').hidden = true;
   document.body.dataset.ready = 'yes';
 }
 
 if (damage) sorry(damage);
-else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : import('./report.js')).catch(sorry);
+else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : recording.kind === 'linchpin fit' ? import('./fit.js') : import('./report.js')).catch(sorry);

@@ -68,7 +68,8 @@ function widths(series, span) {
   });
 }
 
-// series: [{label, colour, dash, x, y}], each on its own times. Returns null where there is nothing to draw.
+// series: [{label, colour, dash, dots, x, y}], each on its own times; dots without a line. Returns null where there is
+// nothing to draw.
 export function plot(host, series, { log = false, across = 's', xlabel, height = 180, sync, seek, width, duration = 1 }) {
   host.textContent = '';
   host.style.minHeight = '';
@@ -99,8 +100,9 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
     if (low >= 0 && low < 0.4 * high) range[0] = 0;
     scales.y = { range: () => range };
   }
-  if (log) widths(drawn, { y: (y) => Math.log10(y), high: 0.012 * Math.log10(range[1] / range[0]) });
-  else widths(drawn, { y: (y) => y, high: 0.012 * (range[1] - range[0]) });
+  const lines = drawn.filter((s) => !s.dots);
+  if (log) widths(lines, { y: (y) => Math.log10(y), high: 0.012 * Math.log10(range[1] / range[0]) });
+  else widths(lines, { y: (y) => y, high: 0.012 * (range[1] - range[0]) });
   drawn.sort((a, b) => (a.above ? 1 : 0) - (b.above ? 1 : 0) || (a.above ? 0 : series.indexOf(b) - series.indexOf(a)));  // the first on top, below its parts
   let data;
   if (drawn.every((s) => s.x === drawn[0].x)) data = [drawn[0].x, ...drawn.map((s) => s.y)];
@@ -117,7 +119,7 @@ export function plot(host, series, { log = false, across = 's', xlabel, height =
       axis(colours, { label: xlabel || 'time [s]', values: (_, v) => label(v), size: 32 }),
       log ? axis(colours, { size: 58, splits: decades, filter: (_, v) => v, values: (_, v) => v.map((x) => power(Math.round(Math.log10(x)))) }) : up,
     ],
-    series: [{}, ...drawn.map((s) => ({ label: s.label, stroke: s.colour, width: s.width || 1.8, dash: s.dash, points: { show: s.y.length < 3 }, spanGaps: true }))],
+    series: [{}, ...drawn.map((s) => ({ label: s.label, stroke: s.colour, width: s.width || 1.8, dash: s.dash, points: { show: s.y.length < 3 }, spanGaps: true, ...(s.dots ? { paths: () => null, points: { show: true, size: s.y.length > 400 ? 3 : 5, width: 0, fill: s.colour } } : {}) }))],
     hooks: { ready: [(self) => { self.over.append(now, corner); }] },
   }, data, host);
   if (seek) u.over.addEventListener('click', (e) => { if (Math.abs(e.movementX) < 3) seek(u.posToVal(e.offsetX, 'x')); });
