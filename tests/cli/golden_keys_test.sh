@@ -147,6 +147,9 @@ call compare "$scenes/slider-friction.toml" --duration 0.05 --precision both
 call compare "$scenes/four-bar-robot.toml" --as multibody --duration 0.05
 call sweep "$scenes/rotating-hoop.toml" --set w=1,2 --out rest.csv --equilibrium --report sweep.html
 call sweep "$scenes/rotating-hoop.toml" --set w=1,2 --duration 0.01 --out motion.csv
+"$linchpin" run "$scenes/swinging-bar.toml" --duration 0.5 --csv bar.csv >out 2>err
+call fit "$scenes/swinging-bar.toml" bar.csv --duration 0.5 --column angle --free mu,r --out residuals.csv --report fit.html \
+  --against "$scenes/swinging-bar.toml:mu"
 call report bare.rec --out report.html --gltf motion.glb --mcap again.mcap
 call bench mechanisms
 call bench W1:2 R1 --duration 0.05 --with exact,si:10
@@ -160,6 +163,8 @@ grep -q '"status": "contradictory"' out || fail "solve: $(cat out)"
 for recording in bare bullet coordinates both edge; do json recording $recording.rec; done
 sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' sweep.html >page.json
 json "page of a sweep" page.json
+sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' fit.html >page.json
+json "page of a fit" page.json
 # Schemas stand in MCAP as text.
 for schema in Wrench Scalar Coordinate; do
   grep -ao "{\"title\":\"linchpin.$schema\".*" bare.mcap | head -n 1 | jq -r '.properties | keys[]' 2>/dev/null | section "mcap, linchpin.$schema"
@@ -178,6 +183,7 @@ columns 'run, coordinates' coordinates.csv
 columns compare table-exact-double.csv
 columns compare edge-exact-double.csv
 columns sweep motion.csv
+columns fit residuals.csv
 columns 'sweep --equilibrium' rest.csv
 
 if [ -n "${LINCHPIN_WRITE_GOLDEN:-}" ]; then

@@ -63,6 +63,7 @@ class Examination {
     if (!moving_.empty()) decompose();
     name_what_has_no_effect();
     if (open_ > 0) name_combinations();
+    out_.open_directions = idle_.size() + size_t(open_);
     add_errors();
     return std::move(out_);
   }

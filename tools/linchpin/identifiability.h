@@ -30,6 +30,7 @@ struct Identifiability {
   std::vector<ParameterCombination> combinations;  ///< that are determined where their parameters are not
   std::vector<std::string> sentences;              ///< one about each group of parameters that are not determined
   std::vector<double> correlation;                 ///< [p × p], NaN for what has no standard error
+  std::size_t open_directions = 0;  ///< number of independent changes of the parameters that the data do not notice
   /// Smallest singular value of the Jacobian with columns of unit length, over the largest. 0: not determined.
   double smallest_singular_value = 1;
 

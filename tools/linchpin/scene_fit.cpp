@@ -549,6 +549,7 @@ SceneFitResult SceneFit::run() const {
   };
   out.fit = least_squares(predict, of.measured, of.parameters);
   out.identifiability = identifiability(out.fit, of.parameters);
+  out.fit.estimates -= out.identifiability.open_directions;
   for (std::size_t c = 0; c < out.columns.size(); ++c) {
     const ColumnFit& column = out.fit.columns[c];
     if (!column.affected)
