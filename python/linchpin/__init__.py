@@ -8,6 +8,7 @@ from . import laws
 from ._core import ConstraintReaction, FileError, Joint, Law, OrderError, SceneError
 from .dynamics import Dynamics
 from .equation import Solution, solve
+from .fit import Fit, FittedColumn, FittedSeries, fit
 from .linearization import Linearization, linearize
 from .reactions import Reaction, Reactions, Wrench
 from .rollout import Rollout, rollout
@@ -24,6 +25,9 @@ __all__ = [
     "ControllerFailure",
     "Dynamics",
     "FileError",
+    "Fit",
+    "FittedColumn",
+    "FittedSeries",
     "Joint",
     "Law",
     "Linearization",
@@ -42,6 +46,7 @@ __all__ = [
     "Trace",
     "Wrench",
     "__version__",
+    "fit",
     "laws",
     "linearize",
     "load",

@@ -3,6 +3,7 @@
 
 #include "arrays.h"
 #include "bullet_file.h"
+#include "case_steps.h"
 #include "module.h"
 
 #include <nanobind/stl/optional.h>
@@ -18,10 +19,7 @@ namespace nb = nanobind;
 
 namespace linchpin::python {
 
-namespace {
-
-/// Steps of a case: of the model, or of the caller.
-cli::Simulation simulation_of(const scene::Model& model, std::optional<double> dt, std::optional<double> duration) {
+cli::Simulation case_steps(const scene::Model& model, std::optional<double> dt, std::optional<double> duration) {
   cli::Simulation out;
   out.dt = dt.value_or(model.dt);
   const double time = duration.value_or(model.duration), steps = std::round(time / out.dt);
@@ -31,6 +29,8 @@ cli::Simulation simulation_of(const scene::Model& model, std::optional<double> d
   out.steps = static_cast<long>(steps);
   return out;
 }
+
+namespace {
 
 cli::Experiment make_experiment(const std::string& text, const std::string& path, std::vector<std::string> names,
                                 const std::vector<std::vector<double>>& cases, std::vector<std::string> columns,
@@ -43,7 +43,7 @@ cli::Experiment make_experiment(const std::string& text, const std::string& path
   options.until = until;
   options.kind = equilibrium ? cli::ExperimentKind::equilibrium : cli::ExperimentKind::motion;
   options.starts = starts;
-  options.simulation = [dt, duration](const scene::Model& model) { return simulation_of(model, dt, duration); };
+  options.simulation = [dt, duration](const scene::Model& model) { return case_steps(model, dt, duration); };
   options.import = importer_of(read_bullet);
   options.until_option = "until";
   options.column_option = "columns";

@@ -20,7 +20,7 @@ CALLS = int(os.environ.get("LINCHPIN_FUZZ_CALLS", "3000"))
 SEED = int(os.environ.get("LINCHPIN_FUZZ_SEED", "1"))
 
 # These return to the caller when they end: a random number of steps or threads may be too large for a test.
-LONG = {"step", "run", "record", "rollout", "sweep", "roll"}
+LONG = {"step", "run", "record", "rollout", "sweep", "fit", "roll"}
 
 
 class Unfriendly:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-MODULES = [f"linchpin.{name}" for name in ("laws", "linearization", "reactions", "rollout", "scene", "simulation", "state", "sweep", "trace")]
+MODULES = [f"linchpin.{name}" for name in ("fit", "laws", "linearization", "reactions", "rollout", "scene", "simulation", "state", "sweep", "trace")]
 MODULES += ["linchpin", "linchpin.rerun"]
 try:
     import mujoco  # noqa: F401

@@ -188,7 +188,7 @@ printf 't [s],bead.x [m]\n0,-1\n0.5,-0.1\n' >two.csv
 expect 2 fit "$circle" two.csv --free mmu
 says 'the scene has no number "mmu" in \[params\]; did you mean "mu"\?$'
 expect 2 fit "$circle" two.csv --free g=1:5
-says 'the start value of "g" is 9.81, outside of its bounds from 1 to 5. Another start value is possible: --set g=VALUE$'
+says 'the start value of "g" is 9.81, outside of its bounds from 1 to 5. --set can give another start value$'
 expect 2 fit "$circle" two.csv --free mu=1
 says '"mu=1" must have two bounds, as in mu=0:1'
 expect 2 fit "$circle" two.csv --free mu=1:0

@@ -128,7 +128,7 @@ std::optional<std::vector<Recording>> read_recordings_of(const FitArguments& arg
   return out;
 }
 
-SceneFitOptions options_of(const FitArguments& arguments, const std::string& scene, const std::string& free) {
+SceneFitOptions fit_options(const FitArguments& arguments, const std::string& scene, const std::string& free) {
   SceneFitOptions out;
   out.scene = scene;
   out.simulation = [&arguments](const scene::Model& model) {
@@ -156,13 +156,13 @@ SceneFitOptions options_of(const FitArguments& arguments, const std::string& sce
 }
 
 /// @return nothing after saying on stderr that a file cannot be read
-std::optional<SceneFit> prepare(const FitArguments& arguments, const std::string& scene, const std::string& free,
-                                const std::vector<Recording>& recordings) {
+std::optional<SceneFit> open_fit(const FitArguments& arguments, const std::string& scene, const std::string& free,
+                                 const std::vector<Recording>& recordings) {
   if (scene.ends_with(".bullet") || is_mjcf(scene))
     throw std::invalid_argument("\"" + scene + "\" has no [params]. Include it in a .toml scene");
   std::string text;
   if (!read_file(scene, text)) return {};
-  return SceneFit(options_of(arguments, scene, free), std::move(text), recordings, [](const scene::Model& model) {
+  return SceneFit(fit_options(arguments, scene, free), std::move(text), recordings, [](const scene::Model& model) {
     warn(model);
     for (const std::string& each : model.native) std::cerr << "the host bare leaves out: " << each << "\n";
   });
@@ -269,7 +269,7 @@ int run_fit(const FitArguments& arguments) try {
   std::vector<SceneFit> all;
   std::vector<std::string> input;
   for (const auto& [scene, free] : scenes) {
-    auto made = prepare(arguments, scene, free, *recordings);
+    auto made = open_fit(arguments, scene, free, *recordings);
     if (!made) return exit_bad_input;
     input.insert(input.end(), made->files().begin(), made->files().end());
     all.push_back(*std::move(made));

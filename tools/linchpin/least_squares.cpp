@@ -398,9 +398,11 @@ class Search {
       last = point_.residuals[i];
       first = false;
     }
-    if (of.count < 10 || point_.squares[c] <= 1e4 * rounding(c)) return;
+    constexpr double exact = 1e-6;  // Smaller residuals, relative to the data, are errors of the integration.
+    if (of.count < 10 || of.rms < exact * scales_[c]) return;
     of.autocorrelation = sum / point_.squares[c];
-    of.residuals_follow = of.autocorrelation > 2.33 / std::sqrt(double(of.count));
+    of.residuals_follow =
+        of.autocorrelation > 2.33 / std::sqrt(double(of.count)) && !(of.sigma_given && of.rms < 0.5 * of.sigma);
   }
 
   void add_jacobian(LeastSquaresFit& out) const {

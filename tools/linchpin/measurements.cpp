@@ -90,9 +90,9 @@ std::string nearest_title(const std::vector<MeasuredColumn>& columns) {
 }
 
 /// Reads one table line by line.
-class Table {
+class MeasuredTable {
  public:
-  Table(const std::string& file, std::string text) {
+  MeasuredTable(const std::string& file, std::string text) {
     out_.file = file;
     out_.text = std::move(text);
   }
@@ -277,7 +277,7 @@ scene::SceneError measurement_error(const MeasuredFile& in, std::size_t line, st
 }
 
 MeasuredFile read_measured_table(const std::string& file, std::string text, const WantedColumn& wanted) {
-  return Table(file, std::move(text)).read(wanted);
+  return MeasuredTable(file, std::move(text)).read(wanted);
 }
 
 MeasuredFile read_measured_mcap(const std::string& file, std::string_view bytes, const WantedColumn& wanted) {

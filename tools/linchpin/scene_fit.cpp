@@ -159,7 +159,7 @@ struct SceneFit::Impl {
   // ---- parameters
 
   void take_parameters(const scene::Model&) {
-    if (options.free.empty()) throw std::invalid_argument("no parameter is free. Name one, as in --free mu");
+    if (options.free.empty()) throw std::invalid_argument(options.words.free + " names no parameter");
     std::set<std::string> names;
     for (const FreeName& each : options.free) {
       if (!names.insert(each.name).second) throw std::invalid_argument("\"" + each.name + "\" is free twice");
@@ -184,7 +184,7 @@ struct SceneFit::Impl {
     if (parameter.start < of.low || parameter.start > of.high)
       throw std::invalid_argument("the start value of \"" + of.name + "\" is " + six_digits(parameter.start) +
                                   ", outside of its bounds from " + six_digits(of.low) + " to " + six_digits(of.high) +
-                                  ". Another start value is possible: --set " + of.name + "=VALUE");
+                                  ". " + options.words.values + " can give another start value");
     slots.push_back(slot);
     parameters.push_back(parameter);
   }
@@ -268,7 +268,7 @@ struct SceneFit::Impl {
     return measurement_error(file, line, line > 0 ? 1 : 0,
                              "the times do not overlap with the run: they are from " + six_digits(first) + " to " +
                                  six_digits(last) + " s, and the run is from 0 to " + six_digits(duration) +
-                                 " s. Subtract the time of the start, or give a longer --duration");
+                                 " s. Subtract the time of the start, or give a longer " + options.words.duration);
   }
 
   /// Finds what a column measures. @throws SceneError at its title
@@ -300,8 +300,8 @@ struct SceneFit::Impl {
     const std::string near = scene::nearest(column.name, titles);
     throw measurement_error(file, file.title_line, column.column,
                             *failure + (failure->ends_with('?') ? "" : ".") +
-                                (near.empty() ? "" : " A log has the name \"" + near + "\".") +
-                                " The option --column names the columns that are measurements");
+                                (near.empty() ? "" : " A log has the name \"" + near + "\".") + " " +
+                                options.words.columns + " can name the columns that are measurements");
   }
 
   std::size_t number_of(const MeasuredColumn& column, const Quantity& quantity, double factor) {
@@ -351,24 +351,24 @@ struct SceneFit::Impl {
       }
       const std::string near = scene::nearest(name, names);
       if (!found)
-        throw std::invalid_argument("--sigma: there is no column \"" + name + "\"" +
+        throw std::invalid_argument(options.words.sigma + ": there is no column \"" + name + "\"" +
                                     (near.empty() ? "" : "; did you mean \"" + near + "\"?"));
     }
   }
 
-  static double sigma_of(const FittedColumn& column, const std::string& text) {
+  double sigma_of(const FittedColumn& column, const std::string& text) const {
     double out = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
     const std::string unit(end, text.data() + text.size());
     const auto first = unit.find_first_not_of(' ');
     if (error != std::errc() || !(out > 0) || !std::isfinite(out))
-      throw std::invalid_argument("--sigma of \"" + column.name + "\" is \"" + text +
+      throw std::invalid_argument(options.words.sigma + " of \"" + column.name + "\" is \"" + text +
                                   "\", expected a positive number, with or without a unit");
     if (first == std::string::npos) return out;
     try {
       return out * conversion(unit.substr(first), column.unit);
     } catch (const std::invalid_argument& e) {
-      throw std::invalid_argument("--sigma of \"" + column.name + "\": " + e.what());
+      throw std::invalid_argument(options.words.sigma + " of \"" + column.name + "\": " + e.what());
     }
   }
 

@@ -34,6 +34,11 @@ struct Recording {
 /// Standard deviation of the noise of one column, as a text: "0.5" in the unit of the column, or "0.5 mm".
 using NoiseLevels = std::map<std::string, std::string>;
 
+/// Names of options in messages.
+struct FitWords {
+  std::string free = "--free", values = "--set", columns = "--column", sigma = "--sigma", duration = "--duration";
+};
+
 /// How the scene runs.
 struct SceneFitOptions {
   std::string scene;  ///< name of the scene's text in messages; includes are relative to it
@@ -45,6 +50,7 @@ struct SceneFitOptions {
   std::map<std::string, double> values;
   std::vector<FreeName> free;  ///< what is estimated
   NoiseLevels sigma;           ///< by column
+  FitWords words = {};         ///< in messages
   int threads = 1;             ///< that run the scene at the same time
 };
 
