@@ -31,9 +31,9 @@ using RecordingArgument = std::tuple<std::string, nb::bytes, std::map<std::strin
 /// Name, bounds, and whether every recording has its own value.
 using FreeArgument = std::tuple<std::string, double, double, bool>;
 
-std::vector<cli::Recording> recordings_of(const std::vector<RecordingArgument>& arguments,
-                                          const std::vector<std::string>& columns) {
-  std::vector<cli::Recording> out;
+std::vector<cli::MeasuredRecording> recordings_of(const std::vector<RecordingArgument>& arguments,
+                                                  const std::vector<std::string>& columns) {
+  std::vector<cli::MeasuredRecording> out;
   std::vector<std::string> seen;
   for (const auto& [name, bytes, known] : arguments)
     out.push_back({cli::read_recording(name, std::string(bytes.c_str(), bytes.size()), columns, seen), known});
@@ -114,7 +114,7 @@ nb::tuple fit(const std::string& text, const std::string& path, const std::vecto
   options.threads = workers;
   std::vector<std::string> warnings;
   std::optional<cli::SceneFitResult> result;
-  std::vector<cli::Recording> read = recordings_of(recordings, columns);
+  std::vector<cli::MeasuredRecording> read = recordings_of(recordings, columns);
   {
     const nb::gil_scoped_release release;
     const cli::SceneFit made(std::move(options), text, std::move(read),

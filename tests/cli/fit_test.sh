@@ -183,6 +183,11 @@ printf 't [s],bead.x [m]\n0,-1\n0.5,-0.1\n3,0\n' >late.csv
 expect 0 fit "$circle" late.csv --free mu=0: --set mu=0.1
 prints '^note: 1 sample of late.csv lies outside of the run from 0 to 1 s and is left out$'
 
+# Steps of the semi-implicit method end beside the times of stick and slip.
+sed 's/^method = .*/method = "semi-implicit"/' "$circle" >semi-implicit.toml
+expect 0 fit semi-implicit.toml run.csv --column bead.x --free mu --set mu=0.21
+prints '^note: the scene steps by the method semi-implicit, which locates stick and slip at the ends of steps only'
+
 # ---- Mistakes on the command line, and fits without a result.
 printf 't [s],bead.x [m]\n0,-1\n0.5,-0.1\n' >two.csv
 expect 2 fit "$circle" two.csv --free mmu

@@ -112,12 +112,12 @@ std::pair<std::string, std::string> file_and_words(const std::string& text, bool
 // ---- what is read
 
 /// @return nothing after saying on stderr which file cannot be read
-std::optional<std::vector<Recording>> read_recordings_of(const FitArguments& arguments) {
-  std::vector<Recording> out;
+std::optional<std::vector<MeasuredRecording>> read_recordings_of(const FitArguments& arguments) {
+  std::vector<MeasuredRecording> out;
   std::vector<std::string> seen;
   for (const std::string& each : arguments.data) {
     const auto [file, words] = file_and_words(each, true);
-    Recording made;
+    MeasuredRecording made;
     if (!words.empty()) made.known = assignments("\"" + each + "\"", words);
     std::string bytes;
     if (!read_file(file, bytes)) return {};
@@ -157,7 +157,7 @@ SceneFitOptions fit_options(const FitArguments& arguments, const std::string& sc
 
 /// @return nothing after saying on stderr that a file cannot be read
 std::optional<SceneFit> open_fit(const FitArguments& arguments, const std::string& scene, const std::string& free,
-                                 const std::vector<Recording>& recordings) {
+                                 const std::vector<MeasuredRecording>& recordings) {
   if (scene.ends_with(".bullet") || is_mjcf(scene))
     throw std::invalid_argument("\"" + scene + "\" has no [params]. Include it in a .toml scene");
   std::string text;
@@ -224,7 +224,7 @@ void print_correlations(const SceneFitResult& result) {
     for (std::size_t j = i + 1; j < p; ++j)
       if (const double r = result.identifiability.correlation[i * p + j]; std::fabs(r) > 0.9)
         std::printf("correlation of %s and %s: %s\n", result.parameters[i].name.c_str(),
-                    result.parameters[j].name.c_str(), digits_of(r, 4).c_str());
+                    result.parameters[j].name.c_str(), digits_of(r).c_str());
 }
 
 void print(const SceneFitResult& result) {
@@ -275,7 +275,7 @@ int run_fit(const FitArguments& arguments) try {
     all.push_back(*std::move(made));
   }
   demand_values(arguments, all);
-  for (const Recording& each : *recordings) input.push_back(each.measured.file);
+  for (const MeasuredRecording& each : *recordings) input.push_back(each.measured.file);
   demand_other_places({{"--out", arguments.out}, {"--report", arguments.report}});
   OutputFile table("--out", arguments.out, input), page("--report", arguments.report, input);
 

@@ -107,7 +107,7 @@ struct SceneFit::Impl {
 
   SceneFitOptions options;
   std::string text;
-  std::vector<Recording> recordings;
+  std::vector<MeasuredRecording> recordings;
   std::vector<std::string> files;
   std::vector<FittedColumn> columns;
   std::vector<std::string> expressions;  // by column
@@ -514,7 +514,7 @@ struct SceneFit::Impl {
   }
 };
 
-SceneFit::SceneFit(SceneFitOptions options, std::string text, std::vector<Recording> recordings,
+SceneFit::SceneFit(SceneFitOptions options, std::string text, std::vector<MeasuredRecording> recordings,
                    const std::function<void(const scene::Model&)>& look)
     : impl_(std::make_unique<Impl>()) {
   impl_->options = std::move(options);
@@ -536,7 +536,7 @@ SceneFitResult SceneFit::run() const {
   out.scene = of.options.scene;
   out.parameters = of.parameters;
   out.columns = of.columns;
-  for (const Recording& each : of.recordings) out.recordings.push_back(each.measured.file);
+  for (const MeasuredRecording& each : of.recordings) out.recordings.push_back(each.measured.file);
   out.series = of.series;
   out.remarks = of.remarks;
   std::vector<double> place, values;  // of the last prediction
@@ -593,11 +593,11 @@ MeasuredFile read_recording(const std::string& file, std::string bytes, const st
   throw measurement_error(out, out.title_line, 1, "there is no column beside the time");
 }
 
-void demand_columns(const std::vector<std::string>& columns, const std::vector<Recording>& recordings,
+void demand_columns(const std::vector<std::string>& columns, const std::vector<MeasuredRecording>& recordings,
                     const std::vector<std::string>& seen) {
   for (const std::string& asked : columns) {
     bool found = false;
-    for (const Recording& recording : recordings)
+    for (const MeasuredRecording& recording : recordings)
       for (const MeasuredColumn& each : recording.measured.columns)
         found = found || is_asked_for(asked, each.name, each.name + " [" + each.unit + "]");
     if (!found) refuse_column(asked, recordings.front().measured, seen);

@@ -26,7 +26,7 @@ struct FreeName {
 };
 
 /// One recording, and what is known of it.
-struct Recording {
+struct MeasuredRecording {
   MeasuredFile measured;
   std::map<std::string, double> known;  ///< values of parameters in this recording
 };
@@ -84,7 +84,7 @@ class SceneFit {
   /// Reads the scene, and finds the channel of each column.
   /// @param look  is called with the model that has been read
   /// @throws SceneError for a fault of the scene or of the recordings @throws std::invalid_argument for options
-  SceneFit(SceneFitOptions options, std::string text, std::vector<Recording> recordings,
+  SceneFit(SceneFitOptions options, std::string text, std::vector<MeasuredRecording> recordings,
            const std::function<void(const scene::Model&)>& look = {});
   ~SceneFit();
   SceneFit(SceneFit&&) noexcept;
@@ -108,7 +108,7 @@ MeasuredFile read_recording(const std::string& file, std::string bytes, const st
                             std::vector<std::string>& seen);
 
 /// Checks that each column that was asked for is in some recording. @throws SceneError
-void demand_columns(const std::vector<std::string>& columns, const std::vector<Recording>& recordings,
+void demand_columns(const std::vector<std::string>& columns, const std::vector<MeasuredRecording>& recordings,
                     const std::vector<std::string>& seen);
 
 /// The comparison of fits of several scenes to the same measurements.

@@ -118,10 +118,10 @@ function pictures() {
     const pair = make('div', null, { className: 'pair' }), wide = make('div'), side = make('figure');
     host.append(pair);
     pair.append(wide, side);
-    const off = s.measured.map((y, i) => (s.predicted[i] === null || !(column.sigma > 0) ? null : (y - s.predicted[i]) / column.sigma)), ends = [s.t[0], s.t[s.t.length - 1]];
+    const off = s.measured.map((y, i) => (s.predicted[i] === null || !(column.sigma > 0) ? null : (y - s.predicted[i]) / column.sigma)), ends = [s.t[0], (s.t[0] + s.t[s.t.length - 1]) / 2, s.t[s.t.length - 1]];
     figure(wide, 'residual / noise level', [
       { label: 'residual', colour: blue, dots: true, x: s.t, y: off, sound: true },
-      ...[-2, 0, 2].map((y) => ({ label: '', colour: theme().soft, dash: y ? [6, 4] : undefined, width: 1, x: ends, y: [y, y], above: true, sound: true }))], { height: 180, sync: 'fit' });
+      ...[-2, 0, 2].map((y) => ({ label: '', colour: theme().soft, dash: y ? [6, 4] : undefined, width: 1, x: ends, y: [y, y, y], above: true, sound: true }))], { height: 180, sync: 'fit' });
     side.append(make('figcaption', 'their number, and that of normal noise (line)'), histogram(off.filter(is_number)));
   }
   $('residuals-note').textContent = left_out ? 'A long series is drawn with a part of its samples. The table that --out writes has all of them.' : '';
