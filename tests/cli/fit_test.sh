@@ -118,6 +118,10 @@ prints '^NOT DETERMINED: the data do not depend on other$'
 # With the mass known, the stiffness is determined.
 expect 0 fit oscillator.toml oscillator.csv:mass=2 --column block.x --free stiffness,damping --set stiffness=50
 
+# The search finds the nearest minimum; one that explains nothing is called so.
+expect 0 fit oscillator.toml oscillator.csv --column block.x --free stiffness=400:900 --set stiffness=600
+prints '^note: the prediction of "block.x" is far from the data: .*another start value helps \(--set\)$'
+
 # ---- Two loads: the friction of the pin, or a constant torque. Recordings from each law, in degrees with noise.
 for law in swinging-bar swinging-bar-constant; do
   for load in 2 8; do

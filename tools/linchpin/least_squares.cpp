@@ -90,7 +90,8 @@ class Search {
     scales_.resize(columns);
     for (Eigen::Index c = 0; c < columns; ++c) {
       const double spread = std::sqrt(square[c] / std::max(counts_[c], 1.0));
-      scales_[c] = spread > 1e-9 * largest[c] ? spread : largest[c] > 0 ? largest[c] : 1;
+      varies_.push_back(spread > 1e-9 * largest[c]);
+      scales_[c] = varies_.back() ? spread : largest[c] > 0 ? largest[c] : 1;
     }
   }
 
@@ -384,6 +385,7 @@ class Search {
         out.log_likelihood -= 0.5 * counts_[c] * std::log(2 * std::numbers::pi * sigma * sigma) +
                               0.5 * point_.squares[c] / (sigma * sigma);
       }
+      of.is_far = of.count > 1 && varies_[size_t(c)] && of.rms > 0.5 * scales_[c];
       add_autocorrelation(c, of);
       out.columns.push_back(of);
     }
@@ -418,6 +420,7 @@ class Search {
   const std::vector<FreeParameter>& parameters_;
   const Eigen::Index n_, p_;
   VectorXd scales_, counts_;  // by column
+  std::vector<char> varies_;  // by column: the measurements do
   bool levels_known_ = false;
   Point point_;
   MatrixXd jacobian_;  // of the predicted values, at point_

@@ -67,6 +67,7 @@ struct ColumnFit {
   /// Noise level: as given, or estimated from the residuals and corrected for the number of parameters.
   double sigma = 0;
   bool sigma_given = false;       ///< noise level was given
+  bool is_far = false;            ///< The residuals are more than half as large as the variation of the measurements.
   bool affected = true;           ///< Some parameter has an effect on it.
   double autocorrelation = 0;     ///< of successive residuals
   bool residuals_follow = false;  ///< These are more alike than independent noise is, at the level of 1 %.

@@ -554,6 +554,11 @@ SceneFitResult SceneFit::run() const {
     const ColumnFit& column = out.fit.columns[c];
     if (!column.affected)
       out.remarks.push_back("the column \"" + out.columns[c].name + "\" does not depend on the free parameters");
+    else if (column.is_far)
+      out.remarks.push_back("the prediction of \"" + out.columns[c].name +
+                            "\" is far from the data: the residuals are more than half as large as the variation of "
+                            "the data. If the search has found the wrong minimum, another start value helps (" +
+                            of.options.words.values + ")");
     else if (column.residuals_follow)
       out.remarks.push_back("the residuals of \"" + out.columns[c].name + "\" follow each other (autocorrelation " +
                             six_digits(std::round(100 * column.autocorrelation) / 100) +
