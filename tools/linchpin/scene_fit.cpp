@@ -1,25 +1,20 @@
 #include "scene_fit.h"
 
 #include "messages.h"
+#include "scene_predictor.h"
 #include "units.h"
 
-#include <linchpin/scene/joint_limits.h>
-#include <linchpin/scene/modes.h>
-#include <linchpin/stepper.h>
+#include <linchpin/integration_method.h>
 #include <linchpin/system.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <exception>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 namespace linchpin::cli {
@@ -32,28 +27,6 @@ std::string six_digits(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", x + 0.0);
   return text;
-}
-
-/// Calls a function with the numbers from 0 to count − 1, in several threads. @throws the first exception
-void in_threads(int threads, std::size_t count, const std::function<void(std::size_t)>& call) {
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex lock;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) try {
-        call(i);
-      } catch (...) {
-        const std::lock_guard<std::mutex> guard(lock);
-        if (!failure) failure = std::current_exception();
-        next = count;
-      }
-  };
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < std::min(count, static_cast<std::size_t>(std::max(threads, 1))); ++i)
-    others.emplace_back(work);
-  work();
-  for (std::thread& each : others) each.join();
-  if (failure) std::rethrow_exception(failure);
 }
 
 /// Ends of titles of `run --csv` that are results of the solver.
@@ -90,58 +63,32 @@ struct SceneFit::Impl {
     std::string expression, unit;
   };
 
-  /// A parameter of one recording or of all.
-  struct Slot {
-    std::string name;
-    std::optional<std::size_t> recording;  // of which alone it is a parameter
-  };
-
-  /// When which channels of one recording are compared.
-  struct Schedule {
-    struct Sample {
-      std::size_t channel, index;  // among the columns, and among all measurements
-    };
-    std::vector<double> times;
-    std::vector<std::vector<Sample>> samples;  // by time
-  };
-
   SceneFitOptions options;
-  std::string text;
   std::vector<MeasuredRecording> recordings;
+  PredictedScene predicted;  // one run for each recording, one channel for each column
   std::vector<std::string> files;
   std::vector<FittedColumn> columns;
-  std::vector<std::string> expressions;  // by column
-  std::vector<double> factors;           // by column: from the unit of the scene to that of the column
   std::vector<FittedSeries> series;
-  std::vector<Schedule> schedules;  // by recording
-  std::vector<Slot> slots;          // by parameter
-  std::vector<FreeParameter> parameters;
   MeasuredValues measured;
   std::vector<std::string> remarks;
   double duration = 0;
 
-  scene::Overrides overrides(std::size_t recording) const {
-    scene::Overrides out;
-    out.mjcf_scene = options.import_mjcf;
-    for (const auto& [name, value] : options.values) out.params[name] = value;
-    for (const auto& [name, value] : recordings[recording].known) out.params[name] = value;
-    return out;
-  }
-
-  scene::Model load(const scene::Overrides& with) const {
-    return scene::load_text(text, options.scene, options.import, with);
-  }
-
   void read(const std::function<void(const scene::Model&)>& look) {
     if (recordings.empty()) throw std::invalid_argument("there are no measurements");
     leave_out_values();
-    const scene::Model model = load(overrides(0));
+    for (const MeasuredRecording& each : recordings) {
+      PredictedRun run;
+      run.params = options.values;
+      for (const auto& [name, value] : each.known) run.params[name] = value;
+      predicted.runs.push_back(std::move(run));
+    }
+    const scene::Model model = predicted.load(predicted.overrides(0));
     if (look) look(model);
     files = model.files;
     const Simulation simulation = options.simulation(model);
     duration = simulation.dt * static_cast<double>(simulation.steps);
-    for (std::size_t r = 1; r < recordings.size(); ++r) (void)load(overrides(r));
-    take_parameters(model);
+    for (std::size_t r = 1; r < recordings.size(); ++r) (void)predicted.load(predicted.overrides(r));
+    take_parameters();
     for (std::size_t r = 0; r < recordings.size(); ++r) take_columns(r, model);
     take_sigma();
     make_schedules();
@@ -158,7 +105,7 @@ struct SceneFit::Impl {
 
   // ---- parameters
 
-  void take_parameters(const scene::Model&) {
+  void take_parameters() {
     if (options.free.empty()) throw std::invalid_argument(options.words.free + " names no parameter");
     std::set<std::string> names;
     for (const FreeName& each : options.free) {
@@ -175,31 +122,31 @@ struct SceneFit::Impl {
   }
 
   void take_parameter(const FreeName& of, std::size_t recording) {
-    Slot slot{of.name, {}};
+    PredictedParameter slot{of.name, {}};
     FreeParameter parameter{of.name, start_of(of.name, recording), of.low, of.high};
     if (of.of_each_recording) {
-      slot.recording = recording;
+      slot.run = recording;
       if (recordings.size() > 1) parameter.name += " of " + recordings[recording].measured.file;
     }
     if (parameter.start < of.low || parameter.start > of.high)
       throw std::invalid_argument("the start value of \"" + of.name + "\" is " + six_digits(parameter.start) +
                                   ", outside of its bounds from " + six_digits(of.low) + " to " + six_digits(of.high) +
                                   ". " + options.words.values + " can give another start value");
-    slots.push_back(slot);
-    parameters.push_back(parameter);
+    predicted.parameters.push_back(slot);
+    predicted.free.push_back(parameter);
   }
 
   /// The value of a number of [params]. @throws std::invalid_argument if there is none
   double start_of(const std::string& name, std::size_t recording) const {
-    scene::Overrides with = overrides(recording);
+    scene::Overrides with = predicted.overrides(recording);
     with.params[name] = 0;
     try {
-      (void)load(with);  // of the messages about names
+      (void)predicted.load(with);  // of the messages about names
     } catch (const scene::SceneError&) {
     }
-    with = overrides(recording);
+    with = predicted.overrides(recording);
     with.logs = {name};
-    const scene::Model model = load(with);
+    const scene::Model model = predicted.load(with);
     const System system = model.system();
     const State start = system.initial_state();
     return model.logs.back()({system, start, {}})[0];
@@ -211,7 +158,7 @@ struct SceneFit::Impl {
       with.mjcf_scene = options.import_mjcf;
       with.params[each->first] = each->second;
       try {
-        (void)load(with);
+        (void)predicted.load(with);
       } catch (const std::invalid_argument&) {
         each = options.values.erase(each);
         continue;
@@ -228,7 +175,7 @@ struct SceneFit::Impl {
     std::size_t before = 0, after = 0;
     for (const MeasuredColumn& column : file.columns) {
       if (is_rate_of_point(column.name, model)) continue;
-      const Quantity quantity = quantity_of(file, column, model, overrides(recording));
+      const Quantity quantity = quantity_of(file, column, model, predicted.overrides(recording));
       double factor = 1;  // from its unit to that of the scene
       try {
         factor = conversion(column.unit, quantity.unit);
@@ -236,7 +183,7 @@ struct SceneFit::Impl {
         throw measurement_error(file, file.title_line, column.column, "\"" + column.name + "\": " + e.what());
       }
       const std::size_t number = number_of(column, quantity, factor);
-      add_series(recording, number, column, factor * factors[number], before, after);
+      add_series(recording, number, column, factor * predicted.factors[number], before, after);
     }
     if (before + after == 0) return;
     std::size_t left = 0;
@@ -285,7 +232,7 @@ struct SceneFit::Impl {
     for (const std::string& expression : {column.name, expression_of_table(column.name)}) {
       with.logs = {expression};
       try {
-        const scene::Model read = load(with);
+        const scene::Model read = predicted.load(with);
         const scene::Channel& channel = read.logs.back();
         if (channel.size() == 1) return {expression, channel.unit()};
         failure = "\"" + column.name + "\" is a vector. Measure a component, such as " + column.name + ".x";
@@ -306,10 +253,10 @@ struct SceneFit::Impl {
 
   std::size_t number_of(const MeasuredColumn& column, const Quantity& quantity, double factor) {
     for (std::size_t i = 0; i < columns.size(); ++i)
-      if (expressions[i] == quantity.expression) return i;
+      if (predicted.channels[i] == quantity.expression) return i;
     columns.push_back({column.name, column.unit});
-    expressions.push_back(quantity.expression);
-    factors.push_back(1 / factor);
+    predicted.channels.push_back(quantity.expression);
+    predicted.factors.push_back(1 / factor);
     measured.columns.push_back({column.name, {}});
     return columns.size() - 1;
   }
@@ -375,150 +322,31 @@ struct SceneFit::Impl {
   // ---- runs
 
   void make_schedules() {
-    schedules.resize(recordings.size());
+    predicted.measurements = measured.values.size();
     for (std::size_t r = 0; r < recordings.size(); ++r) {
-      std::map<double, std::vector<Schedule::Sample>> by_time;
+      std::map<double, std::vector<PredictedRun::Sample>> by_time;
       for (const FittedSeries& each : series)
         for (std::size_t i = 0; each.recording == r && i < each.t.size(); ++i)
           by_time[each.t[i]].push_back({each.column, each.first + i});
       for (auto& [t, samples] : by_time) {
-        schedules[r].times.push_back(t);
-        schedules[r].samples.push_back(std::move(samples));
+        predicted.runs[r].times.push_back(t);
+        predicted.runs[r].samples.push_back(std::move(samples));
       }
     }
-  }
-
-  /// Predicts the samples of one recording.
-  void predict(std::size_t recording, std::span<const double> x, std::span<double> values) const try {
-    scene::Overrides with = overrides(recording);
-    for (std::size_t j = 0; j < slots.size(); ++j)
-      if (!slots[j].recording || *slots[j].recording == recording) with.params[slots[j].name] = x[j];
-    with.logs = expressions;
-    const scene::Model read = load(with);
-    const Simulation simulation = options.simulation(read);
-    const scene::Model model = scene::with_joint_limits(read);
-    System system = model.system();
-    if (simulation.gravity)
-      system.set_gravity({(*simulation.gravity)[0], (*simulation.gravity)[1], (*simulation.gravity)[2]});
-    StepOptions steps = model.options;
-    steps.dense_output = false;
-    Stepper stepper(system, system.initial_state(), steps);
-    scene::ModeRecord modes;
-    (void)stepper.reactions();
-    modes.begin(system, stepper.dynamics(), stepper.t());
-    const std::span<const scene::Channel> channels(model.logs.end() - static_cast<std::ptrdiff_t>(expressions.size()),
-                                                   model.logs.end());
-    const bool forces =
-        std::any_of(channels.begin(), channels.end(), [](const scene::Channel& c) { return c.reads_forces(); });
-    const Schedule& schedule = schedules[recording];
-    for (std::size_t k = 0; k < schedule.times.size(); ++k) {
-      advance(stepper, system, modes, schedule.times[k], simulation.dt);
-      const scene::Observation at{system, stepper.state(), forces ? stepper.reactions() : std::span<const Reaction>(),
-                                  &modes};
-      for (const Schedule::Sample& each : schedule.samples[k])
-        values[each.index] = factors[each.channel] * channels[each.channel](at)[0];
-    }
-  } catch (const scene::SceneError& e) {
-    throw NoPrediction((e.line > 0 ? "line " + std::to_string(e.line) + " of the scene: " : "") + e.message);
-  } catch (const std::invalid_argument& e) {
-    throw NoPrediction(said(e));
-  }
-
-  /// Steps to a time, in equal parts that are not longer than a step of the scene.
-  static void advance(Stepper& stepper, const System& system, scene::ModeRecord& modes, double to, double dt) {
-    const double from = stepper.t();
-    const long parts = static_cast<long>(std::ceil((to - from) / dt - 1e-6));
-    for (long i = 0; i < parts; ++i) {
-      const double end = i + 1 == parts ? to : from + (to - from) * double(i + 1) / double(parts);
-      const StepReport& report = stepper.step(end - stepper.t());
-      if (report.rejected) throw NoPrediction("the run stopped at " + six_digits(stepper.t()) + " s: " + report.reason);
-      modes.add(system, stepper.switches());
-    }
-  }
-
-  std::vector<double> values(std::span<const double> x) const {
-    std::vector<double> out(measured.values.size());
-    in_threads(options.threads, recordings.size(), [&](std::size_t r) { predict(r, x, out); });
-    return out;
-  }
-
-  // ---- derivatives by differences
-
-  /// Predictions at one or two places beside a point, for the derivative with respect to one parameter.
-  struct Difference {
-    std::size_t parameter, recording;
-    double step = 0;
-    std::vector<int> multiples;               // of the step, at which the scene runs
-    std::vector<std::vector<double>> values;  // by place
-
-    double slope(double middle, std::size_t i) const {
-      const double a = multiples[0] * step;
-      if (multiples.size() == 1) return (values[0][i] - middle) / a;
-      const double b = multiples[1] * step;
-      return (values[0][i] - middle) / a * (b / (b - a)) - (values[1][i] - middle) / b * (a / (b - a));
-    }
-  };
-
-  /// Places in the order in which they are tried. Some may be where the scene has no result.
-  static std::vector<std::vector<int>> places(Derivatives derivatives) {
-    if (derivatives == Derivatives::quick) return {{1}, {-1}};
-    return {{-1, 1}, {1, 2}, {-1, -2}};
-  }
-
-  void predict(Difference& of, std::span<const double> x, Derivatives derivatives,
-               const std::vector<double>& middle) const {
-    const FreeParameter& parameter = parameters[of.parameter];
-    const double value = x[of.parameter];
-    of.step = std::min(
-        (derivatives == Derivatives::quick ? 1e-6 : 6e-6) * std::max(std::fabs(value), 0.1 * parameter.typical()),
-        0.4 * (parameter.high - parameter.low));
-    std::string reason = "the bounds leave no room for a derivative";
-    for (const std::vector<int>& multiples : places(derivatives)) {
-      const auto is_possible = [&](int multiple) {
-        const double at = value + multiple * of.step;
-        return at >= parameter.low && at <= parameter.high;
-      };
-      if (!std::all_of(multiples.begin(), multiples.end(), is_possible)) continue;
-      of.multiples = multiples;
-      of.values.assign(multiples.size(), middle);
-      try {
-        for (std::size_t k = 0; k < multiples.size(); ++k) {
-          std::vector<double> moved(x.begin(), x.end());
-          moved[of.parameter] += multiples[k] * of.step;
-          predict(of.recording, moved, of.values[k]);
-        }
-        return;
-      } catch (const NoPrediction& e) {
-        reason = e.what();
-      }
-    }
-    throw NoPrediction(reason);
-  }
-
-  /// @param known  the values at x; empty: they are predicted
-  Prediction predict_all(std::span<const double> x, Derivatives derivatives, std::vector<double> known) const {
-    Prediction out;
-    out.values = known.empty() ? values(x) : std::move(known);
-    if (derivatives == Derivatives::none) return out;
-    std::vector<Difference> all;
-    for (std::size_t j = 0; j < slots.size(); ++j)
-      for (std::size_t r = 0; r < recordings.size(); ++r)
-        if (!slots[j].recording || *slots[j].recording == r) all.push_back({j, r, 0, {}, {}});
-    in_threads(options.threads, all.size(), [&](std::size_t n) { predict(all[n], x, derivatives, out.values); });
-    out.jacobian.resize(out.values.size() * slots.size());
-    for (const Difference& of : all)
-      for (const FittedSeries& each : series)
-        for (std::size_t i = each.first; each.recording == of.recording && i < each.first + each.t.size(); ++i)
-          out.jacobian[i * slots.size() + of.parameter] = of.slope(out.values[i], i);
-    return out;
   }
 };
 
 SceneFit::SceneFit(SceneFitOptions options, std::string text, std::vector<MeasuredRecording> recordings,
                    const std::function<void(const scene::Model&)>& look)
     : impl_(std::make_unique<Impl>()) {
+  PredictedScene& predicted = impl_->predicted;
+  predicted.scene = options.scene;
+  predicted.text = std::move(text);
+  predicted.simulation = options.simulation;
+  predicted.import = options.import;
+  predicted.import_mjcf = options.import_mjcf;
+  predicted.threads = options.threads;
   impl_->options = std::move(options);
-  impl_->text = std::move(text);
   impl_->recordings = std::move(recordings);
   impl_->read(look);
 }
@@ -534,21 +362,14 @@ SceneFitResult SceneFit::run() const {
   const Impl& of = *impl_;
   SceneFitResult out;
   out.scene = of.options.scene;
-  out.parameters = of.parameters;
+  out.parameters = of.predicted.free;
   out.columns = of.columns;
   for (const MeasuredRecording& each : of.recordings) out.recordings.push_back(each.measured.file);
   out.series = of.series;
   out.remarks = of.remarks;
-  std::vector<double> place, values;  // of the last prediction
-  const auto predict = [&](std::span<const double> x, Derivatives derivatives) {
-    const bool same = std::equal(x.begin(), x.end(), place.begin(), place.end());
-    Prediction made = of.predict_all(x, derivatives, same ? values : std::vector<double>());
-    place.assign(x.begin(), x.end());
-    values = made.values;
-    return made;
-  };
-  out.fit = least_squares(predict, of.measured, of.parameters);
-  out.identifiability = identifiability(out.fit, of.parameters);
+  ScenePredictor predict(of.predicted);
+  out.fit = least_squares(std::ref(predict), of.measured, of.predicted.free);
+  out.identifiability = identifiability(out.fit, of.predicted.free);
   out.fit.estimates -= out.identifiability.open_directions;
   for (std::size_t c = 0; c < out.columns.size(); ++c) {
     const ColumnFit& column = out.fit.columns[c];
