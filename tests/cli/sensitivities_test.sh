@@ -26,8 +26,10 @@ holds ".columns[-1].derivatives[0] - (($second) - ($first)) / 0.0002 | fabs < 1e
 
 # What it refuses.
 expect 2 sensitivities "$scenes/rough-circle.toml"
-expect 3 sensitivities "$scenes/rough-circle.toml" --to nu --column bead.x
-says 'nu'
+expect 4 sensitivities "$scenes/rough-circle.toml" --to nu --column bead.x
+says "a parameter is no number in \[params\] of the scene: unknown name 'nu'"
+expect 4 sensitivities "$scenes/rough-circle.toml" --to mu --column 'work(circle)'
+says '"work\(circle\)" depends on the motion before'
 expect 4 sensitivities "$scenes/rough-circle.toml" --to mu
 says 'there is no quantity to differentiate\. Add \[\[log\]\] to the scene, or a quantity such as norm\(body.velocity\) by --column'
 expect 4 sensitivities "$scenes/rough-circle.toml" --to mu --until 'bead.x - 10'

@@ -68,7 +68,7 @@ TEST(Sensitivity, FirstStopOnARoughCirclePassesThroughTheEvent) {
     while (stepper.switches().empty()) stepper.step(1e-3);
     return stepper.switches()[0].t;
   };
-  EXPECT_NEAR(stop.time[0], difference([&](double h) { return time_of_stop(0.2 + h); }, 1e-3), 1e-8);
+  EXPECT_NEAR(stop.t_derivatives[0], difference([&](double h) { return time_of_stop(0.2 + h); }, 1e-3), 1e-8);
   const OutputSensitivity place =
       run.outputs_at(stop, 1, [](const OutputPoint& now, std::span<double> y) { y[0] = angle(now.state); });
   EXPECT_NEAR(place.derivative[0], -2.804287869663848, 1e-9);

@@ -18,16 +18,11 @@ bool locates_events(Method method) {
   return method == Method::rk4 || method == Method::adaptive || method == Method::adaptive8;
 }
 
-std::vector<std::string> titles_of_channels(const scene::Model& model, std::size_t count) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    const scene::Channel& channel = model.logs[i];
-    const std::string unit = bracketed(channel.unit());
-    if (channel.size() == 1) out.push_back(channel.title() + unit);
-    for (const char* part : {".x", ".y", ".z"})
-      if (channel.size() == 3) out.push_back(channel.title() + part + unit);
-  }
-  return out;
+void add_titles(const scene::Channel& channel, std::vector<std::string>& out) {
+  const std::string unit = bracketed(channel.unit());
+  if (channel.size() == 1) out.push_back(channel.title() + unit);
+  for (const char* part : {".x", ".y", ".z"})
+    if (channel.size() == 3) out.push_back(channel.title() + part + unit);
 }
 
 /// Reads a scene with the channels that a request needs.
@@ -48,7 +43,7 @@ class Reader {
     scene::Overrides overrides;
     overrides.logs = request_.parameters;
     overrides.mjcf_scene = request_.import_mjcf;
-    const scene::Model model = scene::load_text(request_.text, request_.scene, request_.import, overrides);
+    const scene::Model model = load_own(overrides);
     const System system = model.system();
     const State start = system.initial_state();
     std::vector<double> out;
@@ -58,6 +53,12 @@ class Reader {
   }
 
  private:
+  scene::Model load_own(const scene::Overrides& overrides) const try {
+    return scene::load_text(request_.text, request_.scene, request_.import, overrides);
+  } catch (const scene::SceneError& e) {
+    // The scene itself has been read. So a name is wrong.
+    throw std::invalid_argument("a parameter is no number in [params] of the scene: " + e.message);
+  }
   const SensitivityRequest& request_;
   std::vector<std::string> logs_;
 };
@@ -73,19 +74,27 @@ class DifferentiatedRun {
       throw std::invalid_argument(request.until_option + " is \"" + request.until +
                                   "\", expected a scalar quantity of the motion, such as bead.x. Forces are not "
                                   "possible");
-    for (const scene::Channel& channel : model.logs)
-      if (channel.reads_mode_times())
+    for (std::size_t i = 0, at = 0; i < model.logs.size() - (until ? 1 : 0); ++i) {
+      const scene::Channel& channel = model.logs[i];
+      const std::size_t first = at;
+      at += static_cast<std::size_t>(channel.size());
+      if (channel.reads_history() && i + request.columns.size() + (until ? 1 : 0) < model.logs.size()) {
+        out_.left_out.push_back(channel.title());
+        continue;
+      }
+      if (channel.reads_history())
         throw std::invalid_argument("\"" + channel.title() +
-                                    "\" reads a time of stick and slip, which has no derivative here. The events have "
-                                    "the derivatives of their times");
-    count_ = scene_.output_count() - (until ? 1 : 0);
-    if (count_ == 0 && !until)
+                                    "\" depends on the motion before, so it has no derivative here. Leave it out. The "
+                                    "events have the derivatives of their times");
+      for (std::size_t k = first; k < at; ++k) kept_.push_back(k);
+      add_titles(channel, out_.columns);
+    }
+    if (kept_.empty() && !until)
       throw std::invalid_argument(
           "there is no quantity to differentiate. Add [[log]] to the scene, or a quantity such "
           "as norm(body.velocity) by " +
           request.column_option);
     out_.values = values_;
-    out_.columns = titles_of_channels(model, model.logs.size() - (until ? 1 : 0));
   }
 
   SceneSensitivities result() {
@@ -96,16 +105,13 @@ class DifferentiatedRun {
     SensitivityStepper stepper(scene_.system(), options);
     if (!request_.until.empty()) watch(stepper);
     const double dt = request_.dt.value_or(model.dt), duration = request_.duration.value_or(model.duration);
-    const double steps = std::ceil(duration / dt * (1 - 1e-12));
+    const double steps = std::round(duration / dt);  // As many as a run and a sweep take.
     if (!(dt > 0 && steps >= 1 && steps <= 1e8))
       throw std::invalid_argument("the duration is " + std::to_string(duration) +
-                                  " s. It must be from 1 to 1e8 steps "
-                                  "of " +
-                                  std::to_string(dt) + " s");
+                                  " s. It must be from 1 to 1e8 steps of " + std::to_string(dt) + " s");
     out_.samples.push_back(sample(stepper.t(), stepper.outputs(all(), scene_.outputs(), forces())));
     for (long i = 1; i <= static_cast<long>(steps); ++i) {
-      const double left = duration - static_cast<double>(i - 1) * dt;  // The last step may be shorter.
-      const StepReport& report = stepper.step(left < (1 - 1e-6) * dt ? left : dt);
+      const StepReport& report = stepper.step(dt);
       take_warning(report.warning, out_.warnings);
       if (report.rejected)
         throw std::invalid_argument("the run stopped at " + std::to_string(stepper.t()) + " s: " + report.reason);
@@ -130,11 +136,14 @@ class DifferentiatedRun {
   }
   int all() const { return scene_.output_count(); }
   bool forces() const { return scene_.reads_forces(); }
-  SensitivitySample sample(double t, OutputSensitivity outputs) const {
-    const std::size_t count = static_cast<std::size_t>(count_);
-    outputs.value.resize(count);  // The quantity of `until` is the last one.
-    outputs.derivative.resize(count * request_.parameters.size());
-    return {t, std::move(outputs.value), std::move(outputs.derivative)};
+  SensitivitySample sample(double t, const OutputSensitivity& outputs) const {
+    SensitivitySample out{t, {}, {}};
+    const std::size_t p = request_.parameters.size();
+    for (const std::size_t i : kept_) {
+      out.value.push_back(outputs.value[i]);
+      for (std::size_t j = 0; j < p; ++j) out.derivative.push_back(outputs.derivative[i * p + j]);
+    }
+    return out;
   }
   void watch(SensitivityStepper& stepper) {
     stepper.watch([outputs = scene_.outputs(), row = std::vector<double>(static_cast<std::size_t>(all()))](
@@ -145,12 +154,13 @@ class DifferentiatedRun {
   }
   void add_events(const SensitivityStepper& stepper) {
     for (const SwitchSensitivity& each : stepper.switches())
-      out_.events.push_back({each.event.t, system_.name(each.event.on), scene::to_string(each.event.what), each.time});
+      out_.events.push_back(
+          {each.event.t, system_.name(each.event.on), scene::to_string(each.event.what), each.t_derivatives});
   }
   void end_at(const SensitivityStepper& stepper, const CrossingSensitivity& crossing) {
     std::erase_if(out_.events, [&](const SensitivityEvent& event) { return event.t > crossing.t; });
     out_.samples.push_back(sample(crossing.t, stepper.outputs_at(crossing, all(), scene_.outputs(), forces())));
-    out_.end_time = crossing.time;
+    out_.end_time = crossing.t_derivatives;
   }
 
   const SensitivityRequest& request_;
@@ -158,7 +168,7 @@ class DifferentiatedRun {
   std::vector<double> values_;
   scene::ParametricScene scene_;
   const System system_ = scene_.model().system();  // has the names of constraints
-  int count_ = 0;                                  // of the columns
+  std::vector<std::size_t> kept_;                  // Outputs that are columns.
   SceneSensitivities out_;
 };
 

@@ -51,6 +51,7 @@ struct SceneSensitivities {
   /// changes with the parameters.
   std::vector<double> end_time;
   std::string method;                 ///< integration method of the run
+  std::vector<std::string> left_out;  ///< titles of logs that depend on the motion before, and have no derivative here
   std::vector<std::string> warnings;  ///< of the steps
 };
 

@@ -56,7 +56,11 @@ void write_csv(const SceneSensitivities& of, const std::vector<std::string>& par
 }
 
 Json result_json(const SensitivitiesArguments& arguments, const SceneSensitivities& of) {
-  Json out = {{"schema", 1}, {"scene", arguments.scene}, {"method", of.method}, {"warnings", of.warnings}};
+  Json out = {{"schema", 1},
+              {"scene", arguments.scene},
+              {"method", of.method},
+              {"left_out", of.left_out},
+              {"warnings", of.warnings}};
   out["parameters"] = arguments.to;
   out["values"] = of.values;
   const SensitivitySample& end = of.samples.back();
@@ -136,6 +140,8 @@ int run_sensitivities(const SensitivitiesArguments& arguments) try {
   request.scene = arguments.scene;
   if (!read_file(arguments.scene, request.text)) return exit_bad_input;
   request.parameters = arguments.to;
+  for (const std::string& name : request.parameters)
+    if (name.empty()) return misused("sensitivities", "--to has an empty name");
   request.columns = arguments.columns;
   request.until = arguments.until;
   if (arguments.has_dt) request.dt = arguments.dt;
@@ -151,6 +157,8 @@ int run_sensitivities(const SensitivitiesArguments& arguments) try {
     return exit_ok;
   }
   for (const std::string& each : found.warnings) std::cout << "warning: " << each << "\n";
+  for (const std::string& each : found.left_out)
+    std::cout << "left out: " << each << ", because it depends on the motion before\n";
   print(arguments, found);
   if (!arguments.csv.empty()) std::cout << "wrote " << arguments.csv << "\n";
   return exit_ok;
@@ -192,6 +200,10 @@ void add_sensitivities(CLI::App& app, int& exit_code) {
       "  linchpin sensitivities rough-circle.toml --to mu,g --column 'norm(bead.velocity)' --until bead.x\n\n"
       "Exit codes: 0 ok, 2 usage, 3 bad scene, 4 the run stopped, or the motion has no derivative.");
   verb->callback([arguments, dt, duration, &exit_code] {
+    for (std::string& name : arguments->to) {  // "a, b" is as good as "a,b".
+      name.erase(0, std::min(name.find_first_not_of(' '), name.size()));
+      name.erase(name.find_last_not_of(' ') + 1);
+    }
     arguments->has_dt = dt->count() > 0;
     arguments->has_duration = duration->count() > 0;
     exit_code = run_sensitivities(*arguments);

@@ -38,9 +38,9 @@ struct OutputSensitivity {
 
 /// How the time and the state of an event depend on the parameters.
 struct EventSensitivity {
-  double t = 0;              ///< Time of the event [s].
-  std::vector<double> time;  ///< [parameters] Derivatives of its time [s/unit].
-  State state;               ///< The state at the event. If the event changes it, the state just before.
+  double t = 0;                       ///< Time of the event [s].
+  std::vector<double> t_derivatives;  ///< [parameters] Derivatives of its time [s/unit].
+  State state;                        ///< The state at the event. If the event changes it, the state just before.
   /// [n × parameters] Derivatives of that state, row-major: pose and velocity where the event is, and not at a given
   /// time.
   std::vector<double> displacement, velocity;
@@ -79,7 +79,8 @@ struct SensitivityOptions {
 /// by a Runge–Kutta method of order 4 over the states of the steps, and projected onto the linearised constraints.
 /// At an event their jump is applied, with the derivative of its time.
 ///
-/// A step of p parameters costs 16 p evaluations of the equation beside the step. Memory is allocated in steps.
+/// A step of p parameters costs four evaluations of Derivatives, and 4 p calls of its forward(), beside the step.
+/// Memory is allocated in steps. After an exception of step() the object can be destroyed only.
 class LINCHPIN_API SensitivityStepper {
  public:
   /// Makes the systems and assembles the start, which is System::initial_state().
@@ -116,8 +117,8 @@ class LINCHPIN_API SensitivityStepper {
   /// @param with_reactions  whether the function reads OutputPoint::reactions
   [[nodiscard]] OutputSensitivity outputs(int count, const OutputFunction& function, bool with_reactions = false) const;
 
-  /// The same at an event of the last step. The derivatives are those of the outputs at the event, whose time changes
-  /// with the parameters.
+  /// The same at an event that this stepper has passed, with the modes of the present state. The derivatives are those
+  /// of the outputs at the event, whose time changes with the parameters.
   [[nodiscard]] OutputSensitivity outputs_at(const EventSensitivity& event, int count, const OutputFunction& function,
                                              bool with_reactions = false) const;
 

@@ -672,14 +672,14 @@ struct SensitivityStepper::Impl {
   }
   OutputSensitivity outputs_at(const EventSensitivity& event, int count, const OutputFunction& function,
                                bool with_reactions) {
-    if (event.time.size() != z(p()) || event.displacement.size() != z(static_cast<int>(n()) * p()) ||
+    if (event.t_derivatives.size() != z(p()) || event.displacement.size() != z(static_cast<int>(n()) * p()) ||
         event.velocity.size() != event.displacement.size())
       throw std::invalid_argument("the event has derivatives by another number of parameters");
     using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     Columns columns;
     columns.displacement = Eigen::Map<const RowMajor>(event.displacement.data(), n(), p());
     columns.velocity = Eigen::Map<const RowMajor>(event.velocity.data(), n(), p());
-    return outputs(event.state, columns, event.time, count, function, with_reactions);
+    return outputs(event.state, columns, event.t_derivatives, count, function, with_reactions);
   }
 
   std::vector<double> gradient(std::span<const StateWeights> weights) const {

@@ -108,6 +108,13 @@ bool Channel::reads_mode_times() const {
   return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) { return is_mode_time(i.name); });
 }
 
+bool Channel::reads_history() const {
+  const auto& inputs = impl_->evaluate.tape().inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [](const scene::Input& i) {
+    return is_mode_time(i.name) || i.name == "sticks" || i.name == "work";
+  });
+}
+
 std::optional<FrictionCoefficients> kinetic_above_static(const SceneConstraint& constraint, const State& at) {
   for (const auto& coefficients : constraint.coefficients) {
     ConstraintReaction n;

@@ -39,7 +39,11 @@ const Model& ParametricScene::model() const { return impl_->model(impl_->values)
 
 ParametricSystem ParametricScene::system() const {
   return {impl_->names, impl_->values, [impl = impl_](std::span<const double> values) {
-            return impl->model({values.begin(), values.end()}).system();
+            try {
+              return impl->model({values.begin(), values.end()}).system();
+            } catch (const SceneError& e) {  // Values beside the given ones may be out of their range.
+              throw std::invalid_argument(e.message);
+            }
           }};
 }
 

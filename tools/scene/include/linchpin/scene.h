@@ -216,6 +216,8 @@ class LINCHPIN_SCENE_API Channel {
   bool reads_forces() const;
   /// Whether it reads a time of stick and slip, of release or engagement, which is NaN before the first change.
   bool reads_mode_times() const;
+  /// Returns whether its value depends on the motion before: works, friction modes, and times of mode changes.
+  bool reads_history() const;
   /// Returns size() values, NaN for a force that is not among the reactions. Valid until the next call.
   std::span<const double> operator()(const Observation& at) const;
 

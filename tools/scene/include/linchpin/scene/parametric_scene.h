@@ -31,7 +31,8 @@ class LINCHPIN_SCENE_API ParametricScene {
 
   /// The model for the given values. Valid as long as this object or a copy of it.
   const Model& model() const;
-  /// The system that depends on the parameters.
+  /// The system that depends on the parameters. Its function throws std::invalid_argument for values that the scene
+  /// refuses.
   ParametricSystem system() const;
   /// Number of values of all channels in `logs`.
   int output_count() const;
