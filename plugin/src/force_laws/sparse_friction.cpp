@@ -21,8 +21,8 @@ namespace {
 constexpr double stick_compliance = 1e-12;
 /// Weight of the slip below which an effort does not depend on it.
 constexpr double independent = 1e-12;
-/// Largest number of steps of the active-set method.
-constexpr int most_steps = 30;
+/// Largest number of whole steps of the active-set method.
+constexpr int most_steps = 150;
 
 }  // namespace
 
@@ -105,7 +105,7 @@ void SparseFriction::lay_out() {
   e_.resize(m);
   multipliers_.resize(m);
   for (auto* x : {&lambda_, &dlambda_}) x->resize(from.b.size());
-  for (auto* x : {&free_, &dv_}) x->resize(from.Q.size());
+  for (auto* x : {&free_, &dv_, &most_by_column_}) x->resize(from.Q.size());
   for (auto* x : {&F_, &dz_, &du_, &slips_, &trial_F_}) x->resize(unknowns);
   linear_.assign(blocks_->size(), {});
   factored_.resize(blocks_->size());

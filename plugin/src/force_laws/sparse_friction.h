@@ -90,7 +90,12 @@ class SparseFriction {
     std::vector<double> slips, slip_steps;  // By unknown: slips there, and the step that leads to the present problem.
     std::vector<double> bounds;             // By block.
     std::vector<double> parts;              // By block: part of the step after which it contradicts its mode.
+    std::vector<double> contradictions;     // By block: see contradiction_at_end().
     bool has_changed = false;               // The last step changed modes.
+  };
+  struct WholeSteps {
+    int count = 0, fewest = 0, misses = 0;
+    bool make_progress(int contradictions);
   };
   struct Margins {
     double bound = 0, slip = 0;
@@ -121,6 +126,8 @@ class SparseFriction {
   void begin_active_set(Laws& laws, std::span<const double> z);
   void add_missing_slips();
   double part_to_contradiction(std::size_t block, std::span<const double> z, double tolerance) const;
+  double contradiction_at_end(std::size_t block, std::span<const double> z, double tolerance) const;
+  int change_modes_at_end(std::span<const double> z, double tolerance);
   double change_contradicted_modes(std::span<const double> z, double tolerance);
   bool take_part(double part, std::span<double> z);
   bool is_factored_in_modes() const;
@@ -190,7 +197,8 @@ class SparseFriction {
   std::vector<FrictionProblem::Mode> kept_modes_;  // By block.
   std::vector<Six> read_;                          // By block: reactions of the last iteration.
   Path path_;
-  double accepted_ = 0;  // Residual that rounding of the slips has left in the last solution. 0: none.
+  std::vector<double> most_by_column_;  // By the first column of a body: the largest excess of its blocks.
+  double accepted_ = 0;                 // Residual that rounding of the slips has left in the last solution. 0: none.
 
   // The interior-point method.
   std::vector<Cone> cones_;                        // By block.

@@ -1,9 +1,14 @@
-// Parametric active-set method for friction in the sparse structure of a mechanism (Best, Applied Mathematics and
-// Parallel Computing, 1996; Ferreau, Bock and Diehl, International Journal of Robust and Nonlinear Control 18, 2008).
-// The modes of the blocks are the active set. The method begins at a problem that the start solves exactly, which
-// has other slips without efforts and other bounds. A Newton step leads to the present problem in the present modes. It
-// ends where the first block contradicts its mode. That block changes its mode, and the next step leads on from there.
-// Most steps of a motion change few modes, or none. Reactions that laws read follow the efforts in each iteration.
+// Active-set methods for friction in the sparse structure of a mechanism. The modes of the blocks are the active set.
+// A Newton step leads to the solution in the present modes. At its end, blocks that contradict their modes change them:
+// block principal pivoting (Kostreva, Linear Algebra and its Applications 21, 1978; Júdice and Pires, Computers &
+// Operations Research 21, 1994). Most steps of a motion change few modes, or none.
+//
+// Such whole steps may change modes in a cycle. Where they make no progress, the parametric active-set method goes on
+// (Best, Applied Mathematics and Parallel Computing, 1996; Ferreau, Bock and Diehl, International Journal of Robust and
+// Nonlinear Control 18, 2008). It begins at a problem that the present point solves exactly, which has other slips
+// without efforts and other bounds. The step to the present problem ends where the first block contradicts its mode.
+// That block changes its mode, and the next step leads on from there. Reactions that laws read follow the efforts in
+// each iteration.
 #include "force_laws/friction_problem_impl.h"
 #include "force_laws/sparse_friction.h"
 
@@ -15,6 +20,9 @@ namespace linchpin::detail {
 namespace {
 
 constexpr double rounding = 1e-12;  // Relative.
+/// Reactions that are smaller parts of the largest one need not be as accurate as that. In a large mechanism, rounding
+/// of large efforts makes errors in them.
+constexpr double negligible = 1e-6;
 
 }  // namespace
 
@@ -24,11 +32,13 @@ double SparseFriction::read_reactions(Laws& laws) {
   for (std::size_t k = 0; k < blocks_->size(); ++k) read_[k] = (*blocks_)[k].known;
   laws.read_reactions(lambda_);
   std::fill(bound_is_known_.begin(), bound_is_known_.end(), 0);
-  double most = 0;
+  double most = 0, largest = 0;
+  for (const Block& b : *blocks_)
+    for (const double x : b.known) largest = b.is_smooth() ? largest : std::max(largest, std::fabs(x));
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     const Block& b = (*blocks_)[k];
     if (b.is_smooth() || b.known == read_[k]) continue;
-    double off = 0, size = 0;
+    double off = 0, size = negligible * largest;
     for (std::size_t i = 0; i < 6; ++i) {
       off = std::max(off, std::fabs(b.known[i] - read_[k][i]));
       size = std::max(size, std::fabs(b.known[i]));
@@ -160,6 +170,57 @@ double SparseFriction::change_contradicted_modes(std::span<const double> z, doub
   return first;
 }
 
+/// Returns by how much a block contradicts its mode at the end of the step: the effort beyond its bound where it
+/// sticks, and minus the slip where its friction drives it. A block that does not contradict its mode returns 0.
+double SparseFriction::contradiction_at_end(std::size_t k, std::span<const double> z, double tolerance) const {
+  const Block& b = (*blocks_)[k];
+  double power = 0, effort = 0, slip = 0;  // The latter two are squares.
+  for (std::size_t i = z_(b.start); i < z_(b.start + b.dim); ++i) {
+    const double zi = z[i] + dz_[i], ui = path_.slips[i] + path_.slip_steps[i];
+    power += zi * ui;
+    effort += zi * zi;
+    slip += ui * ui;
+  }
+  effort = std::sqrt(effort), slip = std::sqrt(slip);
+  if (b.mode == FrictionProblem::Mode::sticks)
+    return effort > bounds_[k] * (1 + rounding) + tolerance ? effort - bounds_[k] : 0;
+  return power > 0 && slip > tolerance * mobility(b) && bounds_[k] > tolerance ? -slip : 0;
+}
+
+/// Changes the modes of blocks that contradict them at the end of the step. Several blocks of one body may stick beyond
+/// their bounds. Only the one with the largest excess slides, because that relieves the others.
+/// @return the number of all that contradict their modes
+int SparseFriction::change_modes_at_end(std::span<const double> z, double tolerance) {
+  using Mode = FrictionProblem::Mode;
+  constexpr double relevant = 0.1;  // Excesses that are smaller parts of the largest one often vanish with it.
+  std::fill(most_by_column_.begin(), most_by_column_.end(), 0.0);
+  const auto each_body = [&](std::size_t k, const auto& visit) {
+    for (const Direction::Part& part : direction((*blocks_)[k].start).parts)
+      if (part.size > 0) visit(most_by_column_[z_(part.column)]);
+  };
+  double most = 0;
+  int count = 0;
+  path_.contradictions.assign(blocks_->size(), 0.0);
+  for (std::size_t k = 0; k < blocks_->size(); ++k) {
+    if (!has_modes((*blocks_)[k])) continue;
+    const double off = path_.contradictions[k] = contradiction_at_end(k, z, tolerance);
+    if (off == 0) continue;
+    ++count;
+    most = std::max(most, off);
+    if (off > 0) each_body(k, [&](double& largest) { largest = std::max(largest, off); });
+  }
+  path_.has_changed = count > 0;
+  for (std::size_t k = 0; k < blocks_->size() && count > 0; ++k) {
+    const double off = path_.contradictions[k];
+    bool changes = off < 0 || (off > 0 && off >= relevant * most);
+    if (off > 0) each_body(k, [&](double largest) { changes = changes && off >= largest; });
+    if (!changes) continue;
+    (*blocks_)[k].mode = off > 0 ? Mode::slips : Mode::sticks;
+    bound_is_known_[k] = false;
+  }
+  return count;
+}
+
 /// Moves by a part of the step. @return whether that is the whole step, in modes that it does not contradict
 bool SparseFriction::take_part(double part, std::span<double> z) {
   take_step(part, z);
@@ -180,13 +241,24 @@ bool SparseFriction::is_factored_in_modes() const {
   return true;
 }
 
+/// Counts the blocks that contradict their modes at the end of a whole step. @return whether such steps make progress
+bool SparseFriction::WholeSteps::make_progress(int contradictions) {
+  constexpr int first = 3;         // Steps after which the number shows whether there is progress.
+  constexpr int persistence = 20;  // Steps after which it must have decreased.
+  const bool fewer = ++count <= first || contradictions < fewest;
+  if (fewer) fewest = contradictions;
+  misses = fewer ? 0 : misses + 1;
+  return misses < persistence;
+}
+
 /// @param reactions  whether those that the laws read follow the efforts  @param most  largest number of steps
 /// @return whether the laws are satisfied. If not, z, the slips and the modes are unchanged.
 bool SparseFriction::follow_active_set(Laws& laws, std::span<double> z, Result& result, Reactions reactions, int most) {
   constexpr double exact = 1e-14, stalled = 1e-10;
   constexpr double near = 1e-2, slow = 0.1;  // An old factor serves near the solution, unless progress is slow.
   constexpr double little = 1e-6;
-  constexpr int patience = 6;  // Steps in a row that lead on by little.
+  constexpr int most_parts = 40;  // Steps after the whole ones.
+  constexpr int patience = 6;     // Steps in a row that lead on by little.
   kept_z_.assign(z.begin(), z.end());
   kept_u_ = slips_;
   kept_lambda_ = lambda_;
@@ -198,7 +270,8 @@ bool SparseFriction::follow_active_set(Laws& laws, std::span<double> z, Result& 
   double change = reads ? read_reactions(laws) : 0, last = std::numeric_limits<double>::infinity();
   begin_active_set(laws, z);
   path_.slip_steps.resize(z.size());
-  bool arrived = false, is_old = false;
+  bool arrived = false, is_old = false, is_whole = true;
+  WholeSteps whole_steps;
   for (int iteration = 0, stays = 0; iteration < most && stays < patience; ++iteration) {
     if (reads && arrived) change = read_reactions(laws);
     const double worst = residuals(laws, z, path_.slips, F_, result), off = std::max(worst, change);
@@ -217,9 +290,16 @@ bool SparseFriction::follow_active_set(Laws& laws, std::span<double> z, Result& 
     update(trial_F_);
     ++result.solves;
     for (std::size_t i = 0; i < z.size(); ++i) path_.slip_steps[i] = du_[i] + slips_[i] - path_.slips[i];
-    const double part = change_contradicted_modes(z, rounding * std::max(largest(z), largest(bounds_)));
+    const double tolerance = rounding * std::max(largest(z), largest(bounds_));
+    const bool was_whole = is_whole;
+    const double part = is_whole ? 1 : change_contradicted_modes(z, tolerance);
+    if (is_whole) is_whole = whole_steps.make_progress(change_modes_at_end(z, tolerance));
     arrived = take_part(part, z);
     stays = part < little ? stays + 1 : 0;
+    if (is_whole == was_whole) continue;
+    begin_active_set(laws, z);
+    arrived = false;
+    most = iteration + most_parts;
   }
   std::copy(kept_z_.begin(), kept_z_.end(), z.begin());
   slips_ = kept_u_;
