@@ -184,7 +184,7 @@ class SparseFriction {
   std::vector<int> places_;                       // By unknown: its row in rows_.
   std::vector<double> mobilities_;                // By block.
   std::vector<std::array<int, 2>> entries_;       // By direction: first entry of each part in rows_.
-  SparseFactorization factor_;
+  SparseFactorization factor_{BlockCholesky::Order::depth};  // Most iterations factor again for few joints.
   bool is_laid_out_ = false, is_factored_ = false, reads_at_solution_ = false;
   std::vector<Linear> linear_;                                           // By block, as wanted.
   std::vector<Linear> factored_;                                         // As factored.

@@ -143,7 +143,7 @@ void SymbolicFactorBuilder::choose_ordering(const BlockCholesky::Pattern& patter
   if (work(structure_, false) <= tuning::good_fill_in * std::accumulate(widths_.begin(), widths_.end(), 0.0)) return;
   std::vector<int> other;
   std::vector<std::vector<int>> other_structure(widths_.size());
-  BlockCholesky::eliminate(pattern, other, other_structure, true);
+  BlockCholesky::eliminate(pattern, other, other_structure, BlockCholesky::Order::fill);
   if (work(other_structure, true) < work(structure_, true)) order_.swap(other), structure_.swap(other_structure);
 }
 

@@ -20,6 +20,8 @@ constexpr double invertible_pivot = 0.05;
 constexpr int wide = 8;  // Least width for which dense products are faster.
 // Least relative pivot that may be divided by while a negative node has still to come.
 constexpr double unsafe_pivot = 1e-5;
+// Degree of a node within a chain of joints. See Order::depth.
+constexpr int chain_degree = 2 * compiled_width;
 // Degree of negative nodes. They come after all nodes that need not wait for them.
 constexpr int last_degree = 1 << 28;
 
@@ -55,10 +57,10 @@ void BlockCholesky::Pattern::clear() {
 
 // ---- ordering ----
 
-void BlockCholesky::analyse(const Pattern& pattern) {
+void BlockCholesky::analyse(const Pattern& pattern, Order by) {
   std::vector<int> order;
   std::vector<std::vector<int>> structure(z(pattern.nodes()));
-  eliminate(pattern, order, structure);
+  eliminate(pattern, order, structure, by);
   lay_out(pattern, order, structure);
   late_.clear();
   late_.reserve(z(pattern.nodes()));
@@ -131,15 +133,19 @@ class QuotientGraph {
 
 // Minimum degree on the quotient graph. Ties go to the lower index, so that equal patterns get equal orders.
 //
-// With `by_fill` nodes are ranked by the fill. It is the number of pairs of neighbours outside the largest clique,
+// With Order::fill nodes are ranked by the fill. It is the number of pairs of neighbours outside the largest clique,
 // divided by the number of neighbours. This favours nodes of low degree. Ties go to the node whose neighbours have not
 // been eliminated for the longest time. So a net is eliminated from all sides, not from one corner.
+//
+// With Order::depth, nodes within chains rank as their ends do, and ties go to the least height above the leaves of the
+// elimination tree. So every second node of a chain is eliminated, then every second of the rest.
 void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::vector<std::vector<int>>& structure,
-                              bool by_fill) {
+                              Order by) {
   const int n = p.nodes();
   QuotientGraph graph(p);
   std::vector<char> gone(z(n), 0);
   std::vector<std::pair<double, int>> rank(z(n), {last_degree, 0});
+  std::vector<int> height(z(n), 0);
   using Next = std::pair<std::pair<double, int>, int>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> queue;
   const auto enqueue = [&](int v) {
@@ -157,7 +163,8 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
       // Ties go to the nodes that have waited longest. Chains are eliminated from both ends alternately, and the two
       // halves do not depend on each other.
       rank[z(v)] = {d, static_cast<int>(order.size())};
-      if (by_fill) {
+      if (by == Order::depth) rank[z(v)] = {std::max(d, chain_degree), height[z(v)]};
+      if (by == Order::fill) {
         const double most = graph.largest_clique(v);
         rank[z(v)] = {(1.0 * d * d - most * most) / (d + 1), static_cast<int>(order.size())};
       }
@@ -176,8 +183,10 @@ void BlockCholesky::eliminate(const Pattern& p, std::vector<int>& order, std::ve
     auto& below = structure[z(v)];
     graph.each_neighbour(v, [&](int u) { below.push_back(u); });
     graph.eliminate(v, below);
-    for (const int u : below)
+    for (const int u : below) {
+      height[z(u)] = std::max(height[z(u)], height[z(v)] + 1);
       if (!p.negative[z(u)]) enqueue(u);
+    }
   }
 }
 

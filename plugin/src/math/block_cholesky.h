@@ -22,15 +22,18 @@ class BlockCholesky {
     int cliques() const { return static_cast<int>(clique_start.size()) - 1; }
     void clear();
   };
-  /// Orders the nodes by minimum degree, which is from leaf to root without fill where the cliques form a tree.
-  /// Allocates.
-  void analyse(const Pattern& pattern);
+  enum class Order {
+    degree,  // By minimum degree, which is from leaf to root without fill where the cliques form a tree.
+    fill,    // By an estimate of the fill, least first. It is better for nets.
+    depth    // Chains are cut into halves again and again. Paths to roots are short, and factors of chains are larger.
+  };
+  /// Orders the nodes. Allocates.
+  void analyse(const Pattern& pattern, Order by = Order::degree);
 
   /// Computes the order that analyse() uses, and the nodes below each node at its elimination. @param structure
   /// [nodes], empty
-  /// @param by_fill  selects another order: by an estimate of the fill, least first. It is better for nets.
   static void eliminate(const Pattern& pattern, std::vector<int>& order, std::vector<std::vector<int>>& structure,
-                        bool by_fill = false);
+                        Order by = Order::degree);
 
   /// Connected components of the pattern. Each is factored and solved separately.
   int trees() const { return static_cast<int>(tree_start_.size()) - 1; }

@@ -38,6 +38,7 @@ inline double dot(const double* a, const double* b, int size) {
 
 class SparseFactorization {
  public:
+  explicit SparseFactorization(BlockCholesky::Order order = BlockCholesky::Order::degree) : order_(order) {}
   /// Factors A and M. Data that depend only on the pattern of A are kept while that stays the same. @return false when
   /// the instant is malformed, M is not positive definite or a number is not finite.
   bool factor(const ConstrainedProblem& problem, const SolveOptions& options) noexcept;
@@ -293,6 +294,7 @@ class SparseFactorization {
   double unit(int row, double value) const;
 
   int n_ = 0, m_ = 0;
+  BlockCholesky::Order order_;
   SolveOptions options_;
   Pattern pattern_;
   Parts parts_;

@@ -114,7 +114,7 @@ void SparseFactorization::order() {
   std::sort(pattern_.nodes.begin(), pattern_.nodes.end(), [](const Node& a, const Node& b) { return a.row < b.row; });
   const BodyBlocks on = list_blocks_by_body();
   std::vector<int> hub_node(bodies_.size(), -1);
-  dual_.analyse(make_pattern(on, hub_node));
+  dual_.analyse(make_pattern(on, hub_node), order_);
   const Place values = list_islands();
   list_products(on, hub_node);
   move_jacobians(values);

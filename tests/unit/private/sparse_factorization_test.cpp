@@ -15,6 +15,7 @@ namespace linchpin::test::sparse_factorization {
 namespace {
 
 using detail::SparseFactorization;
+using Order = detail::BlockCholesky::Order;
 
 constexpr int body_size = 6, rows_of_joint = 6;
 
@@ -80,8 +81,8 @@ std::vector<double> multipliers(const SparseFactorization& factor, std::span<con
 }
 
 /// Changes some joints many times, and compares each time with a whole factorisation.
-void agrees(Net net) {
-  SparseFactorization in_parts, whole;
+void agrees(Net net, Order order) {
+  SparseFactorization in_parts(order), whole(order);
   ASSERT_TRUE(in_parts.factor(net.problem, net.compliance));
   ASSERT_TRUE(whole.factor(net.problem, net.compliance));
   std::vector<double> e(net.problem.b.size());
@@ -100,6 +101,10 @@ void agrees(Net net) {
   EXPECT_TRUE(any_in_parts || net.is_dense);
 }
 
+void agrees(const Net& net) {
+  for (const Order order : {Order::degree, Order::depth}) agrees(net, order);
+}
+
 TEST(SparseFactorization, FactorsChangedRowsOfTrees) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     std::mt19937 random(seed);
@@ -115,6 +120,20 @@ TEST(SparseFactorization, FactorsChangedRowsOfSeveralTrees) {
   std::vector<std::pair<int, int>> joints;
   for (int b = 0; b < 30; ++b) joints.emplace_back(b, b % 10 == 0 ? -1 : b - 1);
   agrees(Net(30, joints, 1));
+}
+
+TEST(SparseFactorization, FactorsFewPanelsOfChainsOrderedByDepth) {
+  constexpr int bodies = 500;
+  std::vector<std::pair<int, int>> joints;
+  for (int b = 0; b < bodies; ++b) joints.emplace_back(b, b - 1);
+  Net net(bodies, joints, 2);
+  SparseFactorization factor(Order::depth);
+  ASSERT_TRUE(factor.factor(net.problem, net.compliance));
+  for (const int joint : {0, 1, 100, 250, 499}) {
+    net.change(joint);
+    ASSERT_TRUE(factor.factor_changed(net.problem, net.compliance, std::span(&joint, 1)));
+    EXPECT_LE(factor.factored_panels(), 12) << "joint " << joint;
+  }
 }
 
 TEST(SparseFactorization, FactorsChangedRowsOfLoops) {
