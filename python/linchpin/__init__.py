@@ -6,6 +6,7 @@ robot. ``Scene`` makes one from Python. ``Dynamics`` has what controllers need.
 
 from . import laws
 from ._core import ConstraintReaction, FileError, Joint, Law, OrderError, SceneError
+from .derivatives import Derivatives, InputGradient, OutputChange, derivatives
 from .dynamics import Dynamics
 from .equation import Solution, solve
 from .fit import Fit, FittedColumn, FittedSeries, fit
@@ -23,15 +24,18 @@ from .version import __version__
 __all__ = [
     "ConstraintReaction",
     "ControllerFailure",
+    "Derivatives",
     "Dynamics",
     "FileError",
     "Fit",
     "FittedColumn",
     "FittedSeries",
+    "InputGradient",
     "Joint",
     "Law",
     "Linearization",
     "OrderError",
+    "OutputChange",
     "Reaction",
     "Reactions",
     "Rollout",
@@ -47,6 +51,7 @@ __all__ = [
     "Wrench",
     "__version__",
     "fit",
+    "derivatives",
     "laws",
     "linearize",
     "load",

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from . import _core
 from .simulation import Host, Law, Robots, Simulation, loads
 
-__all__ = ["Body", "Scene"]
+__all__ = ["Body", "Scene", "text_of"]
 
 
 class Body:
@@ -220,6 +220,18 @@ class Scene:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.to_toml())
+
+
+def text_of(call: str, scene: str | os.PathLike[str] | Scene) -> tuple[str, str]:
+    """The text of a scene, and its path for messages and includes."""
+    if isinstance(scene, Scene):
+        return scene._text_and_path()
+    path = os.fspath(scene)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(), path
+    except UnicodeDecodeError:
+        raise ValueError(f"{call}: {path} is no text in UTF-8") from None
 
 
 _plain_key = re.compile(r"[A-Za-z0-9_-]+")

@@ -17,7 +17,7 @@ from . import _core
 from .bullet_file import reader
 from .names import nearest, positive, whole
 from .rollout import in_threads
-from .scene import Scene
+from .scene import Scene, text_of
 
 __all__ = ["Sweep", "sweep"]
 

@@ -18,5 +18,6 @@ NB_MODULE(_core, m) {
   linchpin::python::add_linearization(m);
   linchpin::python::add_sensitivities(m);
   linchpin::python::add_fit(m);
+  linchpin::python::add_derivatives(m);
   linchpin::python::add_dynamics(m);
 }

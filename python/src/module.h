@@ -14,6 +14,7 @@ void add_experiment(nanobind::module_& m);     ///< cases of a sweep
 void add_linearization(nanobind::module_& m);  ///< linearised equations
 void add_sensitivities(nanobind::module_& m);  ///< derivatives of motions
 void add_fit(nanobind::module_& m);            ///< parameters from measurements
+void add_derivatives(nanobind::module_& m);    ///< derivatives at a state
 void add_rollout(nanobind::module_& m);        ///< states, and many steps of one start
 void add_dynamics(nanobind::module_& m);       ///< mass matrix, Jacobians, operational space
 
