@@ -214,8 +214,10 @@ struct LINCHPIN_PRIVATE Derivatives::Impl {
     if (parts.laws) {
       dynamics.solver().inverse_mass(dynamics.nonideal(), solution.ideal_vdot);
       if (!partials->assemble(state)) throw std::invalid_argument(partials->failure());
-      partials->laws().keep({*system, partials->assembly(), dynamics.solver(), state, solution.lambda}, dynamics,
-                            given.senses, solution.laws);
+      partials->laws().keep(
+          {*system, partials->assembly(), dynamics.solver(), state, solution.lambda},
+          {dynamics.law_forces(), dynamics.friction_elements(), dynamics.internal_state(), given.senses},
+          solution.laws);
       parts.sticking = solution.laws.sticking;
     } else {
       solution.laws = {};

@@ -14,16 +14,15 @@ int LawPartials::site_of(int constraint) const {
   return site;
 }
 
-void LawPartials::keep(const LawSolver::Scene& scene, const Dynamics& solution, std::span<const Vector6> senses,
-                       KeptLaws& out) {
+void LawPartials::keep(const LawSolver::Scene& scene, const LawSolution& solution, KeptLaws& out) {
   laws_.collect_terms(scene);
-  out.internal_state.assign(solution.internal_state().begin(), solution.internal_state().end());
+  out.internal_state.assign(solution.internal_state.begin(), solution.internal_state.end());
   laws_.set_internal_state(out.internal_state);
   out.terms.assign(laws_.efforts.size(), {});
   out.sticking = 0;
   out.any_coupled = out.any_frictionless = out.directions_read = false;
   for (std::size_t i = 0; i < out.terms.size(); ++i) {
-    const LawForce& force = solution.law_forces()[i];
+    const LawForce& force = solution.forces[i];
     KeptLaws::Term& term = out.terms[i];
     term.constraint = force.constraint;
     term.reads_coupled = force.normal_force == NormalForce::coupled;
@@ -33,9 +32,9 @@ void LawPartials::keep(const LawSolver::Scene& scene, const Dynamics& solution, 
     (out.terms[z(s.effort)].reads_coupled ? out.any_coupled : out.any_frictionless) = true;
   for (const LawSolver::UnknownTerm& p : laws_.unknown_terms_) {
     KeptLaws::Term& term = out.terms[z(p.effort)];
-    const FrictionElement& element = solution.friction_elements()[z(p.element)];
+    const FrictionElement& element = solution.elements[z(p.element)];
     term.kind = element.sticks ? KeptLaws::Kind::sticks : KeptLaws::Kind::slides;
-    const Vector6& sense = senses[z(p.element)];
+    const Vector6& sense = solution.senses[z(p.element)];
     Vector6 given = Vector6::Zero();
     for (int k = 0; k < p.dim; ++k) given[k] = p.axes.col(k).dot(sense);
     // With several free directions, a slip along a given sense and faster than it counts itself.

@@ -4,14 +4,22 @@
 
 #include "force_laws/law_solver.h"
 
-#include <linchpin/dynamics.h>
+#include <linchpin/law_report.h>
 
 #include <span>
 #include <vector>
 
 namespace linchpin {
 
-/// What laws keep at states beside a solution.
+/// The reports of the laws at a solution.
+struct LawSolution {
+  std::span<const LawForce> forces;
+  std::span<const FrictionElement> elements;
+  std::span<const double> internal_state;
+  std::span<const Vector6> senses;  ///< By element: the direction of sliding that was given, zero for none.
+};
+
+/// The state of the laws of a solution, which they have at states beside it, too.
 struct KeptLaws {
   enum class Kind : unsigned char { smooth, slides, sticks };
   /// A term of a law, by index of Dynamics::law_forces().
@@ -36,9 +44,8 @@ struct KeptLaws {
 class LawPartials {
  public:
   void restructure(const IslandLayout& layout) { laws_.restructure(layout); }
-  /// Stores the modes and internal states of a solution. @param scene  at its state. @param senses  by friction
-  /// element: the direction of sliding that was given, zero for none
-  void keep(const LawSolver::Scene& scene, const Dynamics& solution, std::span<const Vector6> senses, KeptLaws& out);
+  /// Stores the modes and internal states of a solution. @param scene  at its state
+  void keep(const LawSolver::Scene& scene, const LawSolution& solution, KeptLaws& out);
   /// Evaluates all laws. @param scene  at any state, with the multipliers of Q^N. @param induced  [m] further
   /// multipliers of the coupled normal force. @param vdot  [n] accelerations of the solution.
   void evaluate(const LawSolver::Scene& scene, const KeptLaws& kept, std::span<const double> vdot,
