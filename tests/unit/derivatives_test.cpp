@@ -211,7 +211,7 @@ class Check {
   const Derivatives& derivatives() const { return derivatives_; }
 
   void run(Random& random) {
-    for (int part = 0; part < 6; ++part) {
+    for (int part = 0; part < 7; ++part) {
       SCOPED_TRACE("inputs: " + std::to_string(part));
       const Direction d = direction(random, part);
       const OutputChange found = derivatives_.forward(d.change());
@@ -232,17 +232,18 @@ class Check {
     return out;
   }
 
-  /// @param part  0 to 4: one input, 5: all
+  /// @param part  0 to 4: one input, 5: all, 6: the state and one parameter
   Direction direction(Random& random, int part) {
     Direction d;
     const auto filled = [&](int index, std::size_t count) {
-      return part == index || part == 5 ? numbers(random, count) : std::vector<double>(count, 0.0);
+      return part == index || part >= 5 ? numbers(random, count) : std::vector<double>(count, 0.0);
     };
     d.displacement = filled(0, n());
     d.velocity = filled(1, n());
     d.force = filled(2, n());
     d.parameters = filled(3, parametric_.values.size());
     d.time = part == 4 || part == 5 ? random.uniform() : 0;
+    for (std::size_t k = 1; k < d.parameters.size() && part == 6; ++k) d.parameters[k] = 0;
     if (options_.keeps_constraints)
       for (auto* x : {&d.displacement, &d.velocity}) allow(*x);
     return d;

@@ -65,11 +65,10 @@ struct InputGradient {
 /// laws and kinetic energies must be smooth beside the state.
 ///
 /// Cost in small systems, in units of one Dynamics::evaluate():
-/// - evaluate(): about 2, and about 3 with laws. Each effort that sticks or reads the coupled normal force has a
-///   back-solve.
-/// - forward() along a direction of the state: 3, and 1 to 6 with laws. It assembles the equation eight to twelve
-/// times.
-/// - forward() along a parameter: the same, once at each state. Along a force: 0.3.
+/// - evaluate(): below 2, and about 3 with laws. Each effort that sticks or reads the coupled normal force has a
+///   back-solve. Redundant rows cost O(m² n) more.
+/// - forward() along a direction of the state, of a parameter, or of both: 3, and 1 to 6 with laws. It assembles the
+///   equation eight to twelve times. Each further parameter costs the same, once at each state. A force costs 0.3.
 /// - reverse(): the first one at a state costs one forward() for each of the 2n + 1 inputs and each parameter. Further
 ///   ones cost about 0.5. forward() then uses the same partial derivatives, so it is the exact transpose.
 ///

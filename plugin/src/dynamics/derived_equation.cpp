@@ -44,10 +44,11 @@ void DerivedEquation::prepare(const Dynamics& dynamics, const State& state, cons
   dynamics_ = &dynamics;
   solution_ = &solution;
   parts_ = parts;
-  for (auto* x : {&f_, &x_, &dv_, &column_}) x->assign(z(parts.n), 0.0);
-  for (auto* x : {&g_, &y_, &ideal_y_, &e_, &scale_, &outside_, &row_}) x->assign(z(parts.m), 0.0);
+  for (auto* x : {&f_, &x_, &dv_}) x->assign(z(parts.n), 0.0);
+  for (auto* x : {&g_, &y_, &ideal_y_, &e_, &scale_, &row_}) x->assign(z(parts.m), 0.0);
   readings_.clear();
   unknowns_.clear();
+  if (parts.redundant) find_outside_range();
   if (!parts.laws) return;
   find_readings(state, here);
   for (Unknown& unknown : unknowns_) {
@@ -220,27 +221,37 @@ void DerivedEquation::fail_without_unique_efforts() const {
                               "this state");
 }
 
-/// Solves M x − Aᵀy = f, A x = g, with the least norm of y. f is work memory.
+/// Finds an orthonormal basis of the vectors outside the range of A, in the rows as given.
+void DerivedEquation::find_outside_range() {
+  const ConstrainedProblem& of = problem();
+  Eigen::MatrixXd A = Eigen::MatrixXd::Zero(of.m(), of.n());
+  for (int r = 0; r < of.m(); ++r)
+    for (int i = of.row_start[z(r)]; i < of.row_start[z(r + 1)]; ++i)
+      A(r, of.entries[z(i)].column) = of.entries[z(i)].value;
+  const Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(A);
+  outside_range_ = Eigen::MatrixXd::Identity(of.m(), of.m()).rightCols(of.m() - dynamics_->solver().rank());
+  outside_range_.applyOnTheLeft(qr.householderQ());
+  outside_.resize(outside_range_.cols());
+}
+
+/// Solves M x − Aᵀy = f, A x = g, with the least norm of y. What lies outside the range of A does not count in g. f is
+/// work memory.
 void DerivedEquation::solve(std::span<double> f, std::span<const double> g, std::span<double> x, std::span<double> y) {
   const ConstraintFactorization& factor = dynamics_->solver();
   factor.complete_force(g, f);
   factor.inverse_mass(f, x);
   if (parts_.m == 0) return;
   difference(dynamics_->assembly(), g, x, e_, scale_);
+  if (parts_.redundant) add_outside_range(-1, e_, e_);
   factor.apply(e_, y, {}, dv_, scale_);
+  if (parts_.redundant) add_outside_range(-1, y, y);
   add_multiple(1, dv_, x);
 }
 
-/// Removes from k what lies in the range of A, in the rows as given.
-void DerivedEquation::remove_range(std::span<double> k) {
-  dynamics_->solver().apply(k, {}, {}, dv_);
-  multiply(problem(), dv_, row_);
-  add_multiple(-1, row_, k);
-}
-void DerivedEquation::add_outside_range(std::span<const double> k, std::span<double> y) {
-  std::copy(k.begin(), k.end(), outside_.begin());
-  remove_range(outside_);
-  add_multiple(1, outside_, y);
+/// y += factor times the part of k outside the range of A.
+void DerivedEquation::add_outside_range(double factor, std::span<const double> k, std::span<double> y) {
+  outside_.noalias() = outside_range_.transpose() * part(k, 0, parts_.m);
+  part(y, 0, parts_.m).noalias() += factor * (outside_range_ * outside_);
 }
 
 void DerivedEquation::forward(std::span<const double> change, std::span<const double> force, OutputChange& out) {
@@ -248,7 +259,7 @@ void DerivedEquation::forward(std::span<const double> change, std::span<const do
   set(f_, of.ideal_balance);
   if (!force.empty()) add_multiple(1, force, f_);
   solve(f_, of.ideal_rows, x_, ideal_y_);
-  if (parts_.redundant) add_outside_range(of.ideal_range, ideal_y_);
+  if (parts_.redundant) add_outside_range(1, of.ideal_range, ideal_y_);
   set(out.lambda, ideal_y_);
   set(out.ideal, of.ideal_force);
   add_transposed(dynamics_->assembly(), ideal_y_, out.ideal);
@@ -273,7 +284,7 @@ void DerivedEquation::forward(std::span<const double> change, std::span<const do
     }
   }
   solve(f_, of.rows, x_, y_);
-  if (parts_.redundant) add_outside_range(of.range, y_);
+  if (parts_.redundant) add_outside_range(1, of.range, y_);
   std::size_t stick = 0;
   for (std::size_t j = 0; j < unknowns_.size(); ++j) {
     const Unknown& unknown = unknowns_[j];
@@ -321,8 +332,7 @@ void DerivedEquation::reverse(const OutputWeights& weights, std::span<double> of
     solve(f_, g_, f, g);
     for (double& gi : g) gi = -gi;
     if (range.empty()) return;
-    set(range, y);
-    remove_range(range);
+    add_outside_range(1, y, range);
   };
   if (!parts_.laws) {
     set(x_, weights.vdot);

@@ -47,6 +47,7 @@ class DerivedEquation {
     Eigen::VectorXd reads;             // [rows] That change with the multipliers of the rows.
   };
 
+  void find_outside_range();
   void find_readings(const State& state, EquationPartials& here);
   void differentiate_readings(const LawSolver::Scene& scene, LawPartials& laws, bool coupled);
   void add_reading_unknowns();
@@ -54,8 +55,7 @@ class DerivedEquation {
   void invert_coupling();
   [[noreturn]] void fail_without_unique_efforts() const;
   void solve(std::span<double> f, std::span<const double> g, std::span<double> x, std::span<double> y);
-  void remove_range(std::span<double> k);
-  void add_outside_range(std::span<const double> k, std::span<double> y);
+  void add_outside_range(double factor, std::span<const double> k, std::span<double> y);
   const ConstrainedProblem& problem() const { return dynamics_->assembly().problem; }
 
   const Dynamics* dynamics_ = nullptr;
@@ -63,11 +63,12 @@ class DerivedEquation {
   EquationParts parts_;
   std::vector<Reading> readings_;
   std::vector<Unknown> unknowns_;
-  Eigen::MatrixXd coupling_;  // Inverse of the small system.
+  Eigen::MatrixXd coupling_;       // Inverse of the small system.
+  Eigen::MatrixXd outside_range_;  // Orthonormal basis of what is outside the range of A, with redundant rows.
   detail::CentralDifference difference_;
   // Work memory.
-  std::vector<double> f_, g_, x_, y_, ideal_y_, e_, scale_, dv_, outside_, row_, column_;
-  Eigen::VectorXd right_, efforts_;
+  std::vector<double> f_, g_, x_, y_, ideal_y_, e_, scale_, dv_, row_;
+  Eigen::VectorXd right_, efforts_, outside_;
   Eigen::Matrix<double, 6, 1> effort_;
 };
 
