@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _core
 from .bullet_file import reader
 from .names import finite, positive, real, whole
-from .scene import Scene
-from .sweep import _text_of
+from .scene import Scene, text_of
 
 __all__ = ["Fit", "FittedColumn", "FittedSeries", "fit"]
 
@@ -158,7 +157,7 @@ def fit(
     :raises SceneError: for a fault of the scene or of a recording, with line and column.
     :raises ValueError: if the scene does not run with the start values.
     """
-    text, path = _text_of(scene)
+    text, path = text_of("fit", scene)
     if isinstance(columns, str):
         raise TypeError(f"fit: columns must be a list of titles; write columns=[{columns!r}]")
     dt = None if dt is None else positive("fit: dt", dt)

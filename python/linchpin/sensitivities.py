@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from . import _core
 from .bullet_file import reader
 from .names import nearest, nonempty, positive, whole
-from .scene import Scene
-from .sweep import text_of
+from .scene import Scene, text_of
 
 __all__ = ["SensitivityEvent", "Sensitivities", "sensitivities"]
 

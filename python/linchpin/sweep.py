@@ -148,18 +148,6 @@ def sweep(
     )
 
 
-def text_of(caller: str, scene: str | os.PathLike[str] | Scene) -> tuple[str, str]:
-    """The text of a scene, and its path for messages and includes."""
-    if isinstance(scene, Scene):
-        return scene._text_and_path()
-    path = os.fspath(scene)
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(), path
-    except UnicodeDecodeError:
-        raise ValueError(f"{caller}: {path} is no text in UTF-8") from None
-
-
 def _cases(params: Mapping[str, ArrayLike] | Sequence[Mapping[str, float]]) -> tuple[list[str], list[list[float]]]:
     """Names of the parameters, and their values for each case."""
     if isinstance(params, Mapping):
