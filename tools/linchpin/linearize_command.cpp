@@ -2,7 +2,10 @@
 #include "commands.h"
 #include "linearized_scene.h"
 #include "messages.h"
+#include "modes_report.h"
 #include "place_of_rest.h"
+#include "recording/output_file.h"
+#include "recording/page.h"
 #include "run_to_time.h"
 #include "scene_file.h"
 #include "vector_json.h"
@@ -28,41 +31,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct LinearizeArguments {
-  std::string scene;
+  std::string scene, report;
   double at = 0;
   int starts = 24;
   bool equilibrium = false, json = false;
 };
-
-Json complex_json(const std::complex<double>& x) { return {x.real() + 0.0, x.imag() + 0.0}; }
 
 Json matrix_json(const std::vector<double>& values, int columns) {
   Json out = Json::array();
   for (std::size_t at = 0; columns > 0 && at < values.size(); at += static_cast<std::size_t>(columns))
     out.push_back(std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(at),
                                       values.begin() + static_cast<std::ptrdiff_t>(at) + columns));
-  return out;
-}
-
-/// How far one body moves in a mode: its displacement, and its rotation.
-struct Share {
-  std::string body;
-  double size = 0;
-};
-
-std::vector<Share> shares(const System& system, const LinearizedMotion& motion, const Eigenmode& mode) {
-  std::vector<Share> out;
-  const auto part = [&](int at, int count) {
-    double square = 0;
-    for (int i = at; i < at + count; ++i) square += std::norm(mode.shape[static_cast<std::size_t>(i)]);
-    return std::sqrt(square);
-  };
-  for (std::size_t s = 0; s < motion.layout.bodies.size(); ++s) {
-    const int at = motion.layout.column[s], size = motion.layout.column[s + 1] - at;
-    const double moves = std::max(part(at, std::min(size, 3)), size == 6 ? part(at + 3, 3) : 0.0);
-    if (moves > 1e-6) out.push_back({system.name(motion.layout.bodies[s]), moves});
-  }
-  std::stable_sort(out.begin(), out.end(), [](const Share& a, const Share& b) { return a.size > (1 + 1e-6) * b.size; });
   return out;
 }
 
@@ -89,22 +68,13 @@ Json shape_json(const System& system, const LinearizedMotion& motion, const Eige
 
 Json linearized_json(const System& system, const LinearizedScene& of) {
   const LinearizedMotion& motion = of.motion;
-  Json out;
-  out["t"] = of.state.t;
-  out["steady"] = motion.is_steady();
-  out["unsteadiness"] = motion.unsteadiness;
-  out["frame_angular_velocity"] = vector_json(motion.frame_angular_velocity);
-  out["displacements"] = motion.displacements;
-  out["velocities"] = motion.velocities;
-  out["error"] = motion.error;
-  out["stability"] = of.stability();
+  Json out = linearization_json(of);
   out["modes"] = Json::array();
-  for (const Eigenmode& mode : of.modes)
-    out["modes"].push_back({{"eigenvalue", complex_json(mode.eigenvalue)},
-                            {"error", mode.error},
-                            {"frequency_rad_s", mode.frequency()},
-                            {"damping_ratio", mode.damping_ratio()},
-                            {"shape", shape_json(system, motion, mode)}});
+  for (const Eigenmode& mode : of.modes) {
+    Json each = mode_json(mode);
+    each["shape"] = shape_json(system, motion, mode);
+    out["modes"].push_back(std::move(each));
+  }
   out["A"] = matrix_json(motion.A, motion.size());
   Json names = Json::array(), units = Json::array();
   for (const scene::CoordinateGradient& g : of.coordinates) {
@@ -161,7 +131,7 @@ void print(const System& system, const LinearizedScene& of) {
   long number = 0, neutral = 0;
   for (const Eigenmode& mode : of.modes) {
     if (mode.eigenvalue == 0.0) ++neutral;
-    if (mode.eigenvalue == 0.0 || mode.eigenvalue.imag() < 0) continue;  // The first of the pair has been printed.
+    if (!is_listed(mode)) continue;
     std::cout << ++number << ". eigenvalue " << significant(mode.eigenvalue.real());
     if (mode.frequency() > 0) std::cout << " ± " << significant(mode.frequency()) << "i";
     std::cout << " 1/s, error " << significant(mode.error, 2) << ": it " << behaviour(mode) << "\n   moves "
@@ -172,43 +142,51 @@ void print(const System& system, const LinearizedScene& of) {
               << " with the eigenvalue 0: no oscillation, growth or decay. --json has the shapes\n";
 }
 
-int run_linearize(const LinearizeArguments& arguments) {
+int run_linearize(const LinearizeArguments& arguments) try {
   if (!is_possible_time("linearize", arguments.at)) return exit_usage;
   if (arguments.equilibrium && arguments.at != 0)
     return misused("linearize", "--at and --equilibrium exclude each other");
   auto model = open_model(arguments.scene);
   if (!model) return exit_bad_input;
+  std::vector<std::string> files = model->files;
+  files.push_back(arguments.scene);
+  recording::OutputFile page("--report", arguments.report, files);
   System system = model->system();
   State state;
-  std::vector<std::string> left, warnings;
+  ModesRemarks remarks;
   try {
     if (arguments.equilibrium) {
       PlaceOfRest rest = place_of_rest(*model, system, arguments.starts);
       state = std::move(rest.state);
-      left = model->native;
     } else {
       model = scene::with_joint_limits(*std::move(model));
       system = model->system();
-      const auto run = run_to_time("linearize", arguments.scene, *model, system, arguments.at, warnings);
+      const auto run = run_to_time("linearize", arguments.scene, *model, system, arguments.at, remarks.warnings);
       if (!run) return exit_physics;
       state = run->state();
-      left = model->native;
     }
+    remarks.left_out = model->native;
     const LinearizedScene linearized = linearize_scene(*model, system, state);
+    if (!arguments.report.empty())
+      page.write(recording::report_page(modes_page_json(arguments.scene, *model, system, linearized, remarks)));
     if (arguments.json) {
-      Json out = {{"schema", 1}, {"scene", arguments.scene}, {"left_out", left}, {"warnings", warnings}};
+      Json out = {
+          {"schema", 1}, {"scene", arguments.scene}, {"left_out", remarks.left_out}, {"warnings", remarks.warnings}};
       out.update(linearized_json(system, linearized));
       std::cout << out.dump(2) << "\n";
       return exit_ok;
     }
-    for (const std::string& each : left) std::cout << "the host bare leaves out: " << each << "\n";
-    for (const std::string& each : warnings) std::cout << "warning: " << each << "\n";
+    for (const std::string& each : remarks.left_out) std::cout << "the host bare leaves out: " << each << "\n";
+    for (const std::string& each : remarks.warnings) std::cout << "warning: " << each << "\n";
     print(system, linearized);
+    if (!arguments.report.empty()) std::cout << "wrote " << arguments.report << "\n";
     return exit_ok;
   } catch (const std::invalid_argument& e) {
     std::cerr << "linchpin linearize: " << said(e) << "\n";
     return exit_physics;
   }
+} catch (const std::invalid_argument& e) {  // the page cannot be written there
+  return misused("linearize", e.what());
 }
 
 }  // namespace
@@ -226,6 +204,8 @@ void add_linearize(CLI::App& app, int& exit_code) {
                    "With --equilibrium: number of start poses of the search. The first is that of the scene")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
+  verb->add_option("--report", arguments->report,
+                   "Write a page for a browser: table of the modes, 3D playback of each, and the eigenvalues");
   verb->add_flag("--json", arguments->json, "Print one JSON object (schema 1) and nothing else on stdout");
   verb->footer(
       "Without --at and --equilibrium, the state is that of the start of the scene. The displacements and velocities\n"

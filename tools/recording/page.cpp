@@ -74,6 +74,9 @@ std::string title_of(const Json& recording) {
   return title + (kind == "linchpin sweep" ? " – linchpin sweep"
                   : kind == "linchpin fit" ? " – linchpin fit"
                                            : " – linchpin report");
+  return title + (kind == "linchpin sweep"   ? " – linchpin sweep"
+                  : kind == "linchpin modes" ? " – linchpin modes"
+                                             : " – linchpin report");
 }
 
 /// Text of an HTML element.

@@ -1,4 +1,5 @@
 // One page for all: a recording of motions, the table of a sweep, or a fit.
+// One page for all: a recording of motions, the table of a sweep, or modes.
 import { damage, recording } from './data.js';
 
 // Whatever the page holds, it says what is the matter with it: never a page of empty boxes.
@@ -16,3 +17,4 @@ function sorry(error) {
 
 if (damage) sorry(damage);
 else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : recording.kind === 'linchpin fit' ? import('./fit.js') : import('./report.js')).catch(sorry);
+else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : recording.kind === 'linchpin modes' ? import('./modes.js') : import('./report.js')).catch(sorry);

@@ -1,15 +1,11 @@
 // Puts the page together: words and table from the recording, plots, playback.
 import { Motion, recording } from './data.js';
-import { brief, plain, prefixed } from './number.js';
+import { $, make, save } from './dom.js';
+import { brief, plain } from './number.js';
+import { Player } from './player.js';
 import { curves, plot, swatch } from './plots.js';
+import { dark, no3d, paper, scale, stage } from './stage.js';
 import { View } from './view.js';
-
-const $ = (id) => document.getElementById(id);
-function make(tag, text, more = {}) {
-  const e = document.createElement(tag);
-  if (text !== undefined && text !== null) e.textContent = text;
-  return Object.assign(e, more);
-}
 
 // Okabe and Ito's colours: exact blue, the first native vermilion.
 const natives = ['#d55e00', '#009e73', '#cc79a7', '#e69f00', '#7f7f7f', '#8c6d31'];
@@ -155,67 +151,19 @@ if (moving.length) {
 }
 
 // ---- playback
-const end = moving.length ? Math.max(...moving.map((r) => r.motion.end)) : 0;
-const begin = moving.length ? Math.min(...moving.map((r) => r.motion.begin)) : 0;
-let time = begin, playing = false, last = 0, view = null, plots = [], phase = null;
+let view = null, plots = [], phase = null;
 let solid = moving.find((r) => r.ours) || moving[0] || null;
 let overlay = moving.find((r) => r !== solid && !r.ours && (!solid || r.row.precision === solid.row.precision)) || moving.find((r) => r !== solid) || null;
-
-function show() {
-  $('scrub').value = String(end > begin ? (time - begin) / (end - begin) : 0);
-  $('clock').textContent = `${time.toFixed(end < 1 ? 3 : 2)} s`;
-  if (view) view.show(time);
-  for (const p of plots) p.at(time);
-  document.body.dataset.time = String(time);
-}
-function seek(t) { time = Math.min(Math.max(t, begin), end); show(); }
-function tick(now) {
-  if (!playing) return;
-  time += Math.min(Math.max(now - last, 0) / 1000, 0.1) * Number($('speed').value);
-  last = now;
-  if (time >= end) { time = end; play(false); }
-  show();
-  if (playing) requestAnimationFrame(tick);
-}
-function play(on) {
-  playing = on && end > begin;
-  $('play').textContent = playing ? '❚❚' : '▶';
-  $('play').setAttribute('aria-label', playing ? 'Pause' : 'Play');
-  if (!playing) return;
-  if (time >= end) time = begin;
-  last = performance.now();
-  requestAnimationFrame(tick);
-}
-$('play').onclick = () => play(!playing);
-$('scrub').oninput = () => { play(false); seek(begin + $('scrub').value * (end - begin)); };
-document.addEventListener('keydown', (e) => {
-  if (e.ctrlKey || e.altKey || e.metaKey || /^(SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
-  if (e.target.tagName === 'BUTTON' && e.key === ' ') return;
-  const step = moving.length ? moving[0].motion.step * (e.shiftKey ? 10 : 1) : 0, speeds = [...$('speed').options];
-  const keys = {
-    ' ': () => play(!playing), ArrowLeft: () => { play(false); seek(time - step); }, ArrowRight: () => { play(false); seek(time + step); },
-    ArrowUp: () => { $('speed').selectedIndex = Math.min($('speed').selectedIndex + 1, speeds.length - 1); },
-    ArrowDown: () => { $('speed').selectedIndex = Math.max($('speed').selectedIndex - 1, 0); },
-    Home: () => seek(begin), End: () => seek(end), 0: () => view && (view.home(), view.draw()),
-  };
-  if (!keys[e.key]) return;
-  e.preventDefault();
-  keys[e.key]();
+const player = new Player({
+  begin: moving.length ? Math.min(...moving.map((r) => r.motion.begin)) : 0,
+  end: moving.length ? Math.max(...moving.map((r) => r.motion.end)) : 0,
+  step: moving.length ? moving[0].motion.step : 0,
+  show(time) { if (view) view.show(time); for (const p of plots) p.at(time); },
+  home() { if (view) { view.home(); view.draw(); } },
 });
+const seek = (t) => player.seek(t);
 
 // ---- 3D
-const dark = matchMedia('(prefers-color-scheme: dark)'), paper = matchMedia('print');
-const stage = () => (dark.matches && !paper.matches ? { still: 0x8792a2, edge: 0x0b0e12, rod: 0xaab4c2, grid: 0x5a6676 } : { still: 0x9aa3af, edge: 0x10243a, rod: 0x4a5566, grid: 0xb0b8c4 });
-function no3d(why) {
-  $('nogl').hidden = false;
-  $('nogl').textContent = why;
-  $('canvas').hidden = true;
-  $('view').classList.add('flat');
-  for (const id of ['solid', 'overlay', 'arrows', 'paths']) $(id).parentElement.hidden = true;
-  $('home').hidden = true;
-  $('hint3d').hidden = true;
-  document.body.dataset.webgl = 'no';
-}
 const spatial = moving.filter((r) => r.motion.bodies.length);
 if (!moving.length) {
   $('look').hidden = true;
@@ -230,13 +178,12 @@ if (!moving.length) {
     no3d('This browser has no WebGL, so there is no 3D view. Plots, table and downloads are complete, and the time can still be moved.');
   }
 }
-const metres = (x) => (x >= 0.01 && x < 1000 ? `${plain(x, 2)} m` : prefixed(x, 'm'));
 function stageRuns() {
   if (!view) return;
   view.set(solid, overlay, stage());
   view.options($('arrows').checked, $('paths').checked);
-  $('scale').textContent = (view.newtons > 0 && $('arrows').checked ? `an arrow of ${metres(view.arrow)} is ${prefixed(view.newtons, 'N')} · ` : '') + `grid ${metres(view.cell)}${view.origin ? ' · grey: the world’s origin' : ''}`;
-  view.show(time);
+  scale(view);
+  view.show(player.time);
 }
 for (const [id, none] of [['solid', false], ['overlay', true]]) {
   if (none) $(id).append(make('option', 'none', { value: '' }));
@@ -320,7 +267,7 @@ function drawPlots() {
   }
   plots = parts.map(([id, series, options]) => plot($(id), series, { ...options, height, sync: 'time', seek, width: paper.matches ? 680 : 0, duration: c.duration || 1 })).filter(Boolean);
   document.body.dataset.plots = String(plots.length);
-  for (const p of plots) p.at(time);
+  for (const p of plots) p.at(player.time);
   drawPhase(tall);
 }
 for (const run of moving) {
@@ -385,14 +332,6 @@ function drawPhase(height) {
 $('across').onchange = $('up').onchange = drawPlots;
 
 // ---- downloads
-const field = (x) => (x === null || x === undefined ? '' : /[",\n]/.test(String(x)) ? `"${String(x).replace(/"/g, '""')}"` : String(x));
-function save(name, lines) {
-  const link = make('a');
-  link.href = URL.createObjectURL(new Blob([lines.map((l) => l.map(field).join(',')).join('\r\n') + '\r\n'], { type: 'text/csv' }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
 const stem = recording.scene.file.replace(/\.[^.]*$/, '');
 $('csv').onclick = () => {
   const lines = [['solver', 'precision', ...quantities.map(([name]) => name)]];
@@ -419,7 +358,7 @@ if (view) view.frame(solid.motion);
 layout();
 stageRuns();
 if (view) { view.home(); view.draw(); }
-show();
+player.show();
 window.addEventListener('resize', layout);
 dark.addEventListener('change', repaint);
 const printing = (on) => {

@@ -1,15 +1,11 @@
 // The page of a sweep: a quantity over one parameter, or its map over two, with the answers that the scene knows.
 import { recording as sweep } from './data.js';
-import { brief, plain, power, ticks } from './number.js';
-import { axis, room, theme } from './plots.js';
-import uPlot from 'uplot';
+import { $, make, save } from './dom.js';
+import { brief, plain } from './number.js';
+import { theme } from './plots.js';
+import { dot, legend, points, ruler, scale, shade } from './points.js';
+import { dark, paper } from './stage.js';
 
-const $ = (id) => document.getElementById(id);
-function make(tag, text, more = {}) {
-  const e = document.createElement(tag);
-  if (text !== undefined && text !== null) e.textContent = text;
-  return Object.assign(e, more);
-}
 const blue = '#0072b2', vermilion = '#d55e00';
 const parameters = sweep.parameters.length, first = 3 + parameters;
 const ok = (row) => String(row[1 + parameters]).startsWith('ok');
@@ -114,108 +110,8 @@ const fixed = sweep.parameters.map((p, i) => {
 
 // ---- pictures
 let picture = null;
-const limits = (list) => {
-  let low = Infinity, high = -Infinity;
-  for (const x of list) if (x !== null) { low = Math.min(low, x); high = Math.max(high, x); }
-  return [low, high];
-};
-
-function dot(c, shape, x, y, r) {
-  c.beginPath();
-  if (shape === 'diamond') { c.moveTo(x, y - r); c.lineTo(x + r, y); c.lineTo(x, y + r); c.lineTo(x - r, y); c.closePath(); } else if (shape === 'cross') { c.moveTo(x - r, y - r); c.lineTo(x + r, y + r); c.moveTo(x + r, y - r); c.lineTo(x - r, y + r); } else c.arc(x, y, r, 0, 7);
-}
-const hollow = (kind) => kind === 'cross' || kind === 'ring';
-function legend(entries) {
-  $('swept-legend').textContent = '';
-  for (const [text, colour, kind] of entries) {
-    const one = make('span', null, { className: 'entry' }), canvas = make('canvas', null, { width: 68, height: 28 }), c = canvas.getContext('2d');
-    one.dataset.kind = kind;
-    c.scale(2, 2);
-    c.strokeStyle = c.fillStyle = colour;
-    c.lineWidth = 2;
-    if (kind === 'line' || kind === 'dashed') { c.setLineDash(kind === 'dashed' ? [7, 4] : []); c.beginPath(); c.moveTo(0, 7); c.lineTo(34, 7); c.stroke(); c.setLineDash([]); }
-    if (kind === 'line' || kind === 'dots') { dot(c, 'dot', 17, 7, 3); c.fill(); }
-    if (kind === 'diamond' || hollow(kind)) { dot(c, kind, 17, 7, 4.5); hollow(kind) ? c.stroke() : c.fill(); }
-    one.append(canvas, text);
-    $('swept-legend').append(one);
-  }
-}
-
-const nice = (low, high, n) => {
-  const raw = (high - low) / n;
-  if (!(raw > 1e-14 * Math.max(Math.abs(low), Math.abs(high)))) return [low];
-  const p = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((m) => m * p).find((s) => s >= raw * (1 - 1e-9)), out = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step && out.length < 60; ++k) out.push(k * step);
-  return out;
-};
-// How values lie on an axis: as they are, by their logarithms, or as parts of a power of ten that doubles hardly hold.
-function ruler(list, log) {
-  const [low, high] = limits(list), most = Math.max(Math.abs(low), Math.abs(high));
-  const e = !log && Number.isFinite(most) && (most > 1e100 || (most > 0 && most < 1e-100)) ? Math.floor(Math.log10(most)) : 0;
-  const to = (v) => (v === null ? null : log ? (v > 0 ? Math.log10(v) : null) : v / 10 ** e);
-  return {
-    to, low: to(low), high: to(high), power: e ? ` [${power(e)}]` : '',
-    marks(a, b, n) {
-      if (!log) { const at = nice(a, b, n), { text, base } = ticks(at); return { at, text, base }; }
-      const first = Math.ceil(a - 1e-9), last = Math.floor(b + 1e-9), step = Math.max(1, Math.ceil((last - first + 1) / n)), at = [];
-      for (let k = Math.ceil(first / step) * step; k <= last; k += step) at.push(k);
-      if (at.length >= 2) return { at, text: at.map((k) => (k > -4 && k < 5 ? plain(10 ** k) : power(k))), base: '' };
-      const few = nice(10 ** a, 10 ** b, n).filter((v) => v > 0);
-      return { at: few.map(Math.log10), text: ticks(few).text, base: '' };
-    },
-  };
-}
-const paper = matchMedia('print');
 const wide = () => (paper.matches ? 680 : $('sweep-plot').clientWidth), tall = () => (paper.matches ? 400 : window.innerWidth < 560 ? 330 : 470);
 
-// Curves and points in one plot: [{x, y, colour, line, kind, points, floor}].
-function curve(series, xname, yname, xlog, ylog) {
-  const host = $('sweep-plot'), colours = theme(), ratio = devicePixelRatio, width = wide(), height = tall(), drawn = series.filter((s) => !s.floor);
-  const across = ruler(series.flatMap((s) => s.x), xlog), up = ruler(drawn.flatMap((s) => s.y), ylog);
-  const xs = room(across.low, across.high), ys = room(up.low, up.high);
-  const paint = (u, index) => {
-    const s = series[index - 1], c = u.ctx;
-    const at = s.x.map((v, i) => {
-      const x = across.to(v), y = s.floor ? 0 : up.to(s.y[i]);
-      return x === null || y === null ? null : [u.valToPos(x, 'x', true), s.floor ? u.bbox.top + u.bbox.height - 8 * ratio : u.valToPos(y, 'y', true)];
-    });
-    c.save();
-    c.beginPath();
-    c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
-    c.clip();
-    c.strokeStyle = c.fillStyle = s.colour;
-    c.lineWidth = (s.kind === 'dashed' ? 2.4 : 1.8) * ratio;
-    if (s.line) {
-      c.setLineDash(s.kind === 'dashed' ? [7 * ratio, 4 * ratio] : []);
-      c.beginPath();
-      let pen = false;
-      for (const p of at) { if (p) pen ? c.lineTo(...p) : c.moveTo(...p); pen = p !== null; }
-      c.stroke();
-      c.setLineDash([]);
-    }
-    const small = s.y.length > 400 ? 1.6 : s.y.length > 80 ? 2.4 : 3.4, r = (s.kind === 'ring' ? small + 2 : s.kind === 'diamond' || s.kind === 'cross' ? 5 : small) * ratio;
-    if (s.kind === 'ring') c.lineWidth = 1.3 * ratio;
-    if (s.points) for (const p of at) if (p) { dot(c, s.kind, ...p, r); hollow(s.kind) ? c.stroke() : c.fill(); }
-    c.restore();
-    return null;
-  };
-  const x = across.marks(...xs, Math.max(2, Math.floor((width - 82) / 60))), y = up.marks(...ys, Math.floor((height - 50) / 40));
-  const corner = make('div', y.base, { className: 'base' });
-  picture = new uPlot({
-    mode: 2, width, height, padding: [12, 22, 0, 0], cursor: { show: false }, legend: { show: false },
-    hooks: { ready: [(self) => { self.over.append(corner); }] },
-    scales: { x: { time: false, range: () => xs }, y: { range: () => ys } },
-    axes: [axis(colours, { label: xname + across.power, splits: () => x.at, values: () => x.text, size: 34 }), axis(colours, { label: yname.length > 60 ? up.power : yname + up.power, size: 66, splits: () => y.at, values: () => y.text })],
-    series: [null, ...series.map(() => ({ paths: paint, facets: [{ scale: 'x', auto: true }, { scale: 'y', auto: true }] }))],
-  }, [null, ...series.map((s) => [s.x.map(across.to), s.floor ? s.x.map(() => ys[0]) : s.y.map(up.to)])], host);
-}
-
-// Dark to light without hue alone: anchors of viridis, which prints in grey and is seen by all.
-const scale = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-function shade(s) {
-  const at = Math.min(Math.max(s, 0), 1) * (scale.length - 1), i = Math.min(Math.floor(at), scale.length - 2), f = at - i;
-  return `rgb(${scale[i].map((a, k) => Math.round(a + (scale[i + 1][k] - a) * f)).join(',')})`;
-}
 // cells[i][k]: a number, 'failed', 'none' for a case without this quantity; undefined where there is no case.
 function map(cells, xs, ys, xname, yname, marks, logs) {
   const host = $('sweep-plot'), colours = theme(), width = wide(), height = tall(), ratio = paper.matches ? 3 : devicePixelRatio;
@@ -326,7 +222,7 @@ function draw() {
     if (all.includes('failed')) entries.push(['failed', vermilion, 'cross']);
     if (all.includes('none')) entries.push(['finished, but has no such value', theme().soft, 'ring']);
     if (here && other < 0) entries.push([`known answer here: ${plain(column.at_own, 8)}`, vermilion, 'diamond']);
-    legend(entries);
+    legend($('swept-legend'), entries);
     $('sweep-note').textContent = [`Colour: ${shown(q)}${other >= 0 ? `, minus ${shown(other)}` : ''}`, ...held, ...(agreement && other < 0 ? [agreement] : [])].join('; ') + '.';
   } else {
     const sorted = chosen.slice().sort((a, b) => a[0][1 + over] - b[0][1 + over]);
@@ -343,9 +239,9 @@ function draw() {
     floor(sorted.filter(([row]) => ok(row) && value(row, q) === null), theme().soft, 'ring', 'finished, but has no such value');
     $('log-z').parentElement.hidden = true;
     const ylog = logarithmic('log-y', `y${q} ${other}`, 'quantity', series.flatMap((s) => s.y));
-    if (drawable) curve(series, name(over), shown(q), xlog, ylog);
+    if (drawable) picture = points($('sweep-plot'), series, { width: wide(), height: tall(), xname: name(over), yname: shown(q), xlog, ylog });
     else $('sweep-plot').append(make('div', 'There is nothing to draw: no case has this quantity.', { className: 'none' }));
-    legend(entries);
+    legend($('swept-legend'), entries);
     const note = [...held, ...(agreement ? [agreement] : [])].join('; ');
     $('sweep-note').textContent = note && note[0].toUpperCase() + note.slice(1) + '.';
   }
@@ -374,12 +270,7 @@ const most = 400;
   if (sweep.every > 1) words.push(`This page has one of every ${sweep.every} cases. The table that the command wrote has all of them.`);
   if (shown.length > most) words.push(`${most} of ${shown.length} rows are shown${sweep.failed ? ', failed ones first' : ''}. The download has all of them.`);
   $('rows-note').textContent = words.join(' ');
-  const field = (x) => (x === null || x === undefined ? '' : /[",\n]/.test(String(x)) ? `"${String(x).replace(/"/g, '""')}"` : String(x));
-  $('csv-cases').onclick = () => {
-    const link = make('a', null, { href: URL.createObjectURL(new Blob([[names, ...sweep.rows].map((l) => l.map(field).join(',')).join('\r\n') + '\r\n'], { type: 'text/csv' })), download: `${sweep.scene.file.replace(/\.[^.]*$/, '')}-sweep.csv` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  };
+  $('csv-cases').onclick = () => save(`${sweep.scene.file.replace(/\.[^.]*$/, '')}-sweep.csv`, [names, ...sweep.rows]);
 }
 if (!sweep.rows.length) $('rows').hidden = true;
 const add = (key, text, code) => { const dd = make('dd'); dd.append(code ? make('code', text) : text); $('made').append(make('dt', key), dd); };
@@ -392,7 +283,7 @@ if (sweep.scene.text) {
 
 let width = 0;
 window.addEventListener('resize', () => { if (window.innerWidth !== width && !paper.matches) { width = window.innerWidth; draw(); } });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+dark.addEventListener('change', draw);
 paper.addEventListener('change', (e) => { $('scene-text').open = e.matches; draw(); });
 draw();
 width = window.innerWidth;

@@ -43,11 +43,13 @@ function marks(body, dot) {
   return new BufferGeometry().setAttribute('position', new Float32BufferAttribute(at, 3));
 }
 
+// How far a body reaches from its origin.
+export const radius_of = (body) => (body.parts ? Math.max(...body.parts.map((part) => Math.hypot(...part.position) + Math.hypot(...part.size) / 2)) : body.shape === 'sphere' || body.shape === 'none' ? body.size[0] || 0 : Math.hypot(...body.size) / 2);
 // The extent of what moves; a run that was lost stays out of it as far as it can.
-function extent(motion) {
+export function extent(motion) {
   const box = new Box3(), p = new Vector3(), n = motion.bodies.length, every = Math.max(1, Math.floor(motion.frames / 200));
   motion.bodies.forEach((body, i) => {
-    const radius = body.parts ? Math.max(...body.parts.map((part) => Math.hypot(...part.position) + Math.hypot(...part.size) / 2)) : body.shape === 'sphere' || body.shape === 'none' ? body.size[0] || 0 : Math.hypot(...body.size) / 2;
+    const radius = radius_of(body);
     if (!shown(body, motion)) return;
     const still = body.kind === 'fixed';
     for (let f = 0; f < (still ? 1 : motion.frames); f += every) {
