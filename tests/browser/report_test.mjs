@@ -275,6 +275,14 @@ async function sweeps(browser) {
   await page.value(choose('quantity', 0));
   holds('angle: what is expected of the motion is not said of a place of rest', !(await kinds(page)).includes('diamond'), await kinds(page));
 
+  page = await opened(browser, size, swept('locus', 'bicycle.toml', 0, '--set', 'v=4:7:7', '--linearize'));
+  for (const [quantity, shapes] of [['plane', 'dots,cross,ring,dots,dots,dots'], ['real', 'dots,cross,ring'], ['imaginary', 'dots,cross,ring']]) {
+    await page.value(choose('quantity', quantity));
+    holds(`locus: ${quantity}`, (await kinds(page)).join() === shapes && (await page.value(painted('#sweep-plot canvas')))[0].part > 0.005, await kinds(page));
+  }
+  await page.value(choose('quantity', 0));
+  holds('locus: other columns are drawn as before', (await kinds(page))[0] === 'line' && page.errors.length === 0, page.errors);
+
   page = await opened(browser, size, swept('holes', 'rough-circle.toml', 4, '--set', 'mu=0:0.6:7', '--set', 'g=1:20:5', '--until', 'bead.x', '--column', 'norm(bead.velocity)'));
   holds('holes: a case that failed is one', (await kinds(page)).join() === 'cross', await kinds(page));
   await page.value(choose('quantity', 0));
@@ -301,12 +309,55 @@ async function sweeps(browser) {
   holds('known answers of samples leave the samples to be seen', (await kinds(page)).join() === 'dots,ring', await kinds(page));
 }
 
+// Modes of a linearised scene: the table of the command, each of them in motion, and the plane of the eigenvalues.
+async function modes(browser, webgl) {
+  const made = (name, scene, ...more) => { const out = join(pictures, `${name}.html`); return [out, JSON.parse(linchpin('linearize', join(scenes, scene), '--report', out, '--json', ...more))]; };
+  const [bicycle, said] = made('bicycle-modes', 'bicycle.toml'), listed = said.modes.filter(({ eigenvalue: [re, im] }) => im >= 0 && (re !== 0 || im !== 0));
+  for (const size of [{ width: 1400, height: 900 }, { width: 1400, height: 900, dark: true }, { width: 400, height: 800, mobile: true }]) {
+    const page = await opened(browser, size, bicycle), name = `modes at ${size.width}${size.dark ? ', dark' : ''}`;
+    holds(`${name}: title`, (await page.value('document.title')) === 'the benchmark bicycle – linchpin modes', page.errors);
+    const rows = await page.value(`[...document.querySelectorAll('#table tbody tr')].map((tr) => [...tr.cells].map((c) => c.dataset.value ?? c.textContent))`);
+    holds(`${name}: a row for each mode that is not neutral`, rows.length === listed.length && listed.every((m, i) => Number(rows[i][2]) === m.frequency_rad_s && Number(rows[i][4]) === m.damping_ratio), rows);
+    holds(`${name}: neutral modes are counted`, /6 neutral modes with the eigenvalue 0/.test(await words(page, 'notes')), await words(page, 'notes'));
+    holds(`${name}: the state moves`, /Bodies move at this state/.test(await words(page, 'notes')));
+    holds(`${name}: the plane is drawn`, (await page.value(painted('#plane canvas')))[0].part > 0.005);
+    holds(`${name}: kinds of eigenvalues differ in shape`, (await page.value(`[...document.querySelectorAll('#plane-legend .entry')].map((e) => e.dataset.kind)`)).join() === 'dots,ring,circle');
+    holds(`${name}: the least damped is chosen`, (await page.value('document.body.dataset.mode')) === '2');
+    holds(`${name}: 3D view, or why there is none`, (await page.value('document.body.dataset.webgl')) === (webgl ? 'yes' : 'no') && /no WebGL/.test(await words(page, 'notes')) === !webgl, await words(page, 'notes'));
+    holds(`${name}: nothing wider than the page`, await page.value('document.documentElement.scrollWidth <= window.innerWidth'), await page.value('document.documentElement.scrollWidth'));
+    if (webgl) {
+      const still = async (at) => { await page.value(seek(at)); await page.value('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))'); return (await page.value(painted('#canvas')))[0]; };
+      for (const mode of [0, 2]) {
+        await page.value(`document.querySelectorAll('#table button')[${mode}].click()`);
+        holds(`${name}: a choice plays`, (await page.value(`document.getElementById('play').getAttribute('aria-label')`)) === 'Pause');
+        const first = await still(0), second = await still(0.15);
+        holds(`${name}: mode ${mode + 1} moves`, first.part > 0.01 && first.hash !== second.hash);
+      }
+    } else await page.value(`document.querySelectorAll('#table button')[2].click()`);
+    holds(`${name}: the shape of the mode`, (await words(page, 'shape-title')) === 'Shape of mode 3' && (await page.value(`document.querySelectorAll('#shape tbody tr').length`)) === 4);
+    if (webgl) writeFileSync(join(pictures, `modes-${size.width}${size.dark ? '-dark' : ''}.png`), await page.picture());
+    holds(`${name}: no complaint`, page.errors.length === 0, page.errors);
+    holds(`${name}: nothing asked of a network`, page.requests.every((url) => url.startsWith('file://') || url.startsWith('data:')), page.requests);
+  }
+  // In generalized coordinates alone, a state that rotates as a whole, one that is not steady, and one without modes.
+  const says = async (file, pattern) => {
+    const page = await opened(browser, { width: 900, height: 800 }, file);
+    holds(`${file}: says it`, pattern.test((await words(page, 'verdict')) + (await words(page, 'notes')) + (await words(page, 'mode-note'))), await words(page, 'notes'));
+    holds(`${file}: no complaint`, page.errors.length === 0, page.errors);
+  };
+  await says(made('angles-modes', 'double-pendulum-angles.toml', '--equilibrium')[0], /only generalized coordinates/);
+  await says(made('top-modes', 'steady-top.toml')[0], /steady in a frame that rotates with \(0, 0, 2\.546\d*\) rad\/s\. The page shows the pose at the instant t = 0 s/);
+  await says(made('brake-modes', 'brake-squeal.toml')[0], /1 of 2 modes grows/);
+  await says(refill(bicycle, join(pictures, 'no-modes.html'), (json) => { json.modes = []; }), webgl ? /There is no mode to draw/ : /neutral/);
+}
+
 for (const webgl of [true, false]) {
   const browser = new Browser(program, webgl ? ['--use-angle=swiftshader', '--enable-unsafe-swiftshader'] : ['--disable-3d-apis']);
   try {
     const without = webgl ? '' : '-without-webgl';
     await check(browser, 'desktop' + without, { width: 1360, height: 900 }, webgl);
     await check(browser, 'phone' + without, { width: 390, height: 844, mobile: true }, webgl);
+    await modes(browser, webgl);
     if (!webgl) {
       await sweep(browser, 'sweep-curve', { width: 1100, height: 900 }, ['v=1:5:9'], 9, 0);
       await sweep(browser, 'sweep-map', { width: 1100, height: 900, dark: true }, ['v=1:5:9', 'g=1.81:17.81:9'], 81, 0);

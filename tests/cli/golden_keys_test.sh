@@ -131,7 +131,7 @@ call check other.toml
 call check "$scenes/rolling-disk.toml"
 call explain other.toml
 call explain "$scenes/bead-on-turning-arm.toml"
-call linearize "$scenes/brake-squeal.toml"
+call linearize "$scenes/brake-squeal.toml" --report modes.html
 call sensitivities "$scenes/rough-circle.toml" --to mu --column bead.y --duration 1.2
 call sensitivities "$scenes/rough-circle.toml" --to mu --until bead.x --csv sensitivities.csv
 call equilibrium other.toml
@@ -165,6 +165,8 @@ sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|
 json "page of a sweep" page.json
 sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' fit.html >page.json
 json "page of a fit" page.json
+sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' modes.html >page.json
+json "page of modes" page.json
 # Schemas stand in MCAP as text.
 for schema in Wrench Scalar Coordinate; do
   grep -ao "{\"title\":\"linchpin.$schema\".*" bare.mcap | head -n 1 | jq -r '.properties | keys[]' 2>/dev/null | section "mcap, linchpin.$schema"

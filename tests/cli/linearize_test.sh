@@ -41,6 +41,30 @@ prints '^the motion is steady in a frame that rotates with \(0, 0, -1.07365\) ra
 expect 0 linearize "$scenes/rotating-hoop.toml" --equilibrium --json
 holds '.steady'
 
+# The page: all modes but the neutral ones, of a pair the first, with the pose and the shapes by which it is drawn.
+page() { sed -n 's|.*<script type="application/json" id="recording">\(.*\)</script>.*|\1|p' "$1" >out; }
+expect 0 linearize "$scenes/bicycle.toml" --report modes.html
+prints '^wrote modes.html$'
+grep -qF '<title>the benchmark bicycle – linchpin modes</title>' modes.html || fail "the title of the page"
+page modes.html
+holds '.kind == "linchpin modes" and .verb == "linearize" and .linearization.stability == "marginal" and .neutral_modes == 6 and .at_rest == false'
+holds '[.modes[].eigenvalue[1] > 0] == [false, false, true] and (.modes[2].frequency_rad_s - 4.46486771378823 | fabs) < 1e-10'
+holds '.pose.frames == 1 and ([.pose.bodies[].name] == ["frame", "fork", "rear", "front"]) and (.pose.constraints | length) == 7'
+# Two numbers of 4 bytes for each of three parts of four bodies, in base64.
+holds '[.modes[].columns | (.position, .rotation) | length] | unique == [4 * 3 * 2 * 4 / 3 * 4]'
+holds '.modes[0].moves[0] | .body == "fork" and .size > 1'
+# In coordinates: two numbers for each, and no body.
+expect 0 linearize "$scenes/double-pendulum-angles.toml" --equilibrium --report modes.html --json
+holds '.modes | length == 4'
+page modes.html
+holds '(.modes | length) == 2 and .at_rest and .modes[0].columns.position == "" and (.modes[0].columns.coordinate | length) == 24'
+# What rotates as a whole says in which frame.
+expect 0 linearize "$scenes/steady-top.toml" --report modes.html
+page modes.html
+holds '.linearization.frame_angular_velocity[2] > 1 and (.modes | length) == 1'
+# All modes may be neutral.
+expect 0 linearize "$scenes/tumbling-body.toml" --report modes.html
+
 # Frozen coefficients are called so.
 expect 0 linearize "$scenes/pendulum.toml"
 prints '^WARNING: the motion is not steady'
@@ -65,8 +89,16 @@ says '--at is -1, expected a time from 0 to 86400 s'
 expect 2 linearize "$scenes/pendulum.toml" --at 1 --equilibrium
 says '--at and --equilibrium exclude each other'
 expect 3 linearize missing.toml
+cp "$scenes/pendulum.toml" own.toml
+expect 2 linearize own.toml --report own.toml
+says '--report: .*own.toml'
+expect 2 linearize own.toml --report /no/such/folder/modes.html
+says '--report'
+cmp -s own.toml "$scenes/pendulum.toml" || fail "the scene was written to"
 expect 4 linearize "$scenes/clamped-hinges.toml"
 says 'the dry friction of ".*" sticks at this state'
+expect 4 linearize "$scenes/clamped-hinges.toml" --report none.html
+[[ ! -e none.html ]] || fail "a page of a state without a derivative"
 expect 2 sweep "$scenes/pendulum.toml" --set L=1:2:2 --linearize --until "t - 1" --out x.csv
 says '--until and --linearize exclude each other'
 done_testing

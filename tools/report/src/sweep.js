@@ -63,6 +63,11 @@ sweep.columns.forEach((column, c) => {
 for (const line of verdict) $('verdict').append(make('p', line));
 $('verdict').className = bad ? 'bad' : open ? 'open' : '';
 
+// ---- eigenvalues of sweep --linearize: pairs of columns, a real and an imaginary part
+const parts = sweep.columns.map((column, c) => (/^real part \d+ \[1\/s\]$/.test(column.name) ? c : -1)).filter((c) => c >= 0);
+const planes = parts.length ? [['eigenvalues in their plane (root locus)', 'plane'], ['real parts of all eigenvalues', 'real'], ['imaginary parts of all eigenvalues', 'imaginary']] : [];
+const eigenvalues = (row) => parts.map((c) => [value(row, c), value(row, c + 1)]).filter(([x, y]) => x !== null && y !== null);
+
 // ---- choices
 const choose = (id, list, now) => {
   list.forEach(([text, v]) => $(id).append(make('option', text, { value: String(v) })));
@@ -73,13 +78,11 @@ const moves = sweep.columns.map((_, c) => new Set(sweep.rows.map((r) => value(r,
 // The last is what was asked for on the command line; better one with a known answer.
 let start = sweep.columns.findIndex((_, c) => has_answer(c));
 for (let c = sweep.columns.length - 1; c >= 0 && start < 0; --c) if (moves[c] && !formulas[c]) start = c;
-choose('quantity', sweep.columns.map((_, i) => [shown(i), i]), Math.max(start, 0));
+choose('quantity', [...planes, ...sweep.columns.map((_, i) => [shown(i), i])], planes.length && !sweep.columns.some((_, c) => has_answer(c)) ? 'plane' : Math.max(start, 0));
 choose('over', sweep.parameters.map((p, i) => [p.name, i]), varied[0] ?? 0);
 choose('and', [['one parameter only', -1], ...varied.map((i) => [sweep.parameters[i].name, i])], !sweep.random && varied.length > 1 ? varied[1] : -1);
 choose('against', [['nothing', -1], ...sweep.columns.map((_, i) => [shown(i), i])], -1);
 if (varied.length < 2) $('over').parentElement.hidden = true;
-if (varied.length < 2 || sweep.random) $('and').parentElement.hidden = true;
-if (sweep.columns.length < 2) $('against').parentElement.hidden = true;
 // A logarithmic axis is offered where values are positive and far apart, and taken where they are spread by factors.
 const spread = (list) => {
   const s = list.filter((x) => x !== null).sort((a, b) => a - b), low = s[0], high = s[s.length - 1], middle = s[s.length >> 1];
@@ -181,11 +184,28 @@ function map(cells, xs, ys, xname, yname, marks, logs) {
   picture = { destroy() { canvas.remove(); } };
 }
 
+// All eigenvalues of the cases, coloured by the parameter: in their plane, or one of their parts over the parameter.
+function draw_eigenvalues([, id], chosen, over, xlog) {
+  const name = sweep.parameters[over].name, list = values[over], last = list.length - 1, low = list[0], high = list[last];
+  const along = (v) => (high > low ? 0.05 + 0.8 * ((xlog ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low))) : 0.4);
+  const all = chosen.flatMap(([row]) => eigenvalues(row).map(([x, y]) => [x, y, row[1 + over]])), plane = id === 'plane', entries = [];
+  const series = [['decays', 'dot', (x) => x < 0], ['grows', 'cross', (x) => x > 0], ['keeps its size', 'ring', (x) => x === 0]].map(([text, kind, holds]) => {
+    const some = all.filter(([x]) => holds(x));
+    if (some.length) entries.push([text, theme().soft, kind === 'dot' ? 'dots' : kind]);
+    return { x: some.map(([x, , v]) => (plane ? x : v)), y: some.map(([x, y]) => (id === 'real' ? x : y)), colour: blue, colours: some.map(([, , v]) => shade(along(v))), kind, points: true, radius: kind === 'dot' ? 3 : 4 };
+  }).filter((one) => one.x.length).sort((a, b) => (b.kind === 'ring') - (a.kind === 'ring'));
+  for (const k of plane && last > 0 ? [0, last >> 1, last].filter((v, i, all) => i === 0 || v > all[i - 1]) : []) entries.push([`${name} = ${plain(list[k], 4)}`, shade(along(list[k])), 'dots']);
+  for (const id of ['log-y', 'log-z']) $(id).parentElement.hidden = true;
+  if (series.length) picture = points($('sweep-plot'), series, { width: wide(), height: tall(), xname: plane ? 'real part [1/s]' : name, yname: id === 'real' ? 'real part [1/s]' : 'imaginary part [rad/s]', xlog: !plane && xlog, plane });
+  else $('sweep-plot').append(make('div', 'There is nothing to draw: no case has eigenvalues.', { className: 'none' }));
+  legend($('swept-legend'), entries);
+}
+
 function draw() {
   if (picture) picture.destroy();
   picture = null;
   $('sweep-plot').textContent = '';
-  const q = Number($('quantity').value), over = Number($('over').value), other = Number($('against').value), column = sweep.columns[q];
+  const all = planes.find(([, id]) => id === $('quantity').value), q = all ? parts[0] : Number($('quantity').value), over = Number($('over').value), other = Number($('against').value), column = sweep.columns[q];
   const nothing = sweep.cases === 0 ? 'There is nothing to draw: no case was run.' : sweep.columns.length ? '' : 'There is nothing to draw: no quantity was recorded.';
   for (const e of $('swept').querySelectorAll('.bar')) e.hidden = nothing !== '';
   if (nothing) {
@@ -193,6 +213,9 @@ function draw() {
     document.body.dataset.drawn = 'none';
     return;
   }
+  if (all) for (const id of ['and', 'against']) $(id).value = '-1';
+  $('and').parentElement.hidden = Boolean(all) || varied.length < 2 || sweep.random;
+  $('against').parentElement.hidden = Boolean(all) || sweep.columns.length < 2;
   let and = Number($('and').value);
   if (and === over) { and = -1; $('and').value = '-1'; }
   const free = (i) => i === over || i === and || sweep.random || values[i].length < 2;
@@ -204,6 +227,12 @@ function draw() {
   // The one place where an answer that is a number is known to be true.
   const here = column.at_own !== null && !has_answer(q) && sweep.parameters.every((_, i) => (i === over || i === and ? inside(i) : values[i].length === 1 || sweep.random ? values[i][0] === own[i] : values[i][Number(fixed[i].select.value)] === own[i]));
   const xlog = logarithmic('log-x', `x${over}`, name(over), values[over]), entries = [];
+  if (all) {
+    draw_eigenvalues(all, chosen, over, xlog);
+    $('sweep-note').textContent = held.length ? `${held.join('; ')}.` : '';
+    document.body.dataset.drawn = 'yes';
+    return;
+  }
   let off = null;
   for (const [row, n] of chosen) {
     const v = value(row, q), k = known(n, q);
