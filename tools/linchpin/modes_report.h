@@ -10,7 +10,7 @@
 
 namespace linchpin::cli {
 
-/// What the page says beside the modes.
+/// Remarks of the page beside the modes.
 struct ModesRemarks {
   std::vector<std::string> left_out, warnings;  ///< of the host, and of the steps to the state
 };

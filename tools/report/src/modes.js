@@ -271,7 +271,7 @@ $('amplitude').oninput = put;
 $('home').onclick = () => view && (view.home(), view.draw());
 
 // ---- layout
-// Room for all modes at their largest.
+// The view contains all modes at their largest.
 function frame() {
   const n = pose.bodies.length, all = [0, ...moving.flatMap((each) => [each, each])], reach = Object.assign(Object.create(Motion.prototype), pose, {
     frames: all.length, t: Float32Array.from(all.keys()), position: new Float32Array(3 * n * all.length), rotation: Float32Array.from({ length: 4 * n * all.length }, (_, i) => pose.rotation[i % (4 * n)]),

@@ -83,7 +83,7 @@ export function points(host, series, { width, height, xname, yname, xlog = false
   const colours = theme(), ratio = devicePixelRatio, drawn = series.filter((s) => !s.floor), zero = plane ? [0] : [];
   const across = ruler([...zero, ...series.flatMap((s) => s.x)], xlog), up = ruler([...zero, ...drawn.flatMap((s) => s.y)], ylog);
   const xs = room(across.low, across.high), ys = room(up.low, up.high);
-  if (plane) {  // words have room in both halves, above the points
+  if (plane) {  // The words of both halves have a place above the points.
     xs[1] = Math.max(xs[1], -0.18 * xs[0]);
     xs[0] = Math.min(xs[0], -0.18 * xs[1]);
     ys[1] += 0.14 * (ys[1] - ys[0]);
