@@ -349,6 +349,7 @@ async function modes(browser, webgl) {
   await says(made('top-modes', 'steady-top.toml')[0], /steady in a frame that rotates with \(0, 0, 2\.546\d*\) rad\/s\. The page shows the pose at the instant t = 0 s/);
   await says(made('brake-modes', 'brake-squeal.toml')[0], /1 of 2 modes grows/);
   await says(refill(bicycle, join(pictures, 'no-modes.html'), (json) => { json.modes = []; }), webgl ? /There is no mode to draw/ : /neutral/);
+  await says(refill(bicycle, join(pictures, 'no-freedom.html'), (json) => { json.modes = []; json.neutral_modes = 0; }), /^The constraints leave no freedom/);
 }
 
 for (const webgl of [true, false]) {

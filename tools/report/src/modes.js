@@ -72,7 +72,10 @@ $('setting').textContent = [...(title === page.scene.file ? [] : [page.scene.fil
   ...[[pose.bodies, 'body', 'bodies'], [pose.coordinates, 'coordinate', 'coordinates']].filter(([list]) => list.length).map(([list, ...words]) => counted(list.length, ...words)), `gravity (${page.gravity.map((x) => plain(x)).join(', ')}) m/s²`].join(' · ');
 const growing = modes.filter((mode) => mode.growth > 0).length;
 const grow = `${growing} of ${counted(modes.length, 'mode')} ${growing === 1 ? 'grows' : 'grow'}`;
-if (of.steady) {
+if (!modes.length && !page.neutral_modes) {
+  $('verdict').append(make('p', 'The constraints leave no freedom at this state, so there is no mode.'));
+  $('verdict').className = 'open';
+} else if (of.steady) {
   $('verdict').append(make('p', of.stability === 'unstable' ? `Unstable: ${grow}.` : of.stability === 'stable' ? 'Stable: all modes decay.' : 'Marginal: no mode grows, but not all modes decay.'));
   $('verdict').className = growing ? 'bad' : of.stability === 'stable' ? '' : 'open';
 } else {
@@ -122,6 +125,7 @@ const numbers = [
     $('table').tBodies[0].append(tr);
   }
   if (!modes.length) $('table').parentElement.hidden = true;
+  if (!modes.length && !$('notes').childElementCount) $('solvers').hidden = true;
 }
 const hint = make('p', 'The size of a mode is free. Its largest displacement is 1 m or 1 rad here, and a body moves by the number behind its name.', { className: 'hint' });
 if (modes.length) $('meaning').append(hint);
@@ -168,6 +172,7 @@ else {
     flat('This browser has no WebGL, so there is no 3D view. The tables and the plane of the eigenvalues are complete.');
   }
 }
+if (!modes.length) for (const bar of document.querySelectorAll('#motion .bar')) bar.hidden = true;
 
 function put() {
   if (!view) return;
@@ -184,7 +189,7 @@ function put() {
 }
 function note() {
   $('mode-note').hidden = false;
-  if (!mode) { $('mode-note').textContent = 'There is no mode to draw: all of them are neutral.'; return; }
+  if (!mode) { $('mode-note').textContent = `There is no mode to draw: ${page.neutral_modes ? 'all of them are neutral' : 'nothing can move'}.`; return; }
   const { pace } = player, far = factor(mode), words = [];
   if (mode.frequency > 0) words.push(`oscillates at ${plain(mode.frequency, 5)} rad/s (${plain(mode.frequency / (2 * Math.PI), 4)} Hz)`);
   if (mode.constant !== null) words.push(`${develops(mode)} with time constant ${plain(mode.constant, 4)} s`);
@@ -222,6 +227,7 @@ function put_shape() {
     }
     $('shape').tBodies[0].append(tr);
   }
+  $('shape').parentElement.classList.toggle('tall', seen.length > 12);
   if (!seen.length) $('shape').textContent = '';
   $('shape-note').textContent = !seen.length ? 'This mode changes velocities alone.' : `${phases ? 'Size and phase' : 'Size'} of each part${pose.bodies.length ? `, in world axes at ${at}` : ''}.${phases ? ' A phase of 90° is a quarter of a period ahead.' : ''}`;
 }
@@ -230,8 +236,11 @@ function put_shape() {
 const kinds = [['decays', blue, 'dot', (x) => x < 0], ['grows', vermilion, 'cross', (x) => x > 0], ['keeps its size', null, 'ring', (x) => x === 0]];
 function put_plane() {
   if (plane) plane.destroy();
+  plane = null;
   $('plane').textContent = '';
   const all = [...modes.flatMap((m) => (m.frequency > 0 ? [[m.growth, m.frequency], [m.growth, -m.frequency]] : [[m.growth, 0]])), ...(page.neutral_modes ? [[0, 0]] : [])], entries = [];
+  $('plane').parentElement.hidden = !all.length;
+  if (!all.length) return;
   const series = [];
   for (const [text, paint, kind, holds] of kinds) {
     const some = all.filter(([x]) => holds(x));
