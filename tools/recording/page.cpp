@@ -71,10 +71,8 @@ std::string title_of(const Json& recording) {
   look(recording, "title");
   look(scene, "file");
   const Json kind = recording.value("kind", Json());
-  return title + (kind == "linchpin sweep" ? " – linchpin sweep"
-                  : kind == "linchpin fit" ? " – linchpin fit"
-                                           : " – linchpin report");
   return title + (kind == "linchpin sweep"   ? " – linchpin sweep"
+                  : kind == "linchpin fit"   ? " – linchpin fit"
                   : kind == "linchpin modes" ? " – linchpin modes"
                                              : " – linchpin report");
 }

@@ -9,16 +9,14 @@
 
 namespace linchpin::recording {
 
-/// What made a recording, a sweep or a fit: its first keys, `kind` and `verb` still to be said.
-/// What made a recording, a sweep or a page of modes: its first keys, `kind` and `verb` still to be said.
+/// What made a recording, a sweep, a fit or a page of modes: its first keys, `kind` and `verb` still to be said.
 /// @param scene  file, bytes, text
 nlohmann::ordered_json provenance(const std::string& command, nlohmann::ordered_json scene);
 
 /// Verdict and notes, from the comparison in it.
 void add_words(nlohmann::ordered_json& recording);
 
-/// The page that shows a recording, a sweep or a fit.
-/// The page that shows a recording, a sweep or modes.
+/// The page that shows a recording, a sweep, a fit or modes.
 std::string report_page(const nlohmann::ordered_json& recording);
 
 /// Recordings of one scene as one: the solvers of all. @throws std::invalid_argument where they are not of one scene,

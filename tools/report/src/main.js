@@ -1,5 +1,4 @@
-// One page for all: a recording of motions, the table of a sweep, or a fit.
-// One page for all: a recording of motions, the table of a sweep, or modes.
+// One page for all: a recording of motions, the table of a sweep, a fit, or modes.
 import { damage, recording } from './data.js';
 
 // Whatever the page holds, it says what is the matter with it: never a page of empty boxes.
@@ -16,5 +15,4 @@ function sorry(error) {
 }
 
 if (damage) sorry(damage);
-else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : recording.kind === 'linchpin fit' ? import('./fit.js') : import('./report.js')).catch(sorry);
-else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : recording.kind === 'linchpin modes' ? import('./modes.js') : import('./report.js')).catch(sorry);
+else (recording.kind === 'linchpin sweep' ? import('./sweep.js') : recording.kind === 'linchpin fit' ? import('./fit.js') : recording.kind === 'linchpin modes' ? import('./modes.js') : import('./report.js')).catch(sorry);
