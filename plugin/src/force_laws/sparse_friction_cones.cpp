@@ -13,7 +13,7 @@ namespace linchpin::detail {
 namespace {
 
 /// Blocks whose bound is a smaller part of the largest one have no effort.
-constexpr double negligible = 1e-15;
+constexpr double negligible_bound = 1e-15;
 /// Slip within which a block at rest may be held, relative to the slip by which the path is from the corner.
 constexpr double hold_range = 15;
 /// A block sticks or slides clearly if the ratio of its margins is below this.
@@ -87,7 +87,7 @@ void SparseFriction::enter_cones(Laws& laws, std::span<double> z) {
   int count = 0;
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
     Cone& cone = cones_[k];
-    cone.inside = cone.bound > negligible * most;
+    cone.inside = cone.bound > negligible_bound * most;
     if (cone.inside) sum += cone.bound * size_of((*blocks_)[k], slips_), ++count;
   }
   for (std::size_t k = 0; k < blocks_->size(); ++k) {
