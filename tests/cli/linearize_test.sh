@@ -29,6 +29,7 @@ done
 # A double pendulum at rest: w^2 = (2 -+ sqrt(2)) g/l, in bodies and in its angles.
 for scene in double-pendulum double-pendulum-angles; do
   expect 0 linearize "$scenes/$scene.toml" --equilibrium --json
+  holds '.steady'
   holds '[.modes[] | select(.eigenvalue[1] > 0) | .frequency_rad_s] | unique | length >= 2 and
     (min - (9.81 * (2 - (2 | sqrt)) | sqrt) | fabs) < 1e-9 and (max - (9.81 * (2 + (2 | sqrt)) | sqrt) | fabs) < 1e-9'
 done

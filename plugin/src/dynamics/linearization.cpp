@@ -455,9 +455,16 @@ class Linearizer {
     const ConstrainedProblem& problem = dynamics_.assembly().problem;
     const MatrixXd forces = L_.triangularView<Eigen::Lower>().solve(vector(problem.Q));
     const double size = forces.norm() + weighted(acceleration).norm() + std::numeric_limits<double>::min();
-    double off = weighted(acceleration - turning.col(0)).norm() / size;
+    const auto relative = [&](const VectorXd& difference) {
+      // At rest in generalized coordinates, forces and accelerations are rounding alone.
+      constexpr double rounding = 1e-12;
+      const VectorXd none = VectorXd::Zero(n());
+      if (relative_size(system_, layout(), scale_, none, difference / scale_.rate) < rounding) return 0.0;
+      return weighted(difference).norm() / size;
+    };
+    double off = relative(acceleration - turning.col(0));
     evaluate(later);
-    off = std::max(off, weighted(vector(dynamics_.vdot()) - expected.col(0)).norm() / size);
+    off = std::max(off, relative(vector(dynamics_.vdot()) - expected.col(0)));
     if (off > 1e3 * LinearizedMotion::max_unsteadiness) return off;
     Directions turned{displacements_, velocities_, {}};
     rotation_.rotate(R, turned.displacements);
