@@ -12,7 +12,7 @@ from typing import Any, Literal
 from . import _core
 from .simulation import Host, Law, Robots, Simulation, loads
 
-__all__ = ["Body", "Scene", "text_of"]
+__all__ = ["Body", "Scene"]
 
 
 class Body:

@@ -42,7 +42,9 @@ def test_the_tension_of_a_pendulum():
     assert tension(**turned) == pytest.approx(-12.639551023603499, abs=1e-10)
     assert tension(velocity=LENGTH * TANGENT) == pytest.approx(7.8, abs=1e-10)
 
+    assert isinstance(d.solution, linchpin.OutputChange)
     gradient = d.reverse(multipliers=[-1])
+    assert isinstance(gradient, linchpin.InputGradient)
     assert gradient.parameters[1] == pytest.approx(1.529684374568977, abs=1e-10)
     assert gradient.velocity @ (LENGTH * TANGENT) == pytest.approx(7.8, abs=1e-10)
     assert gradient.force @ RADIAL == pytest.approx(1, abs=1e-12)

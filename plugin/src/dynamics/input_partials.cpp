@@ -45,7 +45,7 @@ void InputPartials::restructure() {
 }
 
 void InputPartials::begin(const State& state) {
-  directions_.measure(state);
+  directions_.measure(state, StateDirections::Size::of_constraints);
   state_partials_.resize(2 * z(layout_.n()) + 1);
   for (std::vector<double>& partials : state_partials_) partials.clear();
   known_state_partials_ = 0;

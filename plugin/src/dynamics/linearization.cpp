@@ -141,7 +141,7 @@ class Linearizer {
     evaluate(state_);
     list_rows();
     check(options);
-    directions_.measure(state_);
+    directions_.measure(state_, StateDirections::Size::of_bodies);
     weight_by_mass();
   }
 

@@ -13,19 +13,25 @@ namespace {
 
 Vector3d three(std::span<const double> x, int at) { return {x[z(at)], x[z(at + 1)], x[z(at + 2)]}; }
 
-/// The size of a mechanism: the distance over which its bodies are spread, their radius of gyration, or the distance at
-/// which constraints act. The distance of a lone particle from the origin counts where there is nothing else.
-double size_of_mechanism(const System& system, const IslandLayout& layout, const State& state) {
-  double most = 0, farthest = 0;
+/// The distance over which bodies are spread, or the radius of gyration of one.
+double spread(const System& system, const IslandLayout& layout, const State& state) {
+  double most = 0;
   const Vector3d* first = nullptr;
   for (const BodyId id : layout.bodies) {
     if (system.kind(id) == BodyKind::coordinate) continue;
     if (first == nullptr) first = &state[id].p;
     most = std::max(most, (state[id].p - *first).norm());
-    farthest = std::max(farthest, state[id].p.norm());
     if (system.kind(id) == BodyKind::rigid)
       most = std::max(most, std::sqrt(system.inertia(id).trace() / 3 / system.mass(id)));
+    else
+      most = std::max(most, 1e-3 * state[id].p.norm());
   }
+  return most;
+}
+
+/// The largest distance of a centre of mass from a point where a constraint acts on the body.
+double longest_lever(const System& system, const IslandLayout& layout, const State& state) {
+  double most = 0;
   for (const ConstraintId id : layout.constraints) {
     const Constraint& constraint = system.constraint(id);
     if (constraint.application_point_moves()) continue;
@@ -33,14 +39,19 @@ double size_of_mechanism(const System& system, const IslandLayout& layout, const
       if (const BodyId body = constraint.bodies()[k]; system.dof(body) > 0)
         most = std::max(most, (constraint.application_point(static_cast<int>(k), state) - state[body].p).norm());
   }
-  if (!(most > 0)) most = farthest;
-  return most > 0 ? most : 1;
+  return most;
 }
 
 }  // namespace
 
-void StateDirections::measure(const State& state) {
-  length_ = size_of_mechanism(system_, layout_, state);
+void StateDirections::measure(const State& state, Size size) {
+  length_ = spread(system_, layout_, state);
+  if (size == Size::of_constraints) {
+    length_ = std::max(length_, longest_lever(system_, layout_, state));
+    const bool is_lone_particle = layout_.bodies.size() == 1 && system_.kind(layout_.bodies[0]) == BodyKind::particle;
+    if (is_lone_particle) length_ = std::max(length_, state[layout_.bodies[0]].p.norm());
+  }
+  if (!(length_ > 0)) length_ = 1;
   const double rate = std::max(rate_of(state), std::sqrt(system_.gravity().norm() / length_));
   rate_ = rate > 0 ? rate : 1;
 }

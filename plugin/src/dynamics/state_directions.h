@@ -15,8 +15,13 @@ class StateDirections {
  public:
   StateDirections(const System& system, const IslandLayout& layout) : system_(system), layout_(layout) {}
 
+  /// What the size of the mechanism contains beside the distances and the radii of gyration of its bodies.
+  enum class Size {
+    of_bodies,      ///< Nothing.
+    of_constraints  ///< The distances at which constraints act, and that of a lone particle from the origin.
+  };
   /// Measures the size of the mechanism and its rate at a state. The functions below use them.
-  void measure(const State& state);
+  void measure(const State& state, Size size);
   double length() const { return length_; }  ///< Size of the mechanism [m].
   /// The fastest rate of the velocities at a state [rad/s], 0 at rest. measure() was called.
   double rate_of(const State& state) const;
