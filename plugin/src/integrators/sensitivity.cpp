@@ -233,7 +233,7 @@ struct SensitivityStepper::Impl {
   }
   /// ∂v̇/∂p of a parameter at the end of its range, by one-sided differences of solutions.
   VectorXd by_parameter(const State& at, int parameter) {
-    directions_.measure(at);
+    directions_.measure(at, StateDirections::Size::of_constraints);
     return family_.derivative(directions_, at, {VectorXd::Zero(n()), VectorXd::Zero(n()), 0, parameter},
                               [&](SystemVariant& of, const State& state, VectorXd& vdot) {
                                 solve(of, state);
@@ -262,7 +262,7 @@ struct SensitivityStepper::Impl {
     const ConstraintFactorization& factor = derivatives_->dynamics().solver();
     const int m = derivatives_->dynamics().assembly().problem.m();
     if (m == 0) return;
-    directions_.measure(at);
+    directions_.measure(at, StateDirections::Size::of_constraints);
     const std::vector<char> on_position = position_rows();
     std::vector<double> e(z(m)), dv(z(static_cast<int>(n())));
     for (Eigen::Index j = 0; j < columns.count(); ++j) {
@@ -458,7 +458,7 @@ struct SensitivityStepper::Impl {
 
   /// Derivatives of the time of an event along the columns.
   VectorXd event_times(const ModeSwitch& event, const State& at, const Columns& motion_before, const Columns& all) {
-    directions_.measure(at);
+    directions_.measure(at, StateDirections::Size::of_constraints);
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
       out[0] = event_value(of, event, state);
@@ -518,7 +518,7 @@ struct SensitivityStepper::Impl {
   /// Propagates the columns to the state of a zero crossing, and finds its derivatives. @return that state
   State pass_crossing(const Crossing& crossing, const State& at, const State& begin, Columns& all) {
     if (at.t > begin.t) propagate(begin, at, all);
-    directions_.measure(at);
+    directions_.measure(at, StateDirections::Size::of_constraints);
     const OutputFunction& function = watched_[z(crossing.function)];
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
@@ -623,7 +623,7 @@ struct SensitivityStepper::Impl {
   /// The columns after bring_to_rest(), before the part of the time: its derivative along S + ẋ⁻ dt*/dp.
   void jump_to_rest(const State& at, const State& end, const Columns& motion_before, const VectorXd& times, bool impact,
                     Columns& all) {
-    directions_.measure(at);
+    directions_.measure(at, StateDirections::Size::of_constraints);
     for (Eigen::Index j = 0; j < all.count(); ++j) {
       TangentVector along = tangent(all, j);
       along.displacement += motion_before.displacement.col(0) * times[j];
@@ -647,7 +647,7 @@ struct SensitivityStepper::Impl {
     if (!function || count < 0)
       throw std::invalid_argument("outputs need a function and a number of outputs from 0, but the number is " +
                                   std::to_string(count));
-    directions_.measure(at);
+    directions_.measure(at, StateDirections::Size::of_constraints);
     std::vector<Reaction> reactions;
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out = VectorXd::Zero(count);
