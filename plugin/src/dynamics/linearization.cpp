@@ -458,8 +458,8 @@ class Linearizer {
     const auto relative = [&](const VectorXd& difference) {
       // At rest in generalized coordinates, forces and accelerations are rounding alone.
       constexpr double rounding = 1e-12;
-      const VectorXd none = VectorXd::Zero(n());
-      if (relative_size(system_, layout(), scale_, none, difference / scale_.rate) < rounding) return 0.0;
+      const VectorXd none = VectorXd::Zero(n()), change = difference / directions_.characteristic_rate();
+      if (directions_.size_of(none, change) < rounding) return 0.0;
       return weighted(difference).norm() / size;
     };
     double off = relative(acceleration - turning.col(0));
