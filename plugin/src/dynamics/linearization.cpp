@@ -459,7 +459,7 @@ class Linearizer {
       // At rest in generalized coordinates, forces and accelerations are rounding alone.
       constexpr double rounding = 1e-12;
       const VectorXd none = VectorXd::Zero(n()), change = difference / directions_.characteristic_rate();
-      if (directions_.size_of(none, change) < rounding) return 0.0;
+      if (directions_.size_of(numbers(none), numbers(change)) < rounding) return 0.0;
       return weighted(difference).norm() / size;
     };
     double off = relative(acceleration - turning.col(0));
