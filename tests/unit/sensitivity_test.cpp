@@ -304,7 +304,8 @@ TEST(Sensitivity, OfSlidingInAPlaneThatComesToRest) {
                                   system.add(spring("spring", ground, {0, 0.1, 0}, block, {0, 0, 0}, p[1], 0));
                                   return system;
                                 }};
-  expect_differences(family, 0.7, 1e-3, {.method = Method::rk4}, 1e-5, 1);
+  // The last direction of a slip that comes to rest has an error of first order in the step, in runs as well.
+  expect_differences(family, 1.6, 2.5e-4, {.method = Method::rk4}, 1e-3, 1);
 }
 
 TEST(Sensitivity, StartsOnTheAssembledStart) {

@@ -51,7 +51,8 @@ void StateDirections::measure(const State& state, Size size) {
     const bool is_lone_particle = layout_.bodies.size() == 1 && system_.kind(layout_.bodies[0]) == BodyKind::particle;
     if (is_lone_particle) length_ = std::max(length_, state[layout_.bodies[0]].p.norm());
   }
-  if (!(length_ > 0)) length_ = 1;
+  constexpr double no_size = 1e-12;  // A particle at the origin has none [m].
+  if (!(length_ > no_size)) length_ = 1;
   const double rate = std::max(rate_of(state), std::sqrt(system_.gravity().norm() / length_));
   rate_ = rate > 0 ? rate : 1;
 }

@@ -117,7 +117,7 @@ struct SensitivityStepper::Impl {
       // A crossing at the event itself is one of the motion before it.
       for (; next < crossed.size() && crossed[next].t <= events[first].t + before_event; ++next)
         begin = pass_crossing(crossed[next], begin, begin, all);
-      begin = pass_event(events.subspan(first, last - first), begin, all);
+      begin = is_passed(events[first]) ? begin : pass_event(events.subspan(first, last - first), begin, all);
       first = last;
     }
     pass_crossings(stepper_.state().t);
@@ -356,7 +356,11 @@ struct SensitivityStepper::Impl {
   void follow_enabled() {
     for (int i = 0; i < stepped_.constraint_count(); ++i) {
       const ConstraintId id = stepped_.constraint_at(i);
-      if (!stepped_.removed(id)) set_enabled(id, stepped_.enabled(id));
+      if (stepped_.removed(id)) continue;
+      // The stepper releases a contact that has been opened already in its next step.
+      if (stepped_.enabled(id) && std::ranges::find(opened_, id) != opened_.end()) continue;
+      std::erase(opened_, id);
+      set_enabled(id, stepped_.enabled(id));
     }
   }
   void set_enabled(ConstraintId id, bool on) {
@@ -435,6 +439,7 @@ struct SensitivityStepper::Impl {
     motion(at, before);
     const VectorXd times = event_times(events.front(), at, before, all);
     record(events, at, before, times, all);
+    const Columns all_before = all;
     const bool impact = begin_events(events, at);
     State end = at;
     bring_to_rest(nominal(), end, impact);
@@ -449,11 +454,46 @@ struct SensitivityStepper::Impl {
       all.velocity += before.velocity.col(0) * times.transpose();
     }
     end_events(events, end);
+    if (impact) {
+      open_pulling(events, end);
+      last_impact_ = {times.head(p()), event_sensitivity(events.front().t, at, before, times, all_before)};
+    }
     motion(end, after);
     all.displacement -= after.displacement.col(0) * times.transpose();
     all.velocity -= after.velocity.col(0) * times.transpose();
     end.t = events.front().t;
     return end;
+  }
+
+  /// Opens contacts again that would pull after the impact that has closed them. The stepper releases them at the same
+  /// time, perhaps in the next step.
+  void open_pulling(std::span<const ModeSwitch> events, const State& at) {
+    solve(nominal(), at);
+    const IslandLayout& block = nominal().dynamics.assembly().layout;
+    std::vector<ConstraintId> pulling;
+    for (const ModeSwitch& event : events) {
+      if (event.what != ModeSwitch::What::engages) continue;
+      for (std::size_t i = 0; i < block.constraints.size(); ++i) {
+        if (block.constraints[i] != event.on) continue;
+        const std::size_t row = z(block.row[i]);
+        const double force = nominal().dynamics.lambda()[row] + nominal().dynamics.induced()[row];
+        if (unilateral(stepped_, event.on).negative ? force > 0 : force < 0) pulling.push_back(event.on);
+      }
+    }
+    for (const ConstraintId id : pulling) enable_in_all(id, false);
+    opened_ = pulling;
+    if (!pulling.empty()) evaluate_all(at);
+  }
+  /// Records a release of a contact that open_pulling() has opened. @return whether it is one
+  bool is_passed(const ModeSwitch& event) {
+    if (event.what != ModeSwitch::What::releases || nominal().system.enabled(event.on)) return false;
+    if (last_impact_.time.size() == 0) return false;
+    SwitchSensitivity out;
+    static_cast<EventSensitivity&>(out) = last_impact_.event;
+    out.t = event.t;
+    out.event = event;
+    switches_.push_back(std::move(out));
+    return true;
   }
 
   /// Derivatives of the time of an event along the columns.
@@ -735,6 +775,12 @@ struct SensitivityStepper::Impl {
   std::vector<ElementMode> modes_;
   Columns sensitivity_, start_;
   std::vector<double> displacement_, velocity_;  // The same, row-major.
+  struct Impact {
+    VectorXd time;  // Derivatives of its time by the parameters.
+    EventSensitivity event;
+  };
+  Impact last_impact_;
+  std::vector<ConstraintId> opened_;  // Contacts that open_pulling() has opened, and the stepper not yet.
   std::vector<SwitchSensitivity> switches_;
   std::vector<CrossingSensitivity> crossings_;
   std::vector<OutputFunction> watched_;
