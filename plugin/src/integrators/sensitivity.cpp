@@ -201,8 +201,9 @@ struct SensitivityStepper::Impl {
     const Columns k3 = rates(middle, all.plus(0.5 * h, k2));
     const Columns k4 = rates(to, all.plus(h, k3));
     all = all.plus(h / 6, k1).plus(h / 3, k2).plus(h / 3, k3).plus(h / 6, k4);
-    const double change = (k2.velocity - k1.velocity).norm();
-    return change > 0 ? 2 * (k3.velocity - k2.velocity).norm() / change : 0;
+    constexpr double rounding = 1e-10;  // Relative to the columns. Smaller changes say nothing about the rate.
+    const double change = (k2.velocity - k1.velocity).norm(), size = all.velocity.norm() + all.displacement.norm();
+    return h * change > rounding * size ? 2 * (k3.velocity - k2.velocity).norm() / change : 0;
   }
 
   /// Rates of the columns at a state (T19), with derivatives of v̇ (T18).
