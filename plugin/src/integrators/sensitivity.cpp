@@ -43,7 +43,7 @@ void write_row_major(const MatrixXd& x, std::vector<double>& out) {
 
 }  // namespace
 
-struct SensitivityStepper::Impl {
+struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   Impl(const ParametricSystem& given, SensitivityOptions options)
       : options_(std::move(options)),
         family_(given, options_.stepper.solve),
