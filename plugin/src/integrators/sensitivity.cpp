@@ -181,15 +181,29 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
       planned = std::min(growth * std::max(part, planned), 1 / parts_per_second_);
     }
   }
-  /// The time in which no direction of slip turns much: friction in a plane turns a slow slip fast.
+  /// Plans a part: the time in which no direction of slip turns much. Friction in a plane turns a slow slip fast. A
+  /// very slow one has its final direction, and differences of forces would reach across the point of rest. So it goes
+  /// straight.
   double longest_part(const State& at) {
     double out = std::numeric_limits<double>::infinity();
     if (std::ranges::all_of(modes_, [](const ElementMode& mode) { return mode.sticks; })) return out;
     constexpr double fraction = 0.2, least = 1e-9;  // In s.
+    constexpr double slow = 1e-5;                   // Relative to the characteristic velocity.
     solve(nominal(), at);
-    for (const FrictionElement& e : nominal().dynamics.friction_elements())
-      if (!e.sticks && e.dim > 1 && e.slip_acceleration.norm() > 0)
-        out = std::min(out, std::max(least, fraction * e.slip_velocity.norm() / e.slip_acceleration.norm()));
+    directions_.measure(at, StateDirections::Size::of_constraints);
+    const double slowest = slow * directions_.length() * directions_.characteristic_rate();
+    bool changed = false;
+    for (const FrictionElement& e : nominal().dynamics.friction_elements()) {
+      ElementMode* const mode = mode_of(constraint_of(nominal().dynamics, e), e.law, e.term);
+      if (mode == nullptr || e.sticks || e.dim < 2) continue;
+      const double speed = e.slip_velocity.norm(), change = e.slip_acceleration.norm();
+      changed = changed || mode->straight != (speed < slowest);
+      mode->straight = speed < slowest;
+      if (speed > 1e-9) mode->sense = e.slip_velocity;
+      if (change > 0)
+        out = std::min(out, std::max({least, fraction * speed / change, mode->straight ? slowest / change : 0}));
+    }
+    if (changed) apply_modes();
     return out;
   }
 
@@ -346,7 +360,7 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
         const int element = element_of(listed, mode.on, mode.law, mode.term);
         if (element >= 0)
           equation.set_friction_mode(element, mode.sticks ? FrictionMode::sticks : FrictionMode::slips,
-                                     Vector6(1e-12 * mode.sense.stableNormalized()));
+                                     Vector6((mode.straight ? 1e30 : 1e-12) * mode.sense.stableNormalized()));
       }
     };
     family_.each([&](SystemVariant& of) { set(of.dynamics, of.dynamics); });

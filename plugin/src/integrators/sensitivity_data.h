@@ -13,7 +13,8 @@ struct ElementMode {
   ConstraintId on;
   int law, term;
   bool sticks;
-  Vector6 sense;  // Of the slip.
+  Vector6 sense;          // Of the slip.
+  bool straight = false;  // The slip is so slow that friction keeps its direction.
 };
 
 /// Directions in the tangent space, one for each column.
