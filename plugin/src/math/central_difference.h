@@ -36,7 +36,8 @@ class CentralDifference {
     const double first = step;
     double best = std::numeric_limits<double>::infinity();
     int usable = 0, worse = 0;  // Levels in succession that have values, and that are worse than the best.
-    for (int level = 0; level < most_levels && worse < 3; ++level, step /= 2) {
+    // Where the function has a kink, differences of large steps grow until the steps are below its distance.
+    for (int level = 0; level < most_levels && (worse < 3 || best > poor); ++level, step /= 2) {
       std::swap(table_, before_);
       if (!f(level, step, ahead_) || !f(level, -step, behind_)) {
         usable = 0;
@@ -60,6 +61,7 @@ class CentralDifference {
 
  private:
   static constexpr double negligible = 1e-15;
+  static constexpr double poor = 1e-7;  // Error above which smaller steps are tried in any case.
   static constexpr int orders = 4;
   using Table = std::array<std::vector<double>, orders>;  // Differences of one level by order.
   struct Error {
