@@ -6,6 +6,7 @@
 
 #include <linchpin/derivatives.h>
 #include <linchpin/scene.h>
+#include <linchpin/scene/parametric_scene.h>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -42,15 +43,7 @@ struct ParametricScene {
     return scene::load_text(text, path, import, overrides);
   }
   /// The values of the parameters in the scene.
-  std::vector<double> values() const {
-    const scene::Model model = load({}, names);
-    const System system = model.system();
-    const State start = system.initial_state();
-    std::vector<double> out;
-    for (std::size_t i = model.logs.size() - names.size(); i < model.logs.size(); ++i)
-      out.push_back(model.logs[i]({system, start, {}})[0]);
-    return out;
-  }
+  std::vector<double> values() const { return scene::logs_at_start(load({}, names), names.size()); }
   ParametricSystem parametric() const {
     return {names, values(), [*this](std::span<const double> at) { return load(at).system(); }};
   }
@@ -130,20 +123,14 @@ nb::dict solution(PythonDerivatives& self) {
 }
 
 /// Names with their first number, and the number after the last.
-nb::list columns(PythonDerivatives& self) {
+template <class Id>
+nb::list ranges(const System& system, const std::vector<Id>& ids, const std::vector<int>& first) {
   nb::list out;
-  for (std::size_t s = 0; s < self.layout().bodies.size(); ++s)
-    out.append(nb::make_tuple(self.system().name(self.layout().bodies[s]), self.layout().column[s],
-                              self.layout().column[s + 1]));
+  for (std::size_t i = 0; i < ids.size(); ++i) out.append(nb::make_tuple(system.name(ids[i]), first[i], first[i + 1]));
   return out;
 }
-nb::list rows(PythonDerivatives& self) {
-  nb::list out;
-  for (std::size_t i = 0; i < self.layout().constraints.size(); ++i)
-    out.append(nb::make_tuple(self.system().name(self.layout().constraints[i]), self.layout().row[i],
-                              self.layout().row[i + 1]));
-  return out;
-}
+nb::list columns(PythonDerivatives& self) { return ranges(self.system(), self.layout().bodies, self.layout().column); }
+nb::list rows(PythonDerivatives& self) { return ranges(self.system(), self.layout().constraints, self.layout().row); }
 
 nb::dict forward(PythonDerivatives& self, const std::optional<VectorArgument>& displacement,
                  const std::optional<VectorArgument>& velocity, const std::optional<VectorArgument>& force, double time,

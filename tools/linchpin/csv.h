@@ -24,6 +24,12 @@ using scene::body_columns;
 using scene::force_columns;
 using scene::gap_column;
 
+/// The names of the values of a channel: its title, or one for each component.
+inline std::vector<std::string> value_names(const scene::Channel& channel) {
+  if (channel.size() == 1) return {channel.title()};
+  return {channel.title() + ".x", channel.title() + ".y", channel.title() + ".z"};
+}
+
 /// A text as a field: it may hold commas and quotes.
 inline std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;

@@ -12,6 +12,7 @@
 #include <linchpin/dynamics.h>
 #include <linchpin/scene/joint_limits.h>
 #include <linchpin/scene/modes.h>
+#include <linchpin/scene/parametric_scene.h>
 #include <linchpin/stepper.h>
 
 #include <nlohmann/json.hpp>
@@ -39,9 +40,7 @@ Experiment::Experiment(ExperimentOptions options, std::string text, const Experi
     const std::string unit = bracketed(channel->unit());
     const scene::Expectation* expectation = log ? nullptr : &model.expectations[expectations++];
     const std::string when = log ? "" : at(*expectation);
-    if (channel->size() == 1) add_column(channel->title() + when, unit);
-    for (const char* part : {".x", ".y", ".z"})
-      if (channel->size() == 3) add_column(channel->title() + part + when, unit);
+    for (const std::string& name : value_names(*channel)) add_column(name + when, unit);
     if (!log) tolerances_.resize(columns_.size(), expectation->tolerance);
   }
   if (options_.kind == ExperimentKind::linearization) add_mode_columns(model);
@@ -99,13 +98,7 @@ std::vector<double> Experiment::known(const std::vector<double>& values) const {
 std::vector<double> Experiment::own() const {
   scene::Overrides with = overrides({});
   with.logs = names_;
-  const scene::Model model = load_text(text_, options_.scene, options_.import, with);
-  const System system = model.system();
-  const State start = system.initial_state();
-  std::vector<double> out;
-  for (std::size_t i = model.logs.size() - names_.size(); i < model.logs.size(); ++i)
-    out.push_back(model.logs[i]({system, start, {}})[0]);
-  return out;
+  return scene::logs_at_start(load_text(text_, options_.scene, options_.import, with), names_.size());
 }
 
 // Reads a model for what all cases have in common. Some cases may have values at which an expression has no value.

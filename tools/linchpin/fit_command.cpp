@@ -40,11 +40,7 @@ struct FitArguments {
   bool json = false;
 };
 
-std::string digits_of(double x, int digits = 6) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*g", digits, x + 0.0);
-  return text;
-}
+std::string digits_of(double x, int digits = 6) { return significant(x, digits); }
 
 // ---- words of the command line
 
@@ -131,11 +127,7 @@ std::optional<std::vector<MeasuredRecording>> read_recordings_of(const FitArgume
 SceneFitOptions fit_options(const FitArguments& arguments, const std::string& scene, const std::string& free) {
   SceneFitOptions out;
   out.scene = scene;
-  out.simulation = [&arguments](const scene::Model& model) {
-    Opened opened;
-    opened.dt = model.dt, opened.duration = model.duration;
-    return arguments.simulation.check(opened);
-  };
+  out.simulation = [&arguments](const scene::Model& model) { return arguments.simulation.check(model); };
   out.import = import_bullet;
   out.import_mjcf = import_mjcf;
   out.threads = arguments.jobs;

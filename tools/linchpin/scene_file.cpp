@@ -129,6 +129,13 @@ std::optional<Opened> open_scene(const std::string& path, const std::optional<sc
   return {};
 }
 
+std::string why_no_params(const std::string& path) {
+  if (is_mjcf(path))
+    return "an MJCF file has no [params]. Include it in a .toml scene: mjcf = \"" +
+           std::filesystem::path(path).filename().string() + "\" in [model], and give the scene [params]";
+  return path.ends_with(".bullet") ? "a .bullet file has no [params]. Include it in a .toml scene" : "";
+}
+
 std::optional<scene::Model> open_model(const std::string& path) {
   const std::string extension = kind_of(path);
   if (!is_ours(extension) && extension != ".bullet" && !is_mjcf(path)) {

@@ -36,6 +36,9 @@ struct MjcfHosts {
 std::optional<Opened> open_scene(const std::string& path, const std::optional<scene::RobotsAs>& robots = {},
                                  MjcfHosts hosts = {});
 
+/// Says why a file has no [params], and what to do. Empty for a scene.
+std::string why_no_params(const std::string& path);
+
 /// For the verbs that work without an engine: a model, of a .bullet or an MJCF file too, or nothing after saying why.
 std::optional<scene::Model> open_model(const std::string& path);
 

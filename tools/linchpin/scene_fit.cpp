@@ -5,6 +5,7 @@
 #include "units.h"
 
 #include <linchpin/integration_method.h>
+#include <linchpin/scene/parametric_scene.h>
 #include <linchpin/system.h>
 
 #include <algorithm>
@@ -23,11 +24,7 @@ namespace {
 
 constexpr double unbounded = std::numeric_limits<double>::infinity();
 
-std::string six_digits(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", x + 0.0);
-  return text;
-}
+std::string six_digits(double x) { return significant(x, 6); }
 
 /// Ends of titles of `run --csv` that are results of the solver.
 constexpr std::string_view no_measurements[] = {".gap", ".qw", ".qx", ".qy", ".qz"};
@@ -146,10 +143,7 @@ struct SceneFit::Impl {
     }
     with = predicted.overrides(recording);
     with.logs = {name};
-    const scene::Model model = predicted.load(with);
-    const System system = model.system();
-    const State start = system.initial_state();
-    return model.logs.back()({system, start, {}})[0];
+    return scene::logs_at_start(predicted.load(with), 1)[0];
   }
 
   void leave_out_values() {

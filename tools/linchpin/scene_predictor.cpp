@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -20,12 +19,6 @@
 namespace linchpin::cli {
 
 namespace {
-
-std::string seconds(double t) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", t);
-  return text;
-}
 
 /// Calls a function with the numbers from 0 to count − 1, in several threads. @throws the first exception
 void in_threads(int threads, std::size_t count, const std::function<void(std::size_t)>& call) {
@@ -58,7 +51,8 @@ void advance(Stepper& stepper, const System& system, scene::ModeRecord& modes, d
   for (long i = 0; i < parts; ++i) {
     const double end = i + 1 == parts ? to : from + (to - from) * double(i + 1) / double(parts);
     const StepReport& report = stepper.step(end - stepper.t());
-    if (report.rejected) throw NoPrediction("the run stopped at " + seconds(stepper.t()) + " s: " + report.reason);
+    if (report.rejected)
+      throw NoPrediction("the run stopped at " + significant(stepper.t(), 6) + " s: " + report.reason);
     modes.add(system, stepper.switches());
   }
 }

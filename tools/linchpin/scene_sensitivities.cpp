@@ -14,17 +14,6 @@ namespace linchpin::cli {
 
 namespace {
 
-bool locates_events(Method method) {
-  return method == Method::rk4 || method == Method::adaptive || method == Method::adaptive8;
-}
-
-void add_titles(const scene::Channel& channel, std::vector<std::string>& out) {
-  const std::string unit = bracketed(channel.unit());
-  if (channel.size() == 1) out.push_back(channel.title() + unit);
-  for (const char* part : {".x", ".y", ".z"})
-    if (channel.size() == 3) out.push_back(channel.title() + part + unit);
-}
-
 /// Reads a scene with the channels that a request needs.
 class Reader {
  public:
@@ -43,13 +32,7 @@ class Reader {
     scene::Overrides overrides;
     overrides.logs = request_.parameters;
     overrides.mjcf_scene = request_.import_mjcf;
-    const scene::Model model = load_own(overrides);
-    const System system = model.system();
-    const State start = system.initial_state();
-    std::vector<double> out;
-    for (std::size_t i = model.logs.size() - request_.parameters.size(); i < model.logs.size(); ++i)
-      out.push_back(model.logs[i]({system, start, {}})[0]);
-    return out;
+    return scene::logs_at_start(load_own(overrides), request_.parameters.size());
   }
 
  private:
@@ -87,7 +70,7 @@ class DifferentiatedRun {
                                     "\" depends on the motion before, so it has no derivative here. Leave it out. The "
                                     "events have the derivatives of their times");
       for (std::size_t k = first; k < at; ++k) kept_.push_back(k);
-      add_titles(channel, out_.columns);
+      for (const std::string& name : value_names(channel)) out_.columns.push_back(name + bracketed(channel.unit()));
     }
     if (kept_.empty() && !until)
       throw std::invalid_argument(

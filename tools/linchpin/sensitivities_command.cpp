@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -130,12 +129,7 @@ void print(const SensitivitiesArguments& arguments, const SceneSensitivities& of
 }
 
 int run_sensitivities(const SensitivitiesArguments& arguments) try {
-  if (is_mjcf(arguments.scene))
-    return misused("sensitivities", "an MJCF file has no [params]. Include it in a .toml scene: mjcf = \"" +
-                                        std::filesystem::path(arguments.scene).filename().string() +
-                                        "\" in [model], and give the scene [params]");
-  if (arguments.scene.ends_with(".bullet"))
-    return misused("sensitivities", "a .bullet file has no [params]. Include it in a .toml scene");
+  if (const std::string why = why_no_params(arguments.scene); !why.empty()) return misused("sensitivities", why);
   SensitivityRequest request;
   request.scene = arguments.scene;
   if (!read_file(arguments.scene, request.text)) return exit_bad_input;

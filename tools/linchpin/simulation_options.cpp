@@ -81,6 +81,12 @@ std::optional<scene::RobotsAs> SimulationOptions::robots() const {
 
 std::optional<Opened> SimulationOptions::open(MjcfHosts hosts) const { return open_scene(scene, robots(), hosts); }
 
+Simulation SimulationOptions::check(const scene::Model& model) const {
+  Opened opened;
+  opened.dt = model.dt, opened.duration = model.duration;
+  return check(opened);
+}
+
 Simulation SimulationOptions::check(const Opened& opened) const {
   Simulation out;
   out.scene = scene;

@@ -31,6 +31,8 @@ struct SimulationOptions {
   std::optional<Opened> open(MjcfHosts hosts = {}) const;
   /// @throws std::invalid_argument naming the option, the value and the allowed range.
   Simulation check(const Opened& opened) const;
+  /// The same for a model that has been read.
+  Simulation check(const scene::Model& model) const;
 
  private:
   std::optional<scene::RobotsAs> robots() const;

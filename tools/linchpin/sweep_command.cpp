@@ -72,11 +72,7 @@ ExperimentOptions options_of(const SweepArguments& arguments) {
   out.kind = arguments.kind();
   out.at_equilibrium = arguments.equilibrium;
   out.starts = arguments.starts;
-  out.simulation = [&arguments](const scene::Model& model) {
-    Opened opened;
-    opened.dt = model.dt, opened.duration = model.duration;
-    return arguments.simulation.check(opened);
-  };
+  out.simulation = [&arguments](const scene::Model& model) { return arguments.simulation.check(model); };
   out.import = import_bullet;
   out.import_mjcf = import_mjcf;
   return out;
@@ -167,12 +163,7 @@ std::optional<Sweep> prepare(const SweepArguments& arguments, bool random) {
             {},
             {}};
   const std::string& scene = arguments.simulation.scene;
-  if (is_mjcf(scene))
-    throw std::invalid_argument("an MJCF file has no [params]. Include it in a .toml scene: mjcf = \"" +
-                                std::filesystem::path(scene).filename().string() +
-                                "\" in [model], and give the scene [params]");
-  if (scene.ends_with(".bullet"))
-    throw std::invalid_argument("a .bullet file has no [params]. Include it in a .toml scene");
+  if (const std::string why = why_no_params(scene); !why.empty()) throw std::invalid_argument(why);
   std::vector<std::string> texts(1);
   if (!read_file(scene == "-" ? "./-" : scene, texts[0])) return {};
   out.experiment.emplace(options_of(arguments), texts[0], cases_of(out.cases), [&](const scene::Model& model) {

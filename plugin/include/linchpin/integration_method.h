@@ -27,6 +27,9 @@ enum class Method {
 /// All methods, in the order of the enum.
 inline constexpr std::array all_methods{Method::semi_implicit, Method::rk4,    Method::adaptive,
                                         Method::adaptive8,     Method::rattle, Method::rattle4};
+/// Returns whether steps of the method locate events: changes between stick and slip, and unilateral constraints that
+/// release or engage.
+LINCHPIN_API bool locates_events(Method method);
 /// Name in scenes and on the command line: "semi-implicit", "rk4", …
 LINCHPIN_API const char* to_string(Method method);
 

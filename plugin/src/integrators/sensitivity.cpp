@@ -78,7 +78,7 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   }
 
   static const StepOptions& checked(const StepOptions& options) {
-    if (options.method != Method::rk4 && options.method != Method::adaptive && options.method != Method::adaptive8)
+    if (!locates_events(options.method))
       throw std::invalid_argument(
           "sensitivities need a method that locates events (rk4, adaptive or adaptive8), but "
           "the method is " +
@@ -321,6 +321,7 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
       sensitivity_.displacement.col(j) = slope.head(n());
       sensitivity_.velocity.col(j) = slope.tail(n());
     }
+    start_ = sensitivity_;
     follow_enabled();
   }
 
@@ -375,18 +376,10 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
       // The stepper releases a contact that has been opened already in its next step.
       if (stepped_.enabled(id) && std::ranges::find(opened_, id) != opened_.end()) continue;
       std::erase(opened_, id);
-      set_enabled(id, stepped_.enabled(id));
+      if (nominal().system.enabled(id) == stepped_.enabled(id)) continue;
+      enable_in_all(id, stepped_.enabled(id));
+      evaluate_all(stepper_.state());
     }
-  }
-  void set_enabled(ConstraintId id, bool on) {
-    bool changed = false;
-    family_.each([&](SystemVariant& of) {
-      if (of.system.enabled(id) == on) return;
-      of.system.enable(id, on);
-      of.dynamics.restructure();
-      changed = true;
-    });
-    if (changed) evaluate_all(stepper_.state());
   }
   /// Evaluates all variants, which lists their friction elements, and sets the modes.
   void evaluate_all(const State& at) {
@@ -450,11 +443,10 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   /// @param at  the state just before them
   /// @return the state just after them
   State pass_event(std::span<const ModeSwitch> events, const State& at, Columns& all) {
-    Columns before(n(), 1), after(n(), 1);
-    motion(at, before);
+    const TangentVector before = motion(at);
     const VectorXd times = event_times(events.front(), at, before, all);
-    record(events, at, before, times, all);
-    const Columns all_before = all;
+    const EventSensitivity here = event_sensitivity(events.front().t, at, before, times, all);
+    record(events, here);
     const bool impact = begin_events(events, at);
     State end = at;
     bring_to_rest(nominal(), end, impact);
@@ -465,17 +457,17 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
     if (impact || comes_to_rest(events)) {
       jump_to_rest(at, end, before, times, impact, all);
     } else {
-      all.displacement += before.displacement.col(0) * times.transpose();
-      all.velocity += before.velocity.col(0) * times.transpose();
+      all.displacement += before.displacement * times.transpose();
+      all.velocity += before.velocity * times.transpose();
     }
     end_events(events, end);
     if (impact) {
       open_pulling(events, end);
-      last_impact_ = {times.head(p()), event_sensitivity(events.front().t, at, before, times, all_before)};
+      last_impact_ = here;
     }
-    motion(end, after);
-    all.displacement -= after.displacement.col(0) * times.transpose();
-    all.velocity -= after.velocity.col(0) * times.transpose();
+    const TangentVector after = motion(end);
+    all.displacement -= after.displacement * times.transpose();
+    all.velocity -= after.velocity * times.transpose();
     end.t = events.front().t;
     return end;
   }
@@ -502,33 +494,40 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   /// Records a release of a contact that open_pulling() has opened. @return whether it is one
   bool is_passed(const ModeSwitch& event) {
     if (event.what != ModeSwitch::What::releases || nominal().system.enabled(event.on)) return false;
-    if (last_impact_.time.size() == 0) return false;
-    SwitchSensitivity out;
-    static_cast<EventSensitivity&>(out) = last_impact_.event;
-    out.t = event.t;
-    out.event = event;
-    switches_.push_back(std::move(out));
+    if (!last_impact_) return false;
+    record({&event, 1}, *last_impact_);
     return true;
   }
 
   /// Derivatives of the time of an event along the columns.
-  VectorXd event_times(const ModeSwitch& event, const State& at, const Columns& motion_before, const Columns& all) {
-    directions_.measure(at, StateDirections::Size::of_constraints);
+  VectorXd event_times(const ModeSwitch& event, const State& at, const TangentVector& motion_before,
+                       const Columns& all) {
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
       out[0] = event_value(of, event, state);
     };
-    const double rate = family_.derivative(
-        directions_, at, {motion_before.displacement.col(0), motion_before.velocity.col(0), 1, -1}, value)[0];
-    VectorXd out(all.count());
-    for (Eigen::Index j = 0; j < all.count(); ++j)
-      out[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / rate;
+    const ZeroTimes found = times_of_zero(at, motion_before, all, all.count(), value);
     constexpr double touch = 1e-6;  // Relative to the characteristic velocity.
     const bool touches = event.what == ModeSwitch::What::engages &&
-                         std::fabs(rate) < touch * directions_.length() * directions_.characteristic_rate();
-    if (touches || !out.allFinite())
+                         std::fabs(found.rate) < touch * directions_.length() * directions_.characteristic_rate();
+    if (touches || !found.times.allFinite())
       throw std::invalid_argument("the motion has no derivative: at t = " + text(event.t) + " s, \"" +
                                   stepped_.name(event.on) + "\" touches an event without crossing it");
+    return found.times;
+  }
+
+  /// Derivatives of the time of a zero along the first columns: −(change of the value)/(its rate along the motion).
+  struct ZeroTimes {
+    VectorXd times;
+    double rate = 0;
+  };
+  template <class Value>
+  ZeroTimes times_of_zero(const State& at, const TangentVector& motion_there, const Columns& all, Eigen::Index count,
+                          Value value) {
+    directions_.measure(at, StateDirections::Size::of_constraints);
+    ZeroTimes out{VectorXd(count), family_.derivative(directions_, at, motion_there, value)[0]};
+    for (Eigen::Index j = 0; j < count; ++j)
+      out.times[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / out.rate;
     return out;
   }
 
@@ -538,22 +537,21 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
     });
   }
 
-  void record(std::span<const ModeSwitch> events, const State& at, const Columns& motion_before, const VectorXd& times,
-              const Columns& all) {
+  void record(std::span<const ModeSwitch> events, const EventSensitivity& at) {
     for (const ModeSwitch& each : events) {
       SwitchSensitivity out;
-      static_cast<EventSensitivity&>(out) = event_sensitivity(each.t, at, motion_before, times, all);
+      static_cast<EventSensitivity&>(out) = at;
+      out.t = each.t;
       out.event = each;
       switches_.push_back(std::move(out));
     }
   }
-  EventSensitivity event_sensitivity(double t, const State& at, const Columns& motion_there, const VectorXd& times,
-                                     const Columns& all) const {
+  EventSensitivity event_sensitivity(double t, const State& at, const TangentVector& motion_there,
+                                     const VectorXd& times, const Columns& all) const {
     const VectorXd own = times.head(p());
     EventSensitivity out{t, {own.begin(), own.end()}, at, {}, {}};
-    write_row_major(all.displacement.leftCols(p()) + motion_there.displacement.col(0) * own.transpose(),
-                    out.displacement);
-    write_row_major(all.velocity.leftCols(p()) + motion_there.velocity.col(0) * own.transpose(), out.velocity);
+    write_row_major(all.displacement.leftCols(p()) + motion_there.displacement * own.transpose(), out.displacement);
+    write_row_major(all.velocity.leftCols(p()) + motion_there.velocity * own.transpose(), out.velocity);
     return out;
   }
 
@@ -573,18 +571,13 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   /// Propagates the columns to the state of a zero crossing, and finds its derivatives. @return that state
   State pass_crossing(const Crossing& crossing, const State& at, const State& begin, Columns& all) {
     if (at.t > begin.t) propagate(begin, at, all);
-    directions_.measure(at, StateDirections::Size::of_constraints);
     const OutputFunction& function = watched_[z(crossing.function)];
     const auto value = [&](SystemVariant& of, const State& state, VectorXd& out) {
       out.resize(1);
       function({of.system, state, of.values, {}}, {out.data(), 1});
     };
-    Columns motion_there(n(), 1);
-    motion(at, motion_there);
-    const double rate = family_.derivative(
-        directions_, at, {motion_there.displacement.col(0), motion_there.velocity.col(0), 1, -1}, value)[0];
-    VectorXd times(p());
-    for (int j = 0; j < p(); ++j) times[j] = -family_.derivative(directions_, at, tangent(all, j), value)[0] / rate;
+    const TangentVector motion_there = motion(at);
+    const VectorXd times = times_of_zero(at, motion_there, all, p(), value).times;
     if (!times.allFinite())
       throw std::invalid_argument("the motion has no derivative: at t = " + text(crossing.t) +
                                   " s, a watched function touches zero without crossing it");
@@ -597,11 +590,9 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   }
 
   /// The direction of the motion itself.
-  void motion(const State& at, Columns& out) {
-    State own = at;
-    solve(nominal(), own);
-    out.displacement.col(0) = vector(nominal().dynamics.assembly().v);
-    out.velocity.col(0) = vector(nominal().dynamics.vdot());
+  TangentVector motion(const State& at) {
+    solve(nominal(), at);
+    return {vector(nominal().dynamics.assembly().v), vector(nominal().dynamics.vdot()), 1, -1};
   }
 
   /// Closes contacts and stops friction elements, as the events say. @return whether one of them is an impact
@@ -676,13 +667,13 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   }
 
   /// The columns after bring_to_rest(), before the part of the time: its derivative along S + ẋ⁻ dt*/dp.
-  void jump_to_rest(const State& at, const State& end, const Columns& motion_before, const VectorXd& times, bool impact,
-                    Columns& all) {
+  void jump_to_rest(const State& at, const State& end, const TangentVector& motion_before, const VectorXd& times,
+                    bool impact, Columns& all) {
     directions_.measure(at, StateDirections::Size::of_constraints);
     for (Eigen::Index j = 0; j < all.count(); ++j) {
       TangentVector along = tangent(all, j);
-      along.displacement += motion_before.displacement.col(0) * times[j];
-      along.velocity += motion_before.velocity.col(0) * times[j];
+      along.displacement += motion_before.displacement * times[j];
+      along.velocity += motion_before.velocity * times[j];
       along.time = times[j];
       const VectorXd slope =
           family_.derivative(directions_, at, along, [&](SystemVariant& of, const State& state, VectorXd& out) {
@@ -764,7 +755,6 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   void publish() {
     write_row_major(sensitivity_.displacement, displacement_);
     write_row_major(sensitivity_.velocity, velocity_);
-    if (start_.count() != p() || start_.displacement.rows() != n()) start_ = sensitivity_;
   }
 
   /// Writes the displacement and the velocity change [2n] from one state to another.
@@ -790,11 +780,7 @@ struct LINCHPIN_PRIVATE SensitivityStepper::Impl {
   std::vector<ElementMode> modes_;
   Columns sensitivity_, start_;
   std::vector<double> displacement_, velocity_;  // The same, row-major.
-  struct Impact {
-    VectorXd time;  // Derivatives of its time by the parameters.
-    EventSensitivity event;
-  };
-  Impact last_impact_;
+  std::optional<EventSensitivity> last_impact_;
   std::vector<ConstraintId> opened_;  // Contacts that open_pulling() has opened, and the stepper not yet.
   std::vector<SwitchSensitivity> switches_;
   std::vector<CrossingSensitivity> crossings_;

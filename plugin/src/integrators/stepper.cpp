@@ -18,6 +18,10 @@
 
 namespace linchpin {
 
+bool locates_events(Method method) {
+  return method == Method::rk4 || method == Method::adaptive || method == Method::adaptive8;
+}
+
 const char* to_string(Method method) {
   switch (method) {
     case Method::semi_implicit:

@@ -6,6 +6,15 @@
 
 namespace linchpin::scene {
 
+std::vector<double> logs_at_start(const Model& model, std::size_t count) {
+  const System system = model.system();
+  const State start = system.initial_state();
+  std::vector<double> out;
+  for (std::size_t i = model.logs.size() - count; i < model.logs.size(); ++i)
+    out.push_back(model.logs[i]({system, start, {}})[0]);
+  return out;
+}
+
 struct ParametricScene::Impl {
   ParametricReader read;
   std::vector<std::string> names;

@@ -7,6 +7,7 @@
 #include <linchpin/scene/export.h>
 #include <linchpin/sensitivity.h>
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,10 @@
 #include <vector>
 
 namespace linchpin::scene {
+
+/// Evaluates the last `count` of Model::logs, which are scalars, at the start. A scene that is read with the names of
+/// its [params] as Overrides::logs gives their values in this way.
+[[nodiscard]] LINCHPIN_SCENE_API std::vector<double> logs_at_start(const Model& model, std::size_t count);
 
 /// Reads a scene with other values of some of its [params].
 using ParametricReader = std::function<Model(const std::map<std::string, double, std::less<>>& params)>;
